@@ -131,10 +131,10 @@ def _known(kind: str, settings: dict[str, Any]) -> None:
     """Raises ValueError for settings that are neither the mixer's nor, by a slip, near one of the decoder's."""
     if kind not in kinds():
         return  # the constructor's error names a similar kind
-    own = kinds()[kind].model_fields
-    unknown = next((name for name in settings if name not in own), None)
+    fields = kinds()[kind].model_fields
+    unknown = next((name for name in settings if name not in fields), None)
     if unknown is not None:
-        known = {*own, *FURTHER, *signature(decoder).parameters} - {"settings"}
+        known = {*fields, *FURTHER, *signature(decoder).parameters} - {"settings"}
         raise ValueError(f"unknown setting {unknown!r}; {near(unknown, known)}")
 
 
@@ -153,8 +153,8 @@ def _built(build: Callable[[], Module]) -> Module:
             with torch.device("meta"), torch.random.fork_rng(devices=[]):
                 planned = list(build().parameters())
             check_room(
-                sum(each.numel() for each in planned),
-                max((each.itemsize for each in planned), default=0),
+                sum(tensor.numel() for tensor in planned),
+                max((tensor.itemsize for tensor in planned), default=0),
                 "this module",
             )
         return build()

@@ -90,7 +90,7 @@ def test_who_cannot_be_trained_is_a_row(tmp_path: Path, monkeypatch: pytest.Monk
     assert good.row["state bytes at 16"] == 2 * good.row["state bytes at 8"]
     assert 0 <= good.row["parity right"] <= 1
     assert rows.probe_batches == 2
-    assert "trained on it alone for 2 batches at most" in rows.columns[-1].meaning
+    assert "trained on this probe alone, for at most 2 batches" in rows.columns[-1].meaning
     assert good.limitations == ["keep a state of one size: it grows with the text"]
     assert wild.limitations[0].startswith("be trained so: stopped at step")
     assert wild.limitations[-1].startswith("do parity: stopped at step")

@@ -200,7 +200,7 @@ def test_divide_and_conquer_is_the_sum_and_exactly_causal(kind: str) -> None:
     with torch.no_grad():
         with backends.use(lag_sum="fft"):
             expected = lags(x, w)
-        with backends.use(lag_sum="halves"):
+        with backends.use(lag_sum="divide_and_conquer"):
             y = lags(x, w)
             torch.testing.assert_close(y, expected, rtol=0, atol=1e-9)
             for position in (1, 255, 600, 1029, 2100):
@@ -234,6 +234,6 @@ def test_how_far_float32_is_from_the_sum(backend: str, kind: str, signs: str) ->
     into = w.double().abs().sum(tuple(range(w.ndim - 1))).max() if w.ndim > 1 else w.double().abs().sum()
     smooth = 8 * eps * float(x.abs().max()) * float(into) * math.log2(2 * T)
     summed = eps * T * D * terms
-    allowed = {"fft": smooth, "spectral": smooth, "halves": smooth + summed}.get(backend, summed)
+    allowed = {"fft": smooth, "spectral": smooth, "divide_and_conquer": smooth + summed}.get(backend, summed)
     assert bool(((y - exact).abs() <= allowed).all())
     assert bool((y != exact).any())  # there is something to bound

@@ -27,7 +27,7 @@ class Cores:
     whole: dict[int, float]
     ours: frozenset[int]
     """the cores that a thread of this process may run on"""
-    own: float
+    process: float
     """seconds of all threads of this process"""
 
 
@@ -48,7 +48,7 @@ def share(before: Cores | None, after: Cores | None) -> float | None:
         return None
     whole = sum(after.whole[core] - before.whole.get(core, 0.0) for core in after.ours & after.whole.keys())
     busy = sum(after.busy[core] - before.busy.get(core, 0.0) for core in after.ours & after.busy.keys())
-    return min(1.0, max(0.0, busy - (after.own - before.own)) / whole) if whole > 0 else None
+    return min(1.0, max(0.0, busy - (after.process - before.process)) / whole) if whole > 0 else None
 
 
 def loaded(others: float | None) -> bool | None:

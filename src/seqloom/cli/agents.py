@@ -137,8 +137,8 @@ def turned(rows: "Sequence[Turned]") -> str:
     for row in rows:
         runs.setdefault((row.length, row.agent, row.seed), []).append(row)
     lines = []
-    for (length, name, seed), own in runs.items():
-        first = next((row.batches for row in own if (row.reached or 0) >= RIGHT), None)
-        lines.append((length, name, seed, own[-1].reached, own[-1].steps, first, own[-1].batches))
+    for (length, name, seed), scores in runs.items():
+        first = next((row.batches for row in scores if (row.reached or 0) >= RIGHT), None)
+        lines.append((length, name, seed, scores[-1].reached, scores[-1].steps, first, scores[-1].batches))
     head = ("length", "agent", "seed", "right turns", "steps", f"batches to {RIGHT:.0%}", "batches")
     return table(head, lines)

@@ -97,7 +97,7 @@ def _model(setting: dict[str, Any], of_kind: Callable[[str], type[Config]], valu
     if not isinstance(values, dict):
         raise ValueError("a model is given by its settings, such as {kind: decoder}")
     kind = values.get("kind", "decoder")
-    *_, known = (each["choices"] for each in setting["settings"] if each["name"] == "kind")
+    *_, known = (field["choices"] for field in setting["settings"] if field["name"] == "kind")
     if kind not in known:
         raise ValueError(f"unknown kind {kind!r} of a model; {near(str(kind), known)}")
     return read_inside(of_kind(kind), values)
@@ -105,8 +105,8 @@ def _model(setting: dict[str, Any], of_kind: Callable[[str], type[Config]], valu
 
 def _of_kind(setting: dict[str, Any], kind: str) -> type[Config]:
     other = setting["models"].get(kind, {"settings": [], "without": []})
-    replaced = {"kind", *other["without"], *(each["name"] for each in other["settings"])}
-    shared = [each for each in setting["settings"] if each["name"] not in replaced]
+    replaced = {"kind", *other["without"], *(field["name"] for field in other["settings"])}
+    shared = [field for field in setting["settings"] if field["name"] not in replaced]
     return _settings(kind, [_kind(kind), *shared, *other["settings"]], Config)
 
 

@@ -34,8 +34,8 @@ def registry() -> dict[str, Any]:
     from seqloom.mixers import kinds
     from seqloom.training.config import RunConfig
 
-    own = {name: config for name, config in kinds().items() if config.__module__.startswith("seqloom.mixers.")}
-    return {"mixers": {name: described(config) for name, config in own.items()}, "run": settings(RunConfig)}
+    configs = {name: config for name, config in kinds().items() if config.__module__.startswith("seqloom.mixers.")}
+    return {"mixers": {name: described(config) for name, config in configs.items()}, "run": settings(RunConfig)}
 
 
 def text() -> str:
@@ -112,14 +112,14 @@ def _models(config: type[BaseModel]) -> dict[str, Any] | None:
     if config is not ModelConfig:
         return None
     tree = settings(SHARED)
-    shared = {each["name"]: each for each in tree if each["name"] != "kind"}
-    next(each for each in tree if each["name"] == "kind").update(types=["choice"], choices=list(KINDS))
+    shared = {field["name"]: field for field in tree if field["name"] != "kind"}
+    next(field for field in tree if field["name"] == "kind").update(types=["choice"], choices=list(KINDS))
     kinds = {}
     for kind, member in KINDS.items():
-        own = {each["name"]: each for each in _without_kind(settings(member))}
-        changed = [each for name, each in own.items() if shared.get(name) != each]
-        if changed or own.keys() != shared.keys():
-            kinds[kind] = {"settings": changed, "without": [name for name in shared if name not in own]}
+        fields = {field["name"]: field for field in _without_kind(settings(member))}
+        changed = [field for name, field in fields.items() if shared.get(name) != field]
+        if changed or fields.keys() != shared.keys():
+            kinds[kind] = {"settings": changed, "without": [name for name in shared if name not in fields]}
     return {"class": SHARED.__name__, "settings": tree, "models": kinds}
 
 

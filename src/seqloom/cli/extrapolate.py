@@ -61,8 +61,8 @@ def printed(rows: "Sequence[Longer]") -> str:
     def losses(beyond: bool) -> str:
         cells = []
         for run in named:
-            own = [by_run.get((run.run, length)) for length in lengths]
-            values = [None if row is None else row.beyond if beyond else row.loss for row in own]
+            run_rows = [by_run.get((run.run, length)) for length in lengths]
+            values = [None if row is None else row.beyond if beyond else row.loss for row in run_rows]
             cells.append([run.run, run.mixer, run.position, run.context, *values])
         return table(["run", "mixer", "position", "trained on", *map(str, lengths)], cells)
 

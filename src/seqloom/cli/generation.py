@@ -75,8 +75,8 @@ def write_best(
     prompts = torch.tensor([ids], dtype=torch.long)
     (found,) = beam_search(model, prompts, max_tokens=max_tokens, beams=beams, mode=mode, hop=hop, eos=eos)
     _print_best(found, beams.best, lambda more: prompt + "".join(pieces(more, model.tokenizer, (), ids)))
-    each = price(model, len(ids), max_tokens, mode, hop)
-    print(f"all {max_tokens:,} tokens, in each of {beams.beams} beams: {each}", file=sys.stderr)
+    per_beam = price(model, len(ids), max_tokens, mode, hop)
+    print(f"all {max_tokens:,} tokens, in each of {beams.beams} beams: {per_beam}", file=sys.stderr)
 
 
 def _write_target(

@@ -52,8 +52,8 @@ def verify(
             )
         )
     else:
-        for each in findings:
-            print(f"{each.promise:<10} {each.verdict:<15} {_one_line(each.detail)}")
+        for finding in findings:
+            print(f"{finding.promise:<10} {finding.verdict:<15} {_one_line(finding.detail)}")
     return int(any(finding.verdict == "breaks" for finding in findings))
 
 

@@ -38,5 +38,5 @@ def _with_gradients(run: Callable[[Tensor], Tensor], module: nn.Module, x: Tenso
     y.square().sum().backward()
     assert x.grad is not None
     parameters = module.named_parameters()
-    own = {f"the gradient of {name}": weight.grad for name, weight in parameters if weight.grad is not None}
-    return {"the output": y.detach(), "the gradient of the input": x.grad, **own}
+    gradients = {f"the gradient of {name}": weight.grad for name, weight in parameters if weight.grad is not None}
+    return {"the output": y.detach(), "the gradient of the input": x.grad, **gradients}

@@ -1,4 +1,4 @@
-"""Arguments of public verbs, checked: TypeError for another type, ValueError for another value, each in one line."""
+"""Checks of the arguments of public functions: TypeError for a wrong type, ValueError for a wrong value."""
 
 import math
 from typing import Any, final
@@ -24,9 +24,9 @@ def deviation(std: Any) -> None:
 
 
 def stream(x: Any, dim: int, ndim: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """x, or an error unless it is (B, T, dim), or (B, dim) for an `ndim` of 2, of the parameters' dtype and device.
+    """Returns x. Raises unless it is (B, T, dim), or (B, dim) for an `ndim` of 2, in the parameters' dtype and device.
 
-    Under autocast any floating dtype will do; float64, which autocast leaves alone, is converted here.
+    Under autocast x may have any floating dtype; float64, which autocast does not convert, is converted here.
     """
     letters = "(B, T, D)" if ndim == 3 else "(B, D)"
     if not isinstance(x, Tensor):
@@ -62,7 +62,7 @@ def mask(keep: Any, x: Tensor) -> None:
 
 
 def described(value: Any) -> str:
-    """A value as errors name it: shape, dtype and device of a tensor, a plain value with its type, else its type."""
+    """A value as errors describe it: a tensor by shape, dtype and device, a plain value with its type, else a type."""
     if isinstance(value, Tensor):
         layout = "" if value.layout == torch.strided else f" {str(value.layout).removeprefix('torch.')}"
         return f"{tuple(value.shape)} {short(value.dtype)}{layout} on {value.device}"
@@ -77,10 +77,13 @@ def short(dtype: torch.dtype) -> str:
 
 @final
 class Accepted:
-    """Shape, dtype, device and layout of the last token that passed all checks of `step`; marks the states after it."""
+    """Shape, dtype, device and layout of the last token that passed all checks of `step`.
+
+    A state that `step` returns carries this object (`State.owner`), so that the next `step` knows it as checked.
+    """
 
     token: tuple[object, ...] | None = None
 
     def takes(self, x: Tensor) -> bool:
-        """Whether x has the shape, dtype, device and layout of that token."""
+        """Whether x has the shape, dtype, device and layout of the last token that was checked."""
         return type(x) is Tensor and self.token == (x.shape, x.dtype, x.device, x.layout)

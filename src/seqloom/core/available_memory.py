@@ -1,4 +1,4 @@
-"""Memory that is available, and the error for what would not fit into it.
+"""How much memory is available, and the error for work that needs more.
 
     need   a lower bound in bytes, known before anything is built
     have   min(MemAvailable, limit - usage of each control group above this process)
@@ -16,9 +16,9 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 def available_memory(proc: Path = Path("/proc"), groups: Path = _GROUPS) -> int:
-    """Bytes that this process can still take without swapping, by the kernel and by its control groups (v1 and v2).
+    """Bytes that this process can still take without swapping: the least of what the kernel and its control groups say.
 
-    Physical memory where the kernel does not say (not Linux).
+    Control groups of v1 and v2 are read. Where the kernel says nothing (not Linux) it is the physical memory.
     """
     free = _kernel(proc / "meminfo")
     if free is None:
@@ -29,8 +29,8 @@ def available_memory(proc: Path = Path("/proc"), groups: Path = _GROUPS) -> int:
 def require_memory(what: str, need: int, advice: str, *, available: int | None = None, where: str = "") -> None:
     """Raises ValueError where `need` bytes exceed what is available (`available_memory()` unless given).
 
-    `what` begins the message, as "training a model of 7 parameters"; `advice` says what to make smaller; `where` names
-    the memory, as "cuda".
+    `what` begins the message, such as "training a model of 7 parameters"; `advice` says what to make smaller; `where`
+    names the memory, such as "cuda".
     """
     if os.environ.get(VARIABLE) == "0":
         return
@@ -45,7 +45,7 @@ def require_memory(what: str, need: int, advice: str, *, available: int | None =
 
 @contextmanager
 def unchecked() -> Iterator[None]:
-    """Inside the block the memory is not checked, in processes that are started there neither."""
+    """Turns the check off inside the block, also in processes that are started there."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = "0"
     try:
@@ -58,7 +58,7 @@ def unchecked() -> Iterator[None]:
 
 
 def written(size: int) -> str:
-    """A number of bytes in words: 3.5 GiB, 12,000 TiB. Any int, however large."""
+    """A number of bytes as text, such as 3.5 GiB or 12,000 TiB, for an int of any size."""
     for unit, power in (("TiB", 40), ("GiB", 30), ("MiB", 20)):
         if size >= 2**power:
             whole, tenths = divmod(size * 10 >> power, 10)
@@ -79,7 +79,7 @@ def _kernel(meminfo: Path) -> int | None:
 
 
 def _left(membership: Path, groups: Path) -> Iterator[int]:
-    """What each control group above this process has left; its page cache that can be dropped counts as free."""
+    """Bytes left in each control group above this process; page cache that the kernel can drop counts as free."""
     try:
         lines = membership.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):

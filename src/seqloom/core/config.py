@@ -22,26 +22,26 @@ from pydantic import (
 LARGEST = 2**24
 """largest value of a size in a mixer's settings"""
 Ints: TypeAlias = Annotated[tuple[Annotated[int, Strict()], ...], Field(strict=False)]
-"""a field that holds ints and takes a list of them; a tuple, so that settings can be hashed"""
+"""the type of a field that takes a list of ints and holds a tuple of them, so that settings can be hashed"""
 IntLists: TypeAlias = Annotated[tuple[Ints, ...], Field(strict=False)]
-"""the same for lists of them"""
+"""the type of a field that takes a list of lists of ints and holds tuples"""
 
 
 class Config(BaseModel):
-    """Settings of one thing: immutable, without unknown names, each value of its field's own type.
+    """The base of all settings: immutable, without unknown names, and every value has the type of its field.
 
-    An int may stand for a float; nothing else is converted, and a bool is not a number.
+    An int is accepted for a float; nothing else is converted, and a bool is not a number.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
     later: ClassVar[tuple[str, ...]] = ()
-    """fields that were added after runs had been saved: written only where they differ from their default, so that the
-    settings of an older run, and its identity, stay what they are"""
+    """fields that were added after runs had been saved. They are written only where they differ from their default, so
+    that the settings and the identity of an older run do not change"""
 
     @model_validator(mode="before")
     @classmethod
     def _whole(cls, values: Any) -> Any:
-        """Whole numbers of numpy as Python's own."""
+        """Converts numpy's integers to Python's."""
         return {name: _python(value) for name, value in values.items()} if isinstance(values, dict) else values
 
     @model_serializer(mode="wrap")
@@ -70,7 +70,7 @@ class SizedConfig(Config):
 
 
 MANY = 30
-"""names that are no longer listed in one line"""
+"""the most names that an error lists in full"""
 
 
 def near(name: str, known: Iterable[str]) -> str:
@@ -86,7 +86,7 @@ def near(name: str, known: Iterable[str]) -> str:
 
 @final
 class InvalidSettings(ValueError):
-    """What is wrong with some settings, in one line; the settings that hold them name each field from outside."""
+    """An error in nested settings, in one line. Outer settings report it with the full path of each field."""
 
     def __init__(self, kind: type[Config], error: ValidationError) -> None:
         super().__init__(described(kind, error))
@@ -103,7 +103,7 @@ def read(kind: type[Config], values: dict[str, Any]) -> Any:
 
 
 def read_inside(kind: type[Config], values: dict[str, Any]) -> Any:
-    """As `read`, for a validator of other settings: their error names the fields from outside, as in `model.dim`."""
+    """As `read`, for use in a validator of outer settings, whose error then has full paths, such as `model.dim`."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -111,12 +111,12 @@ def read_inside(kind: type[Config], values: dict[str, Any]) -> Any:
 
 
 def described(kind: type[BaseModel], error: ValidationError, outside: Sequence[str] = ()) -> str:
-    """Each wrong field in a few words, on one line; `outside` are the names of the settings around them."""
+    """What is wrong with each field, on one line; `outside` is the path from the outermost settings to `kind`."""
     return "; ".join(_lines(kind, problem, outside) for problem in error.errors())
 
 
 def _lines(kind: type[BaseModel], problem: Any, outside: Sequence[str]) -> str:
-    """One wrong field, or those of the settings in it where their own reader found them (`read_inside`)."""
+    """What is wrong with one field, or with the fields of the settings that it holds (read by `read_inside`)."""
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, InvalidSettings):
         names, _, _ = _locate(kind, problem["loc"])
@@ -148,7 +148,7 @@ def _line(kind: type[BaseModel], problem: Any, outside: Sequence[str]) -> str:
 def _locate(
     kind: type[BaseModel], location: tuple[int | str, ...]
 ) -> tuple[list[str], type[BaseModel], dict[str, type[BaseModel]]]:
-    """A field's path as the user writes it, the settings that it lies in, and the kinds that it chooses between."""
+    """A field's path as the user writes it, the class of settings that has it, and its possible kinds if it has any."""
     names: list[str] = []
     choices: dict[str, type[BaseModel]] = {}
     for part in map(str, location):

@@ -37,18 +37,18 @@ class Span:
 
     @property
     def first(self) -> int:
-        """1 if the first position is among them, else 0."""
+        """1 if the first position is among the priced ones, else 0."""
         return min(self.T, 1) if self.per == "sequence" else int(self.T == 1)
 
     def terms(self, context: int | None = None) -> int:
-        """The number of (query, key) pairs: each position looks back on itself and others, on at most `context`."""
+        """The number of (query, key) pairs: a position reads itself and those before it, at most `context` in all."""
         reach = self.T if context is None else min(self.T, context)
         if self.per == "token":
             return reach
         return reach * (reach + 1) // 2 + (self.T - reach) * reach
 
     def terms_around(self, reach: int | None = None) -> int:
-        """The number of (query, key) pairs of all T positions that are less than `reach` apart, on both sides."""
+        """The number of (query, key) pairs among T positions that are less than `reach` apart, in both directions."""
         near = self.T if reach is None else min(self.T, reach)
         return self.T + max(near - 1, 0) * (2 * self.T - near)
 
@@ -74,7 +74,7 @@ class Cost:
     exp: int = 0
     """exponentiations"""
     other: int = 0
-    """comparisons, roots and all that the paper does not name"""
+    """comparisons, roots and other operations that the paper does not name"""
     params: int = 0
     """trainable parameters"""
     state: int = 0
@@ -88,20 +88,20 @@ class Cost:
         return self.mul + self.add + self.div + self.exp
 
     def __add__(self, then: "Cost") -> "Cost":
-        """One after the other: counts add, paths are concatenated."""
+        """The price of one computation after another: counts are added, critical paths are concatenated."""
         counts = {name: getattr(self, name) + getattr(then, name) for name in NAMES}
         return Cost(**counts, path=self.path + then.path)
 
     def times(self, n: int) -> "Cost":
-        """n copies, one after the other, each with its own parameters and state."""
+        """The price of n copies that run one after the other, each with its own parameters and state."""
         return Cost(**{name: n * getattr(self, name) for name in NAMES}, path=n * self.path)
 
     def __rmul__(self, n: int) -> "Cost":
-        """The operations n times, in parallel; parameters, state and path once."""
+        """The price of n runs in parallel: n times the operations; parameters, state and path count once."""
         return replace(self, **{name: n * getattr(self, name) for name in OPERATIONS})
 
     def parallel(self) -> "Cost":
-        """The same, in parallel with something that takes longer: counted, but not on the critical path."""
+        """The same counts with an empty critical path: it runs next to something that takes longer."""
         return replace(self, path=())
 
 
@@ -110,7 +110,7 @@ NAMES = (*OPERATIONS, "params", "state")
 
 
 def linear(rows: int, inputs: int, outputs: int, bias: bool = False) -> Cost:
-    """A matrix of (inputs, outputs) applied to `rows` vectors: a product and a cumulation, and the bias if any."""
+    """The price of a matrix (inputs, outputs) applied to `rows` vectors: products, sums, and a `bias` if asked for."""
     return Cost(
         mul=rows * inputs * outputs,
         add=rows * (inputs - 1 + bias) * outputs,
@@ -120,7 +120,7 @@ def linear(rows: int, inputs: int, outputs: int, bias: bool = False) -> Cost:
 
 
 def layernorm(rows: int, dim: int, gain: bool = True, bias: bool = True) -> Cost:
-    """Layer normalization of `rows` vectors: mean, variance, root, division, and gain and bias (the paper's Eq. 8)."""
+    """The price of layer normalization of `rows` vectors: mean, variance, root, division, gain and bias (Eq. 8)."""
     return Cost(
         mul=rows * (1 + gain) * dim,  # squares, gain
         add=rows * (2 * (dim - 1) + (1 + bias) * dim + 1),  # two sums; the differences and the bias; eps
@@ -136,7 +136,7 @@ def layernorm(rows: int, dim: int, gain: bool = True, bias: bool = True) -> Cost
 
 
 def rootnorm(rows: int, dim: int, gain: bool = True) -> Cost:
-    """`rows` vectors times the inverse of their root mean square, and a gain."""
+    """The price of RMSNorm of `rows` vectors: times the inverse of their root mean square, and a gain."""
     return Cost(
         mul=rows * (2 + gain) * dim,  # squares, the inverse root, gain
         add=rows * dim,  # the sum of squares, and eps
@@ -151,13 +151,13 @@ def rootnorm(rows: int, dim: int, gain: bool = True) -> Cost:
 
 
 def gelu(numbers: int) -> Cost:
-    """x/2 (1 + erf(x/√2)), of `numbers` scalars; the error function is counted in `other`."""
+    """The price of x/2 (1 + erf(x/√2)) of `numbers` scalars; the error function is counted in `other`."""
     path: tuple[Step, ...] = ("multiplication", "other", "addition", "multiplication")
     return Cost(mul=3 * numbers, add=numbers, other=numbers, path=path)
 
 
 def gelu_tanh(numbers: int) -> Cost:
-    """x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))), of so many numbers; tanh z is (e^{2z} - 1) / (e^{2z} + 1)."""
+    """The price of x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))) of `numbers` scalars, tanh z = (e^{2z}-1) / (e^{2z}+1)."""
     inner: tuple[Step, ...] = ("multiplication", "multiplication", "multiplication", "addition", "multiplication")
     tanh: tuple[Step, ...] = ("multiplication", "exponentiation", "addition", "division")
     path = (*inner, *tanh, "addition", "multiplication")
@@ -165,16 +165,16 @@ def gelu_tanh(numbers: int) -> Cost:
 
 
 def sigmoid(numbers: int) -> Cost:
-    """1 / (1 + e^-x), or x / (1 + e^-x), of `numbers` scalars."""
+    """The price of 1 / (1 + e^-x), or of x / (1 + e^-x), of `numbers` scalars."""
     return Cost(add=numbers, div=numbers, exp=numbers, path=("exponentiation", "addition", "division"))
 
 
 def gate(numbers: int) -> Cost:
-    """σ(q) ∘ y of `numbers` scalars; q is known before y, so its sigmoid is not on the critical path."""
+    """The price of σ(q) ∘ y of `numbers` scalars; q is known before y, so σ(q) is not on the critical path."""
     return sigmoid(numbers).parallel() + Cost(mul=numbers, path=("multiplication",))
 
 
 def softmax(rows: int, dim: int) -> Cost:
-    """e^x / Σ e^x of `rows` vectors."""
+    """The price of e^x / Σ e^x of `rows` vectors."""
     n = rows * dim
     return Cost(add=n - rows, div=n, exp=n, path=("exponentiation", "cumulation", "division"))

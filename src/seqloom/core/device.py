@@ -4,7 +4,7 @@ import torch
 
 
 def chosen(name: str) -> torch.device:
-    """The device called `name`; `auto` is the first GPU, or the CPU without one. ValueError where it cannot compute."""
+    """The device called `name`; `auto` is the first GPU, or else the CPU. ValueError where torch cannot use it here."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -1,7 +1,7 @@
-"""The extras of a pass in training: auxiliary losses and statistics, by name.
+"""The extras of a forward pass in training: auxiliary losses and statistics, by name.
 
-They are returned by the pass and stored on no module, so that they survive compilation, recomputation and batches read
-in pieces. Which names there are depends on the settings of the mixer alone.
+A pass returns them, and no module stores them, so that compilation, recomputation and batches that are read in pieces
+do not lose them. Which names a mixer returns depends on its settings alone.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ class Extras:
     losses: Mapping[str, Tensor] = field(default_factory=dict)
     """scalars, means over the kept tokens, with gradients"""
     statistics: Mapping[str, Tensor] = field(default_factory=dict)
-    """sums over the kept tokens, without gradients: those of several passes are added"""
+    """sums over the kept tokens, without gradients; the statistics of several passes are added"""
 
     def under(self, prefix: str) -> "Extras":
         """The same with `prefix.` before each name: a layer's extras as part of its model's."""
@@ -30,7 +30,7 @@ class Extras:
 
 
 def merged(parts: Iterable[Extras]) -> Extras:
-    """The extras of several parts of a model, whose names differ, as one."""
+    """One Extras of those of several parts of a model, whose names differ."""
     losses: dict[str, Tensor] = {}
     statistics: dict[str, Tensor] = {}
     for part in parts:
@@ -40,7 +40,10 @@ def merged(parts: Iterable[Extras]) -> Extras:
 
 
 def weighted(passes: Iterable[tuple[Extras, Tensor]]) -> Extras:
-    """The extras of several passes of one model, each with its share of the kept tokens: means, and sums."""
+    """One Extras of those of several passes of a model, given with each pass's share of the kept tokens.
+
+    Losses are averaged by these shares, statistics are added.
+    """
     losses: dict[str, Tensor] = {}
     statistics: dict[str, Tensor] = {}
     for extras, share in passes:
@@ -50,13 +53,13 @@ def weighted(passes: Iterable[tuple[Extras, Tensor]]) -> Extras:
 
 
 def within(values: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The values under `prefix.`, with the prefix taken off: those of one part of a model."""
+    """The values whose names begin with `prefix.`, by their names without it: the values of one part of a model."""
     start = f"{prefix}."
     return {name.removeprefix(start): value for name, value in values.items() if name.startswith(start)}
 
 
 def added(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The sums of two passes together; a name that one of them lacks counts as 0 there."""
+    """The statistics of two passes added by name; a name that one pass lacks counts as 0 there."""
     total = dict(first)
     for name, value in second.items():
         total[name] = total[name] + value if name in total else value

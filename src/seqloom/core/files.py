@@ -1,7 +1,7 @@
-"""Files that others wrote, read as untrusted input: regular files alone, of bounded size, JSON of bounded depth.
+"""Reads files from elsewhere as untrusted input: only regular files of bounded size, and JSON of bounded depth.
 
-A FIFO would block, `/dev/zero` would never end, and a document of gigabytes would take as much memory: each of them is
-a ValueError in one line instead. A file that is not there stays a FileNotFoundError, a forbidden one a PermissionError.
+A FIFO would block, `/dev/zero` would never end, and a document of gigabytes would take as much memory: all of these
+raise a ValueError in one line. A missing file still raises FileNotFoundError, a forbidden one PermissionError.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 DOCUMENT = 16 << 20
-"""the most bytes of a document that is read whole, such as settings; as JSON objects they take some 20 times that"""
+"""the most bytes of a document that is read at once, such as settings; parsed JSON takes about 20 times the memory"""
 DEPTH = 100
 """how deep a JSON document may be nested"""
 
@@ -26,10 +26,10 @@ _KINDS = {
 
 
 def open_regular(path: str | Path, mode: Literal["rb", "ab"] = "rb", *, follow: bool = True) -> BinaryIO:
-    """Opens a regular file, to read ("rb") or to append to ("ab", which makes it where there is none). Never blocks.
+    """Opens a regular file to read ("rb") or to append ("ab", which creates a missing file). Never blocks.
 
-    ValueError, in one line, for a folder, a FIFO, a socket and a device, none of which is opened; and, unless `follow`,
-    for a symbolic link. OSError as of `open`.
+    Raises ValueError, in one line, for a folder, a FIFO, a socket or a device, and unless `follow` for a symbolic link;
+    none of these is opened. Raises OSError as `open` does.
     """
     path = Path(path)
     _require_path(path)
@@ -41,7 +41,7 @@ def open_regular(path: str | Path, mode: Literal["rb", "ab"] = "rb", *, follow: 
     guards = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
     opened = os.open(path, _MODES[mode] | guards, 0o666)
     try:
-        _require_regular(path, os.fstat(opened))  # it may have been replaced since
+        _require_regular(path, os.fstat(opened))  # the path may have been replaced since it was checked
         return os.fdopen(opened, mode, buffering=0 if mode == "ab" else -1)
     except BaseException:
         os.close(opened)
@@ -49,7 +49,7 @@ def open_regular(path: str | Path, mode: Literal["rb", "ab"] = "rb", *, follow: 
 
 
 def read_bytes(path: str | Path, limit: int = DOCUMENT, *, follow: bool = True) -> bytes:
-    """A regular file's contents, of at most `limit` bytes. Errors as of `open_regular`; ValueError for more bytes."""
+    """The contents of a regular file. Raises as `open_regular` does, and ValueError for more than `limit` bytes."""
     with open_regular(path, follow=follow) as file:
         data = file.read(limit + 1) if os.fstat(file.fileno()).st_size <= limit else None
     if data is None or len(data) > limit:
@@ -58,7 +58,7 @@ def read_bytes(path: str | Path, limit: int = DOCUMENT, *, follow: bool = True) 
 
 
 def read_text(path: str | Path, limit: int = DOCUMENT) -> str:
-    """The UTF-8 text of a file of at most `limit` bytes. Errors as of `read_bytes`; ValueError for what is no UTF-8."""
+    """The text of a UTF-8 file. Raises as `read_bytes` does, and ValueError where the bytes are not UTF-8."""
     data = read_bytes(path, limit)
     try:
         return data.decode()
@@ -67,7 +67,7 @@ def read_text(path: str | Path, limit: int = DOCUMENT) -> str:
 
 
 def read_json(path: str | Path, limit: int = DOCUMENT, *, follow: bool = True) -> Any:
-    """The value in a JSON file of at most `limit` bytes. ValueError, in one line with the path, for what is no JSON."""
+    """The value in a JSON file. Raises as `read_bytes` does, and ValueError, with the path, for what is not JSON."""
     data = read_bytes(path, limit, follow=follow)
     try:
         return parse_json(data)
@@ -76,7 +76,7 @@ def read_json(path: str | Path, limit: int = DOCUMENT, *, follow: bool = True) -
 
 
 def parse_json(data: bytes | str) -> Any:
-    """The value of a JSON text. ValueError, in a few words, for what is not JSON and for more than DEPTH levels."""
+    """The value of a JSON text. ValueError, in a few words, for what is not JSON and for nesting deeper than DEPTH."""
     try:
         value = json.loads(data, parse_constant=_no_number)
     except json.JSONDecodeError as error:
@@ -94,7 +94,7 @@ def parse_json(data: bytes | str) -> Any:
 
 
 def _items(value: object) -> list[Any]:
-    """The entries of a list or an object that may hold further ones."""
+    """The entries of a list or an object that are lists or objects themselves."""
     if isinstance(value, dict):
         value = list(value.values())
     return [item for item in value if isinstance(item, dict | list)] if isinstance(value, list) else []

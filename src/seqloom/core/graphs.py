@@ -1,4 +1,4 @@
-"""A mark on functions for graph capture."""
+"""Marks a function as constant for graph capture, without importing torch's compiler."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -7,10 +7,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def constant(function: F) -> F:
-    """Marks a function whose result a captured graph keeps, as `torch.compiler.assume_constant_result` does.
+    """Marks a function whose result is a constant of a captured graph, as `torch.compiler.assume_constant_result` does.
 
-    That one imports torch._dynamo, which takes as long as torch itself and which most commands never use. The mark is
-    the same.
+    torch's function imports torch._dynamo, which takes as long as importing torch, and most commands never use it. The
+    mark on the function is the same.
     """
-    function._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as torch writes it
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]  # the attribute that torch sets
     return function

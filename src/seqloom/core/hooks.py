@@ -1,7 +1,7 @@
-"""Whether calling a module runs more than its forward.
+"""Whether a call of a module runs more than its forward.
 
-torch looks for hooks at every call of a module, in two functions that take longer than a product of one token.
-A token's layers look once, here, and then compute what their forward computes.
+torch looks for hooks at every call of a module, in two functions that take longer than the matrix product of one token.
+`step` looks once, here, and then computes what `forward` computes without calling the module.
 """
 
 from torch import nn
@@ -12,7 +12,7 @@ _BACKWARD_BEFORE, _BACKWARD = of_torch._global_backward_pre_hooks, of_torch._glo
 
 
 def hooked(module: nn.Module) -> bool:
-    """Whether the module has hooks, all modules have them, or the module was compiled by itself."""
+    """Whether the module has hooks, or hooks of all modules are set, or `module.compile()` was called."""
     return bool(
         module._forward_hooks
         or module._forward_pre_hooks

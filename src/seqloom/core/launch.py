@@ -8,12 +8,12 @@ import time
 from typing import final
 
 ALIKE = 3.0
-"""seconds within which a mistake that all processes make is reported by rank 0"""
+"""seconds that other ranks wait before they report an error, so that rank 0 reports the one that all have"""
 
 
 @final
 class Ended(ValueError):
-    """Why a group of processes ended. Rank 0, or the lowest rank that is left, has the message; others an empty one."""
+    """A group of processes has ended. Only rank 0, or the lowest rank that is left, has the reason as its message."""
 
 
 def size() -> int:
@@ -22,20 +22,20 @@ def size() -> int:
 
 
 def rank() -> int:
-    """The number of this process among them, from 0."""
+    """The number of this process among those that were launched together, from 0."""
     return int(os.environ["RANK"]) if size() > 1 else 0
 
 
 def local_rank() -> int:
-    """The number of this process among those of this machine, from 0: that of its GPU."""
+    """The number of this process among those on this machine, from 0, which is the number of its GPU."""
     return int(os.environ.get("LOCAL_RANK", "0")) if size() > 1 else 0
 
 
 def attributed(line: str, error: Exception) -> str:
-    """The line that reports an error, with the rank of the process where rank 0 has not the same error.
+    """The line that reports an error; with the rank of this process, unless it is rank 0.
 
-    A mistake of the command line is one of all ranks. Rank 0 reports it and ends, and the launcher ends the others
-    while they wait here.
+    All ranks meet the same mistake of a command line. Rank 0 reports it at once and ends, and the launcher ends the
+    other ranks while they wait here, so that the line appears once.
     """
     if rank() == 0 or isinstance(error, Ended):
         return line

@@ -1,4 +1,4 @@
-"""The layer that a mixer is built for."""
+"""What a mixer is told about the layer that it is built for."""
 
 from dataclasses import dataclass
 from typing import final
@@ -25,9 +25,9 @@ class Layer:
     depth: int = 1
     """the number of layers of its kind"""
     position: PositionConfig | None = None
-    """the position that acts in one of the mixer's `places`; None for none"""
+    """the positional encoding that acts inside the mixer, in one of `MixerConfig.places`"""
     shared: nn.Module | None = None
-    """what `MixerConfig.shared` made for all layers of these settings"""
+    """the module that `MixerConfig.shared` made for all layers with the same settings"""
 
     def __post_init__(self) -> None:
         if not isinstance(self.causal, bool):

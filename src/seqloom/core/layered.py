@@ -1,6 +1,6 @@
-"""The settings of a model whose layers are mixers, each with what follows it in its layer.
+"""The settings of a model whose layers are a mixer and a second sublayer, such as a feed-forward network.
 
-Commands that price, size or compare layers ask for these: `layered(config)` gives them, or raises.
+Commands that price, size or compare layers need such a model: `layered(config)` returns its settings, or raises.
 """
 
 from abc import ABC, abstractmethod
@@ -22,10 +22,10 @@ class LayeredConfig(ModelConfig, ABC):
     dim: int = Field(128, ge=1, le=2**17, description="channels of a token")
     depth: int = Field(18, ge=1, le=1000, description="layers")
     ffn: int = Field(
-        512, ge=1, le=2**20, description="width of the feed-forward network or what is in its place, if any"
+        512, ge=1, le=2**20, description="width of the feed-forward network, or of the sublayer in its place"
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the embeddings and of each sublayer's output")
-    position: SerializeAsAny[PositionConfig] = Field(description="what tells where a token is")
+    position: SerializeAsAny[PositionConfig] = Field(description="the positional encoding")
     mixer: SerializeAsAny[MixerConfig] | tuple[SerializeAsAny[MixerConfig], ...] = Field(
         description="the mixer of every layer, or a list that the layers repeat"
     )
@@ -37,28 +37,28 @@ class LayeredConfig(ModelConfig, ABC):
     )
     embed_norm: bool = Field(False, description="a norm of the embeddings, as RWKV has")
     norm: Literal["layer", "rms"] = Field(
-        "layer", description="the norm before each sublayer and the output: of mean and variance, or rms"
+        "layer", description="the norm before each sublayer and the output: LayerNorm or RMSNorm"
     )
     activation: Literal["relu", "gelu", "gelu_tanh", "silu", "relu2"] = Field(
-        "relu", description="of the feed-forward network; gelu_tanh is GPT-2's, relu2 the square of relu"
+        "relu", description="activation of the feed-forward network; gelu_tanh is GPT-2's, relu2 the square of relu"
     )
-    glu: bool = Field(False, description="a gated feed-forward network: with silu SwiGLU, with gelu GEGLU")
+    glu: bool = Field(False, description="a gated feed-forward network: SwiGLU with silu, GEGLU with gelu")
     ffn_bias: bool = Field(True, description="biases in the feed-forward network")
     ffn_chunk: int | None = Field(
         None,
         ge=1,
-        description="tokens that the feed-forward network computes at a time, and again in the backward: less memory, "
-        "the same numbers (Reformer); unset, all",
+        description="tokens that the feed-forward network computes at a time, and again in the backward pass, which "
+        "takes less memory and gives the same numbers (Reformer); unset: all at once",
     )
     norm_place: Literal["before", "after"] = Field(
         "before",
-        description="the norm of each sublayer: of its input (pre-norm), or of the sum after it (Vaswani, BERT), "
-        "where the output has no norm of its own",
+        description="whether a sublayer's norm is of its input (pre-norm) or of the sum after it (post-norm: Vaswani, "
+        "BERT), where the model has no last norm",
     )
     sublayers: Literal["serial", "parallel", "reversible"] = Field(
         "serial",
-        description="parallel: what follows the mixer reads what the mixer reads (GPT-NeoX); reversible: two streams, "
-        "from which a backward rebuilds what layers read, so that they hold nothing (Reformer)",
+        description="parallel: the second sublayer reads the input of the mixer (GPT-NeoX); reversible: two streams, "
+        "from which the backward pass recomputes the inputs of the layers, so that none is stored (Reformer)",
     )
     residual: Literal["add", "gru", "input", "output", "highway", "sigmoid_tanh"] = Field(
         "add",
@@ -69,7 +69,9 @@ class LayeredConfig(ModelConfig, ABC):
     tie: bool = Field(False, description="the output layer has the weights of the embedding")
     head_bias: bool = Field(True, description="a bias in the output layer")
     scaled_init: bool = Field(
-        False, description="the last linear layer of each sublayer begins divided by √(number of sublayers) (GPT-2)"
+        False,
+        description="the initial weights of each sublayer's last linear layer are divided by √(number of sublayers) "
+        "(GPT-2)",
     )
     one_block: ClassVar[bool] = False
     """whether all layers are one module, with the same weights"""
@@ -80,22 +82,22 @@ class LayeredConfig(ModelConfig, ABC):
 
     @property
     def outputs(self) -> int:
-        """What the output layer has an entry for: by default the vocabulary."""
+        """The number of entries of the output layer, by default the size of the vocabulary."""
         return self.vocab
 
     @property
     def reach(self) -> int:
-        """How many tokens a mixer looks back on: the context, unless each of its positions is several tokens."""
+        """The positions that a mixer looks back on: the context, unless one position stands for several tokens."""
         return self.context
 
     @property
     def pattern(self) -> tuple[MixerConfig, ...]:
-        """The mixers that the layers repeat."""
+        """The list of mixers that the layers repeat in order; it has one entry where all layers have the same."""
         return self.mixer if isinstance(self.mixer, tuple) else (self.mixer,)
 
     @property
     def encoder_pattern(self) -> tuple[MixerConfig, ...] | None:
-        """The mixers that the layers of an encoder repeat, where the model has one next to these layers."""
+        """As `pattern`, of the layers of the encoder; None where the model has no encoder next to these layers."""
         return None
 
     @property
@@ -105,9 +107,9 @@ class LayeredConfig(ModelConfig, ABC):
         return tuple(self.pattern[layer % len(self.pattern)] for layer in range(self.depth))
 
     def windowed(self, window: int) -> Self:
-        """The settings with another window, in tokens, of every mixer that has one, for the same weights.
+        """These settings with a window of `window` tokens in every mixer that has a window; the weights fit both.
 
-        Where none is set, mixers whose window is the context get one. ValueError where no mixer can have one.
+        If no mixer has a window yet, every mixer that can have one gets it. ValueError where no mixer can have one.
         """
         changed = {mixer: mixer.with_window(window) for mixer in dict.fromkeys(self.pattern)}
         able = {mixer: other for mixer, other in changed.items() if other is not None}
@@ -121,22 +123,22 @@ class LayeredConfig(ModelConfig, ABC):
     @property
     @override
     def distinct(self) -> int:
-        """The number of first layers that stand for all in price and in names and sizes of weights: see `like`."""
+        """The number of first layers to which all later ones are equal in price and in sizes of weights (`like`)."""
         if self.one_block:
             return 1
         return min(self.depth, len(self.pattern) * max(mixer.distinct(self.depth) for mixer in self.pattern))
 
     def like(self, layer: int) -> int:
-        """Which of the `distinct` layers a layer has the price and the sizes of."""
+        """The one of the first `distinct` layers that has the same price and sizes of weights as `layer`."""
         later = layer - self.distinct
         return layer if later < 0 else self.distinct - len(self.pattern) + later % len(self.pattern)
 
     @abstractmethod
     @override
     def build(self, layers: int | None = None) -> Model:
-        """The model, freshly initialized; with `layers`, `depth` or `distinct`, only that many of its layers are built.
+        """The model, freshly initialized. With `layers`, which is `depth` or `distinct`, only that many are built.
 
-        ValueError where a mixer does not fit the sizes or the kind.
+        ValueError where a mixer does not fit the sizes or the kind of the model.
         """
 
     @override
@@ -153,7 +155,7 @@ class LayeredConfig(ModelConfig, ABC):
 
 
 def layered(config: ModelConfig, purpose: str = "this") -> LayeredConfig:
-    """The settings themselves, of a model of layers. ValueError, which names the kind, where it has none."""
+    """Returns `config` if the layers of its model are mixers. ValueError, which names the kind, for other models."""
     if not isinstance(config, LayeredConfig):
         raise ValueError(f"a model of kind {config.kind} has no layers of mixers, which {purpose} is about")
     return config

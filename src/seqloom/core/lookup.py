@@ -1,7 +1,8 @@
-"""The contract of a lookup: a frozen model that reads along and says what followed where it read something similar.
+"""The contract of a lookup: a frozen model reads the same text and finds what followed similar contexts in a store.
 
-A model of a kind that looks up (`ModelConfig.looks_up`) takes one (`Model.take_lookup`) and calls it wherever what
-followed is not given. The lookup has no part in the model's weights; its state lies in the model's state.
+A model whose kind uses a store (`ModelConfig.looks_up`) is given a lookup (`Model.take_lookup`) and calls it wherever
+the caller does not pass the tokens that followed. The lookup is not part of the model's weights; its state is part of
+the model's state.
 """
 
 from abc import ABC, abstractmethod
@@ -16,11 +17,11 @@ from seqloom.core.shapes import Ids, Keep
 from seqloom.core.state import ModelState
 
 Followed: TypeAlias = Int[Tensor, "B T k"]
-"""of each token that was read, the k tokens that followed the most similar contexts; -1 where fewer were found"""
+"""for each token read, the k tokens that followed the most similar contexts in the store; -1 where fewer were found"""
 
 
 class Lookup(ABC):
-    """Reads what the model reads, on the model's device, without gradients."""
+    """Finds what followed similar contexts, for the tokens that a model reads; on its device, without gradients."""
 
     @property
     @abstractmethod
@@ -29,7 +30,7 @@ class Lookup(ABC):
 
     @abstractmethod
     def read(self, ids: Ids, keep: Keep | None = None) -> Followed:
-        """What followed contexts like those of ids (B, T); -1 where `keep` is False."""
+        """The tokens that followed contexts similar to those of ids (B, T); -1 where `keep` is False."""
 
     @abstractmethod
     def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
@@ -37,13 +38,13 @@ class Lookup(ABC):
 
     @abstractmethod
     def extend(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Followed, ModelState]:
-        """As `read`, of a further piece; and the state after it."""
+        """As `read`, of a piece that follows `state`; returns the state after it too."""
 
     @abstractmethod
     def step(
         self, ids: Int[Tensor, " B"], state: ModelState, *, reuse: bool = False
     ) -> tuple[Int[Tensor, "B k"], ModelState]:
-        """As `extend`, of one token per row; with `reuse` the given state is given up."""
+        """As `extend`, of one token per row. With `reuse` the given state may be overwritten."""
 
     @abstractmethod
     def trim(self, state: ModelState) -> ModelState:
@@ -55,7 +56,7 @@ class Lookup(ABC):
 
     @abstractmethod
     def cost(self, T: int, per: Per, outputs: int) -> Cost:
-        """The price of reading a row of T tokens, or the token at T, and of the search of `outputs` of them.
+        """The price of reading a row of T tokens, or the token at position T, with a search for `outputs` of them.
 
-        Nothing of it is trained: it has no parameters.
+        It has no parameters, since nothing of it is trained.
         """

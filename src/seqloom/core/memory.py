@@ -1,7 +1,7 @@
-"""What the state of a mixer holds, declared once: names, sizes without the batch, dtypes, and which entries grow.
+"""The declaration of a mixer's state: names, sizes without the batch, dtypes, and which entries grow.
 
-`Mixer.start`, `Mixer.trim`, the size of the state in the price and the check of a given state follow from it. Every
-state holds `length` (B,) next to the declared entries. The check reads shapes and never values.
+`Mixer.start`, `Mixer.trim`, the size of the state in the price and the check of a given state follow from this
+declaration. Every state holds `length` (B,) next to the declared entries. The check reads shapes, never values.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from torch import Tensor
 from seqloom.core.arguments import described, short
 from seqloom.core.state import Length, State, counted, length_of, measured
 
-Kind: TypeAlias = Literal["own", "wide", "count"]
+Kind: TypeAlias = Literal["parameters", "wide", "count"]
 
 
 @final
@@ -23,17 +23,17 @@ class Entry:
     """One tensor of a state."""
 
     shape: tuple[int, ...]
-    """sizes without the batch; where it grows, the size of that axis is its size at the start"""
-    dtype: Kind = "own"
-    """the dtype: that of the parameters, float32 or better (`wide`), or int64 (`count`)"""
+    """sizes without the batch; of the axis that grows, its size before the first token"""
+    dtype: Kind = "parameters"
+    """the dtype of the parameters, at least float32 (`wide`), or int64 (`count`)"""
     fill: float | tuple[float, ...] = 0.0
-    """its values before the first token: one number, or one for each index of the first axis"""
+    """the values before the first token: one number, or one for each index of the first axis"""
     grows: bool = False
     """whether one axis has a slot for each token that was read"""
     axis: int = 0
-    """that axis, where it grows, counted without the batch"""
+    """the axis that grows, counted without the batch"""
     most: int | None = None
-    """the largest number of slots, where it grows; None for any"""
+    """the largest number of slots of the axis that grows; None for any"""
 
     def init(self, batch: int, dtype: torch.dtype, device: torch.device | None, capacity: int = 0) -> Tensor:
         """The entry of `batch` rows before the first token, for parameters of `dtype`; `capacity` as in `start`."""
@@ -46,21 +46,21 @@ class Entry:
         return tensor
 
     def stored(self, dtype: torch.dtype) -> torch.dtype:
-        """The dtype that it has next to parameters of `dtype`."""
+        """The dtype of this entry in a mixer whose parameters have `dtype`."""
         if self.dtype == "count":
             return torch.long
-        return dtype if self.dtype == "own" else torch.promote_types(dtype, torch.float32)
+        return dtype if self.dtype == "parameters" else torch.promote_types(dtype, torch.float32)
 
     def slots(self, tokens: int) -> int:
-        """The slots with room for `tokens` tokens; 0 where it does not grow."""
+        """The number of slots that hold `tokens` tokens; 0 for an entry that does not grow."""
         return max(self.shape[self.axis], tokens if self.most is None else min(tokens, self.most)) if self.grows else 0
 
     def sizes(self, slots: int) -> tuple[int, ...]:
-        """The sizes without the batch, with `slots` slots where it grows."""
+        """The sizes without the batch; the axis that grows, if there is one, has `slots` slots."""
         return (*self.shape[: self.axis], slots, *self.shape[self.axis + 1 :]) if self.grows else self.shape
 
     def numbers(self, T: int) -> int:
-        """The scalars of one row after T tokens."""
+        """The number of scalars of one row after T tokens."""
         return int(torch.Size(self.sizes(self.slots(T))).numel())
 
 
@@ -69,7 +69,7 @@ LENGTH = Entry((), "count")
 
 
 def start(memory: Memory, batch: int, capacity: int, dtype: torch.dtype, device: torch.device) -> State:
-    """The state of `batch` rows before the first token, with room for `capacity` tokens where it grows."""
+    """The state of `batch` rows before the first token; entries that grow have room for `capacity` tokens."""
     entries = {name: entry.init(batch, dtype, device, capacity) for name, entry in memory.items()}
     return State({**entries, "length": LENGTH.init(batch, dtype, device)}, 0, True)
 
@@ -85,9 +85,9 @@ def trim(memory: Memory, state: State) -> State:
 
 
 def crop(memory: Memory, state: State, tokens: int) -> State:
-    """The state after the first `tokens` tokens of each row, or all where a row has fewer.
+    """The state after the first `tokens` tokens of each row, or after all tokens of a row that has fewer.
 
-    ValueError where that is not known any more: an entry that does not grow, or one that has wrapped.
+    ValueError where the state no longer determines it: for an entry that does not grow, or a ring that has wrapped.
     """
     length = length_of(state)
     if length.bound is not None and length.bound <= tokens:
@@ -105,10 +105,10 @@ def crop(memory: Memory, state: State, tokens: int) -> State:
 def check(
     memory: Memory, state: Any, batch: int | None, dtype: torch.dtype, device: torch.device, anyfloat: bool = False
 ) -> None:
-    """Raises ValueError, or TypeError where it is no dict of tensors, unless `state` is one of `batch` rows.
+    """Raises unless `state` fits `memory` and has `batch` rows (None: as many as its `length`).
 
-    With `anyfloat`, as under autocast, an entry of floating numbers may have any floating dtype. Where `batch` is None
-    it is that of `length`.
+    TypeError where it is not a dict of tensors, ValueError for wrong names, sizes, dtypes or devices. With `anyfloat`,
+    as under autocast, a floating-point entry may have any floating dtype.
     """
     again = "make it with start(batch)" if batch is None else f"make it with start({batch})"
     if not isinstance(state, dict):
@@ -148,7 +148,7 @@ def check(
 
 
 def _first(tensor: Tensor, axis: int, slots: int) -> Tensor:
-    """The first `slots` slots of the tensor, or all where it has fewer."""
+    """The first `slots` slots of the tensor along `axis`, or all of them where it has fewer."""
     return tensor.narrow(axis, 0, min(slots, tensor.shape[axis]))
 
 

@@ -1,8 +1,8 @@
 """The contract of a sequence mixer: the only part of a model that reads other tokens.
 
-A mixer reads a stream (B, T, D) and writes one of the same shape, for training in one piece (`forward`), for reading on
-in pieces (`extend`), and token by token (`step`). `docs/contract.md` lists what it promises; `tests/contract` holds
-every registered mixer to it.
+A mixer maps a stream (B, T, D) to a stream of the same shape: a whole sequence at once (`forward`), piece by piece from
+a state (`extend`), or token by token (`step`). `docs/contract.md` lists what it promises, and `tests/contract` checks
+the promises for every registered mixer.
 """
 
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ from seqloom.core.view import View
 
 @dataclass(frozen=True)
 class Traits:
-    """What a mixer can do; anything else raises an error with the reason and the nearest alternative."""
+    """What a mixer can do. A call of anything else raises an error with the reason and the nearest alternative."""
 
     causal: Literal["always", "never", "either"]
     """whether an output may depend on later tokens"""
@@ -49,12 +49,12 @@ class Mixer(nn.Module, ABC):
     """
 
     traits: Traits
-    """of all instances, unless a setting or the context decides"""
+    """declared for the class; set on the instance where it depends on a setting or on the context"""
     roles: ClassVar[Mapping[str, Role]] = {}
-    """the roles of parameters that are not the defaults of `seqloom.core.roles`"""
+    """roles of parameters where they are not the defaults of `seqloom.core.roles`"""
     dim: int
     shared: nn.Module | None
-    """what it shares with other layers, see `MixerConfig.shared`; a submodule only of a mixer outside a model"""
+    """what it shares with other layers (`MixerConfig.shared`); a submodule only where the mixer is not in a model"""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,10 +69,10 @@ class Mixer(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
-        """The whole sequence at once. `keep` (B, T) is False for dropped tokens, which change nothing and are 0."""
+        """Outputs (B, T, D) of a whole sequence. Where `keep` (B, T) is False the output is 0 and no other changes."""
 
     def start(self, batch: int, *, capacity: int | None = None) -> State:
-        """The state of `batch` rows before the first token, with room for `capacity` tokens where it grows.
+        """The state of `batch` rows before the first token; entries that grow have room for `capacity` tokens.
 
         Raises TypeError or ValueError unless both are ints of 0 or more.
         """
@@ -83,17 +83,23 @@ class Mixer(nn.Module, ABC):
 
     @abstractmethod
     def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
-        """Reads a further piece (B, T, D); differentiable through pieces. The given state does not change."""
+        """Outputs of a piece (B, T, D) that follows `state`, and the state after it.
+
+        Gradients flow back through the state into earlier pieces. The given state does not change.
+        """
 
     @abstractmethod
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
-        """Reads one token (B, D). With `reuse` the old state may be overwritten, and the caller must not use it."""
+        """The output of one token (B, D) and the state after it.
+
+        With `reuse` the given state may be overwritten, and the caller must not use it again.
+        """
 
     def cost(self, T: int, per: Per = "sequence") -> Cost:
         """The price of the equation for one row of T tokens, or for the token at position T alone (`per="token"`).
 
-        Parameters are counted, the size of the state is that of `memory`, the operations are those of `price`.
-        Raises TypeError or ValueError for a T or `per` that is not valid.
+        It has the operations of `price`, the number of parameters, and the size of the state by `memory`. Raises
+        TypeError or ValueError for a T or `per` that is not valid.
         """
         priced = span(T, per)
         params = sum(parameter.numel() for parameter in self.parameters())
@@ -101,33 +107,33 @@ class Mixer(nn.Module, ABC):
         return replace(self.price(priced), params=params, state=size)
 
     def price(self, span: Span) -> Cost:
-        """The operations and the critical path of `chain`, and the operations of the parts that it does not name."""
+        """Operations and critical path of `chain`, plus the operations of the parts that `chain` leaves out."""
         chain = [part for part in self.chain(span) if part is not None]
         critical = [part if isinstance(part, Cost) else part_price(part, span) for part in chain]
         others = [part_price(part, span).parallel() for part in self.parts if all(part is not link for link in chain)]
         return sum([*critical, *others], Cost())
 
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
-        """The critical path in order: parts by themselves, the mixer's own lines by their `Cost`.
+        """The critical path in order: a module stands for its own price, a `Cost` for other lines of the equation.
 
-        A part that is left out is computed in parallel; None is skipped. By default the parts, one after the other.
+        Modules that are left out are priced as computed in parallel; None is skipped. By default all parts in order.
         """
         return self.parts
 
     @property
     def output_layer(self) -> nn.Linear | None:
-        """The linear layer that ends `chain`, if one does: what scaled initialization divides."""
+        """The linear layer that ends `chain`, if it ends with one; scaled initialization divides its weights."""
         chain = [part for part in self.chain(Span(1)) if part is not None]
         return chain[-1] if chain and isinstance(chain[-1], nn.Linear) else None
 
     @property
     def parts(self) -> list[nn.Module]:
-        """The parts that are priced by themselves, each computed once per token. By default all."""
+        """The submodules that are computed once per token and have a price; by default all."""
         return list(parts(self))
 
     @final
     def share(self, module: nn.Module, owned: bool) -> None:
-        """Sets `shared`. It is a submodule where it is `owned`; otherwise the model holds it, once for all layers."""
+        """Sets `shared`: as a submodule if `owned`; otherwise the model holds the module, once for all layers."""
         if owned:
             self.shared = module
         else:
@@ -150,7 +156,7 @@ class Mixer(nn.Module, ABC):
         """
 
     def param_groups(self) -> list[dict[str, Any]]:
-        """Parameters with their own optimizer settings; by default one group without any."""
+        """Groups of parameters with optimizer settings; by default one group of all, without settings."""
         return [{"params": list(self.parameters())}]
 
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
@@ -168,30 +174,30 @@ class Mixer(nn.Module, ABC):
 
     @property
     def clipped_apart(self) -> Iterable[nn.Parameter]:
-        """Parameters with losses of their own: clipping measures their gradients by themselves. By default none."""
+        """Parameters with a loss of their own, whose gradients are clipped by a norm of their own. By default none."""
         return ()
 
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
-        """Called after each optimizer step, from 1, with the sums of all its passes' statistics.
+        """Called after optimizer step `step`, counted from 1, with the sums of the statistics of all its passes.
 
-        The only method that may change buffers. Does nothing by default.
+        This is the only method that may change buffers. By default it does nothing.
         """
 
     def views(self, x: Stream) -> list[View]:
-        """Views for a report: of the weights, and of how the first row of `x` was read; by default none."""
+        """What a report draws: weights, and what was computed from the first row of `x`; by default nothing."""
         return []
 
     def crop(self, state: State, tokens: int) -> State:
         """The state after the first `tokens` tokens of each row; ValueError where the state does not determine it.
 
-        A cache of keys and values can be cropped, a sum of them cannot. The given state does not change.
+        A cache of keys and values can be cropped, a sum over them cannot. The given state does not change.
         """
         count("tokens", tokens)
         self.check_state(state)
         return declared.crop(self.memory, state, tokens)
 
     def trim(self, state: State) -> State:
-        """The same state, contiguous and without unused room, as it is saved. Raises as `check_state` does."""
+        """The same state, contiguous and without unused slots, ready to be saved. Raises as `check_state` does."""
         self.check_state(state)
         return declared.trim(self.memory, state)
 
@@ -210,9 +216,9 @@ class Mixer(nn.Module, ABC):
         declared.check(self.memory, state, batch, self.dtype, device, autocasts(device))
 
     def check_input(self, x: Tensor, keep: Keep | None, ndim: int) -> Tensor:
-        """x, or TypeError or ValueError unless it is (B, T, D) or (B, D), as `ndim` says, and keep fits it.
+        """Returns x. Raises unless x is (B, T, D) for an `ndim` of 3 or (B, D) for 2, and keep, if given, fits it.
 
-        Both are on the mixer's device; x has the dtype of its parameters, or under autocast any floating dtype.
+        Both must be on the mixer's device; x has the dtype of the parameters, or under autocast any floating dtype.
         """
         x = stream(x, self.dim, ndim, self.dtype, self.device)
         if keep is not None:
@@ -241,17 +247,17 @@ class Mixer(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are; where the buffers are if there are none."""
+        """The device of the parameters, or of the buffers of a mixer without parameters."""
         return self._any_tensor.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the parameters, and so of the state; of the buffers if there are none."""
+        """The dtype of the parameters, or of the buffers of a mixer without parameters; the state follows it."""
         return self._any_tensor.dtype
 
     @property
     def _any_tensor(self) -> Tensor:
-        """A parameter, or a buffer of a mixer that learns nothing."""
+        """A parameter, or a buffer of a mixer without parameters."""
         parameter = _first_parameter(self)
         return next(self.buffers()) if parameter is None else parameter
 

@@ -15,9 +15,9 @@ from seqloom.core.registry import Registry
 
 @dataclass(frozen=True)
 class Rounding:
-    """The allowed rounding error of float32: outputs and gradients at initialization, up to 4,096 tokens.
+    """The rounding error that is allowed in float32, of outputs and gradients at initialization, up to 4,096 tokens.
 
-    The largest absolute difference over the largest absolute value, see `seqloom.analysis.rounding`.
+    It is the largest absolute difference divided by the largest absolute value (`seqloom.analysis.rounding`).
     """
 
     eps: int = 64
@@ -34,11 +34,11 @@ class MixerConfig(SizedConfig, ABC):
     """settings under which the tests run the mixer, at dim 8"""
     rounding: ClassVar[Rounding] = Rounding()
     long_views: ClassVar[bool] = False
-    """whether `Mixer.views` shows something of a text alone that is as long as a context and `tokens_back` together"""
+    """whether `Mixer.views` needs a text as long as the context and `tokens_back` together to show anything"""
     nearest: ClassVar[str | None] = None
-    """of a kind without a causal form, the kind that comes nearest to it in a decoder"""
+    """for a kind without a causal form: the most similar kind that a decoder can use"""
     drawings: ClassVar[tuple[dict[str, Any], ...]] = ()
-    """settings whose patterns `seqloom list --patterns` draws; `causal` among them is the form, else True"""
+    """settings whose patterns `seqloom list --patterns` draws; a `causal` among them chooses the form (default True)"""
 
     @final
     def build(
@@ -53,10 +53,10 @@ class MixerConfig(SizedConfig, ABC):
     ) -> Mixer:
         """The mixer for `dim` channels that looks back on `context` tokens (None: on all), freshly initialized.
 
-        `layer` counts from 0 over the `depth` layers of its kind; outside a model it is 0 of 1. `shared` is what
-        the method of that name made for all layers of these settings; None makes it here. `position` acts in one of its
-        `places`. Raises ValueError where there is no causal or no bidirectional form or no place for the position, and
-        for sizes that do not fit.
+        `layer` counts from 0 over the `depth` layers of this kind. `shared` is what the method `shared` made for all
+        layers of these settings; if None, it is made here. `position` acts in one of `places`. Raises ValueError where
+        the wanted form (causal or bidirectional) does not exist, where the position cannot act in this mixer, and for
+        sizes that do not fit.
         """
         self.require_form(causal)
         if position is not None and position.place not in self.places:
@@ -69,7 +69,7 @@ class MixerConfig(SizedConfig, ABC):
         return mixer
 
     def require_form(self, causal: bool) -> None:
-        """Raises ValueError where there is no causal, or no bidirectional form; it names kinds that have one."""
+        """Raises ValueError where the wanted form does not exist; the error names kinds that have it."""
         if causal and self.traits.causal == "never":
             nearest = f"; the nearest kind that has one is {self.nearest}" if self.nearest else ""
             raise ValueError(
@@ -86,23 +86,26 @@ class MixerConfig(SizedConfig, ABC):
 
     @property
     def places(self) -> frozenset[Place]:
-        """Where a position can act in this mixer; by default empty."""
+        """Where a positional encoding can act in this mixer; by default nowhere."""
         return frozenset()
 
     def shared(self, layer: Layer) -> nn.Module | None:
-        """The module that all layers of these settings share, `layer` the first of them; by default None.
+        """The module that all layers with these settings share, given the first of them; by default None.
 
-        A model builds, initializes, prices, trains and saves it once; each layer's mixer reads it as `self.shared`.
+        A model builds, initializes, prices, trains and saves it once. Each layer's mixer reads it as `self.shared`.
         """
         return None
 
     def drawn(self, T: int, causal: bool) -> dict[str, list[str]]:
-        """Which keys the queries look at, over T positions: rows of letters by the heads that share them; or none."""
+        """The attention pattern over T positions as text: by the names of heads, a row of letters for each query.
+
+        Empty, as by default, for a mixer that has no pattern to draw.
+        """
         return {}
 
     @property
     def tokens_back(self) -> int | None:
-        """How many tokens before its own an output depends on, at most; None, as by default, if these do not say it."""
+        """The most tokens before its own that an output depends on; None, as by default, if nothing limits it."""
         return None
 
     @property
@@ -111,16 +114,16 @@ class MixerConfig(SizedConfig, ABC):
         return False
 
     def with_window(self, window: int) -> Self | None:
-        """These settings with a window of so many tokens, for the same weights; None, as by default, if there is none.
+        """These settings with a window of `window` tokens; None, as by default, if the mixer cannot have one.
 
-        What a training changes from stage to stage.
+        The weights fit both. The stages of a training may have different windows.
         """
         return None
 
     def distinct(self, depth: int) -> int:
-        """The number of first layers, of `depth`, that differ in weights or price; later ones equal the last of them.
+        """How many of the first of `depth` layers differ in weights or price; all later ones equal the last of these.
 
-        1 unless the mixer looks at `Layer.number`.
+        It is 1 unless the mixer depends on `Layer.number`.
         """
         return 1
 

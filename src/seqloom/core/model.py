@@ -1,8 +1,9 @@
-"""The contract of a model: what a run holds, trains, saves, prices and reads.
+"""The contract of a model of any kind: what a run trains, saves, prices and generates with.
 
-    logits = model(ids, keep)        whatever the kind; its other abilities are in its `traits`
+    logits = model(ids, keep)        for every kind; `traits` says what else a kind can do
 
-Commands ask this contract, never a class. A verb that a kind does not have raises ValueError, which names the kind.
+Commands use this contract and no class of a kind. A method that a kind does not support raises a ValueError that names
+the kind.
 """
 
 from abc import ABC, abstractmethod
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 Enough: TypeAlias = Callable[[Tensor, Tensor], bool]
-"""of the stream (B, D) before and after a layer: whether later layers can be left out"""
+"""given the stream (B, D) before and after a layer: whether later layers can be left out"""
 
 
 @final
@@ -37,13 +38,13 @@ class ModelTraits:
     """What a model can do."""
 
     generates: bool
-    """whether it predicts the next token from those before it, and so writes text"""
+    """whether it predicts the next token from those before it, and so can generate text"""
     streams: bool
-    """whether it reads on from a state: `start`, `extend`, `step`"""
+    """whether it can continue from a state: `start`, `extend`, `step`"""
     longest: int | None
     """the longest text in tokens that it reads from its start; None for any"""
     translates: bool = False
-    """whether it writes a target to a source, from the state that `begin` gives"""
+    """whether it generates a target for a source, from the state that `begin` returns"""
 
 
 class Model(nn.Module, ABC):
@@ -51,7 +52,7 @@ class Model(nn.Module, ABC):
 
     config: "ModelConfig"
     layers: nn.ModuleList
-    """the parts that repeat, if any; in a model that was built with fewer `layers`, only the first of them"""
+    """the repeated layers, if there are any; in a model that was built with fewer `layers`, only the first of them"""
     tokenizer: Any = None
     """the tokenizer, if there is one"""
 
@@ -67,7 +68,7 @@ class Model(nn.Module, ABC):
 
     @property
     def sublayers(self) -> list[Mixer]:
-        """All sublayers in order: mixers, and what follows them in their layers; by default there are none."""
+        """All sublayers in order: of each layer its mixer and what follows it; by default there are none."""
         return []
 
     @property
@@ -82,7 +83,7 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, ids: Ids, keep: Keep | None = None) -> Logits:
-        """Logits at each position of ids (B, T); 0 where `keep` is False, and no effect on others."""
+        """Logits (B, T, W) of ids (B, T). Where `keep` is False they are 0, and no other position changes."""
 
     def forward_with_extras(self, ids: Ids, keep: Keep | None = None) -> tuple[Logits, Extras]:
         """`forward`, and the auxiliary losses and statistics of the pass; by default there are none."""
@@ -97,33 +98,32 @@ class Model(nn.Module, ABC):
         self._lacks("give features")
 
     def logits(self, x: Stream, keep: Keep | None = None) -> Logits:
-        """The output layer over features (B, T, D), of all positions or of those that are wanted."""
+        """The output layer applied to features (B, T, D), of all positions or of some."""
         self._lacks("give features")
 
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
-        """Called after each optimizer step, from 1, with the sums of its passes' statistics; nothing by default."""
+        """Called after optimizer step `step`, from 1, with the sums of its passes' statistics. By default nothing."""
 
     def fit(self, batch: Mapping[str, Tensor]) -> Tensor | None:
         """Learns from a batch in place of its loss, gradient and update: where `config.fits`, training calls it.
 
-        `batch` is on the model's device, as the objective makes it: `ids` (B, T + 1) of next_token, in the order of the
-        text. Each batch of a pass over the text comes once, the last may have fewer rows. What is learned lies in
-        buffers, which checkpoints hold; what only a whole pass gives is collected in them and applied by `end_pass`.
-        Returns the mean loss of the batch in nats by what was known before it, a scalar; None where that is not
-        computed.
+        `batch` is the objective's, on the model's device: for next_token `ids` (B, T + 1), in the order of the text.
+        Every batch of a pass over the text comes once; the last may have fewer rows. What is learned lies in buffers,
+        which checkpoints hold; what needs a whole pass is collected there and applied by `end_pass`. Returns the mean
+        loss of the batch in nats before it was learned, a scalar, or None where it is not computed.
         """
         self._lacks("learn without gradients")
 
     def end_pass(self) -> bool:
-        """Applies what `fit` collected since the last pass; True where a further pass would change nothing."""
+        """Applies what `fit` collected in this pass; returns True where a further pass would change nothing."""
         self._lacks("learn without gradients")
 
     @abstractmethod
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
-        """The price of one row of T tokens, or of the token at position T alone, with `outputs` positions predicted.
+        """The price of one row of T tokens, or of the token at position T alone.
 
-        By default every position is predicted. The model may be on the meta device. TypeError or
-        ValueError for a T, `per` or `outputs` that is not valid.
+        The output layer is priced for `outputs` positions, by default for all. The model may be on the meta device.
+        TypeError or ValueError for a T, `per` or `outputs` that is not valid.
         """
 
     def inner_cost(self, T: int) -> Cost:
@@ -131,51 +131,57 @@ class Model(nn.Module, ABC):
         return self.cost(T)
 
     def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
-        """The state of `batch` rows before the first token, with room for `capacity` tokens where it grows."""
+        """The state of `batch` rows before the first token; entries that grow have room for `capacity` tokens."""
         self._lacks("read on from a state")
 
     def begin(self, source: Ids, keep: Keep | None = None) -> ModelState:
-        """The state before the first token of a target, given sources (B, S): where `traits.translates`."""
+        """The state before the first token of a target, given sources (B, S), of a model with `traits.translates`."""
         self._lacks("translate a source", kind="seq2seq")
 
     def extend(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Logits, ModelState]:
-        """Reads a further piece; logits after each of its positions, and the state after it."""
+        """Logits (B, T, W) of a piece (B, T) that follows `state`, and the state after it."""
         self._lacks("read on from a state")
 
     def read(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Stream, ModelState]:
-        """As `extend`, up to the features (B, T, D): for callers that want the logits of few positions."""
+        """As `extend`, with features (B, T, D) in place of logits, for callers that want logits of few positions."""
         self._lacks("read on from a state")
 
     def step(
         self, ids: Int[Tensor, " B"], state: ModelState, *, reuse: bool = False
     ) -> tuple[Float[Tensor, "B W"], ModelState]:
-        """Reads one token per row; with `reuse` the given state is given up. Logits of the next token."""
+        """Logits of the token after `ids`, one token per row, and the state after it.
+
+        With `reuse` the given state may be overwritten, and the caller must not use it again.
+        """
         self._lacks("read on from a state")
 
     def step_until(
         self, ids: Int[Tensor, " B"], state: ModelState, enough: Enough, *, reuse: bool = False
     ) -> tuple[Float[Tensor, "B W"], ModelState, int]:
-        """As `step`, through the first layers alone, until `enough` says so; also how many they were.
+        """As `step`, but it leaves out all layers after the first where `enough` is True; also returns how many it ran.
 
-        `enough` is given the stream (B, D) before and after each layer but the last. In the layers that are left out,
-        the states read the stream as it is (`Block.pass_by`).
+        `enough` is called after each layer but the last. The states of the layers that are left out read the stream
+        as it is after the last layer that ran (`Block.pass_by`).
         """
         self._lacks("leave layers out")
 
     def exits(self, ids: Ids, keep: Keep | None = None) -> tuple[list[Stream], Extras]:
-        """The stream after each layer, which `exit_logits` reads, and the extras of the pass."""
+        """The stream (B, T, D) after each layer, as `exit_logits` takes it, and the extras of the pass."""
         self._lacks("leave layers out")
 
     def exits_at(self, ids: Ids, layers: Int[Tensor, "B T"], keep: Keep | None = None) -> tuple[Stream, Extras]:
-        """The stream (B, T, D) of each token after its own layer, from 1: later layers read it as it is."""
+        """The stream (B, T, D) in which each token is taken after its layer in `layers` (B, T), counted from 1.
+
+        Later layers read such a token unchanged.
+        """
         self._lacks("leave layers out")
 
     def exit_logits(self, x: Stream, layer: int) -> Logits:
-        """The output layer after a layer, from 1, over the stream (B, T, D) there."""
+        """Logits of the stream (B, T, D) after layer `layer`, counted from 1."""
         self._lacks("leave layers out")
 
     def trim(self, state: ModelState) -> ModelState:
-        """The same state, contiguous and without unused room, as it is saved."""
+        """The same state, contiguous and without unused slots, ready to be saved."""
         self._lacks("read on from a state")
 
     def crop(self, state: ModelState, tokens: int) -> ModelState:
@@ -183,25 +189,25 @@ class Model(nn.Module, ABC):
         self._lacks("read on from a state")
 
     def take_windows(self, config: "ModelConfig") -> None:
-        """Takes the windows of other settings, which differ from its own in nothing else; weights stay the same."""
+        """Takes the windows of `config`, which differs from the model's settings in nothing else; weights stay."""
         self._lacks("be trained with windows that change")
 
     def take_vectors(self, vectors: Float[Tensor, "W D"]) -> None:
-        """Begins with these vectors of its tokens, in place of those that were drawn."""
+        """Replaces the initial embeddings of the tokens by `vectors`."""
         self._lacks("begin with vectors of words")
 
     def take_lookup(self, lookup: "Lookup") -> None:
-        """Takes what finds similar contexts, where `config.looks_up`; it is no part of the weights."""
+        """Sets the lookup that finds similar contexts, where `config.looks_up`; it is not part of the weights."""
         self._lacks("look up in a store", kind="spalm")
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters and buffers are."""
+        """The device of the parameters and buffers."""
         return next(chain(self.parameters(), self.buffers())).device
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the first parameter, or else of the first buffer of floating-point numbers."""
+        """The dtype of the first parameter, or of the first floating-point buffer where there are no parameters."""
         tensors = chain(self.parameters(), self.buffers())
         return next((tensor.dtype for tensor in tensors if tensor.is_floating_point()), torch.float32)
 
@@ -216,7 +222,7 @@ def require_model(model: Any) -> None:
 
 
 def require_streams(model: Any, verb: str = "read on from a state") -> None:
-    """Raises TypeError unless `model` is a Model, and ValueError where it does not read on from a state."""
+    """Raises TypeError unless `model` is a Model, and ValueError where it cannot continue from a state."""
     require_model(model)
     if not model.traits.streams:
         idle = ", ".join(dict.fromkeys(mixer.kind for mixer in model.config.mixers if not mixer.traits.streams))
@@ -231,7 +237,7 @@ def require_generates(model: Any, verb: str = "generate text") -> None:
 
 
 def require_translates(model: Any) -> None:
-    """Raises TypeError unless `model` is a Model, and ValueError where it writes no target to a source."""
+    """Raises TypeError unless `model` is a Model, and ValueError where it cannot generate a target for a source."""
     require_model(model)
     if not model.traits.translates:
         idle = ", ".join(dict.fromkeys(mixer.kind for mixer in model.config.mixers if not mixer.traits.streams))

@@ -1,4 +1,4 @@
-"""The settings of a model, whatever its kind; those of layers are in `seqloom.core.layered`."""
+"""The settings that a model of any kind has; those of models made of layers are in `seqloom.core.layered`."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -25,9 +25,9 @@ class ModelConfig(Config, ABC):
     objective: ClassVar[str | None] = None
     """the only objective that the kind is trained under, where there is one"""
     looks_up: ClassVar[bool] = False
-    """whether the model reads a store, which its settings name by `store` and `k`: `Model.take_lookup`"""
+    """whether the model uses a store, which its settings `store` and `k` describe (`Model.take_lookup`)"""
     grows: ClassVar[bool] = False
-    """whether the sizes of the model's buffers follow from what it has learned, and so from its checkpoint alone"""
+    """whether the sizes of the buffers depend on what the model has learned, so that only a checkpoint knows them"""
 
     @property
     def mixers(self) -> tuple[MixerConfig, ...]:
@@ -36,19 +36,19 @@ class ModelConfig(Config, ABC):
 
     @property
     def has_exit_heads(self) -> bool:
-        """Whether layers have output layers of their own, which are trained where every layer predicts."""
+        """Whether every layer has its own output layer, to be trained under an objective where every layer predicts."""
         return False
 
     @property
     def distinct(self) -> int | None:
-        """How many layers stand for all where layers repeat; None where none do."""
+        """How many of the first layers differ in price or sizes, where layers repeat; None where no layers repeat."""
         return None
 
     @abstractmethod
     def build(self, layers: int | None = None) -> Model:
-        """The model, freshly initialized; of one whose layers repeat, only the first `layers` where that is given.
+        """The model, freshly initialized; with `layers`, only that many of its first layers are built.
 
-        ValueError where the settings do not fit.
+        ValueError where the settings do not fit each other.
         """
 
     def tensors(self) -> dict[str, Tensor]:

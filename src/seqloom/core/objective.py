@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from seqloom.core.extras import Extras
 
 Batch: TypeAlias = dict[str, Tensor]
-"""the tensors of one step by name, on the CPU as made, on the model's device as read; the first dimension is rows"""
+"""the tensors of one step by name, first dimension rows; made on the CPU, and moved to the model's device before use"""
 Carried: TypeAlias = dict[str, Tensor]
-"""detached tensors that one step hands to the next, by name; a group of the checkpoint"""
+"""detached tensors that one step passes to the next, by name; checkpoints save them"""
 Row: TypeAlias = dict[str, Any]
 """plain JSON"""
 
@@ -25,7 +25,7 @@ Row: TypeAlias = dict[str, Any]
 @final
 @dataclass(frozen=True)
 class Pass:
-    """The losses of a pass over some rows."""
+    """What a forward pass over some rows gives: losses, extras, and what the next pass continues from."""
 
     losses: dict[str, Tensor]
     """scalars by name, means over the targets of these rows; their sum is minimized"""
@@ -41,9 +41,9 @@ class Check:
     """An objective's report on a model in training."""
 
     note: str
-    """a few words for the progress line"""
+    """text for the progress line"""
     solved: bool
-    """whether nothing is left to learn, so that the training ends"""
+    """whether the task is solved, so that the training ends"""
 
 
 class Objective(nn.Module, ABC):
@@ -59,17 +59,17 @@ class Objective(nn.Module, ABC):
 
     @abstractmethod
     def score(self, model: nn.Module, held_out: Any) -> Row:
-        """How good the model is: a row with `held_out`, the loss on data that is never trained on, and more.
+        """A row of scores, with `held_out`: the loss on data that is never trained on.
 
-        Leaves the model in its mode.
+        The model stays in the mode (training or evaluation) that it is in.
         """
 
     @abstractmethod
     def summary(self, row: Row) -> str:
-        """The row of `score` in a few words."""
+        """The row of `score` in a few words, for the terminal."""
 
     def resize(self, context: int) -> None:
-        """Sets the tokens of a row in later batches. ValueError, the default, where the rows have a fixed length."""
+        """Sets the length of the rows of later batches. By default ValueError: the rows have a fixed length."""
         raise ValueError("the rows of this objective have one length: leave context out of training.stages")
 
     def targets(self, batch: Batch) -> int:
@@ -77,13 +77,13 @@ class Objective(nn.Module, ABC):
         return len(next(iter(batch.values())))
 
     def pass_steps(self, seed: int) -> int:
-        """The steps of one pass over the data, which ends with a batch. ValueError, as by default, where none does."""
+        """The number of steps in one pass over the data. By default ValueError: batches do not end with a pass."""
         raise ValueError("this objective has no passes that end with a batch, as a model that counts needs them")
 
     def description(self, seed: int) -> str:
-        """Its batches in a few words, where the run's settings leave them open; by default empty."""
+        """What the batches are made of, in a few words, where the run's settings do not say it; by default empty."""
         return ""
 
     def check(self, model: nn.Module, step: int) -> Check | None:
-        """What is to be said after so many steps; None, as by default, where it is not looked at."""
+        """A report on the model after `step` steps; None, as by default, for steps without a report."""
         return None

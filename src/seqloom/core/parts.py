@@ -21,9 +21,9 @@ class Priced(Protocol):
 
 
 def parts(module: nn.Module) -> Iterator[nn.Module]:
-    """The parts of a module in the order of registration; lists and sequences are flattened.
+    """The direct submodules in the order of registration; the contents of module lists and sequences count singly.
 
-    A module shared between layers is not a part: the mixer prices what it computes with it.
+    A module that is shared between layers is not a part: the mixer prices what it computes with it.
     """
     for name, part in module.named_children():
         if name == "shared" and isinstance(module, Priced):
@@ -52,7 +52,7 @@ def part_price(part: nn.Module, span: Span) -> Cost:
 
 
 def plain(module: nn.Module, std: float) -> None:
-    """Initializes linear layers and embeddings as N(0, std²), biases as 0, norms at gain 1."""
+    """Initializes the weights of linear layers and embeddings from N(0, std²), biases with 0, gains of norms with 1."""
     for part in module.modules():
         if isinstance(part, (nn.Linear, nn.Embedding)):
             nn.init.normal_(part.weight, std=std)

@@ -1,14 +1,14 @@
-"""The contract of positions: what tells a model where a token is, and where that acts.
+"""The contract of positional encodings, and the places of a model where one can act.
 
     embedding      a vector for each position, added to the token's
     layers         a vector for each position and layer, added to the layer's input
-    queries_keys   queries and keys are changed, each by its own position
+    queries_keys   each query and each key is changed by its own position
     scores         the product of a query and a key is changed by their distance
     keys_values    keys and values are changed by how far they are from the query
 
-A model has one of them in its settings. The first two places are the model's own; the others are places of mixers,
-which declare those that they have (`MixerConfig.places`). Positions count kept tokens, and go on through pieces and
-steps.
+A model has one positional encoding in its settings. The first two places are in the model; the other three are in its
+mixers, and each mixer declares which of them it has (`MixerConfig.places`). Positions count kept tokens, and continue
+over pieces and steps.
 """
 
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ Place: TypeAlias = Literal["embedding", "layers", "queries_keys", "scores", "key
 
 
 class EmbeddingPosition(nn.Module, ABC):
-    """A position that is added to the embedding of a token, or to the input of a layer."""
+    """A positional encoding that is added to the embedding of a token, or to the input of a layer."""
 
     scaled: ClassVar[bool] = True
     """whether the model multiplies it by √D, as it does the embeddings of tokens"""
@@ -38,7 +38,7 @@ class EmbeddingPosition(nn.Module, ABC):
 
 
 class QueriesKeysPosition(nn.Module, ABC):
-    """A position that changes queries and keys before their product."""
+    """A positional encoding that changes queries and keys before their product."""
 
     @property
     def fade(self) -> Tensor | None:
@@ -68,52 +68,52 @@ class Relation:
     query: Float[Tensor, "H 1 K"] | None = None
     """what is added to every query"""
     values: Float[Tensor, "H R"] | None = None
-    """the bias of distance `first` + n, beyond both ends the end's own"""
+    """the bias of distance `first` + n; distances beyond either end take the bias at that end"""
     first: int = 0
     score_change: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor] | None = None
     value_change: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
 
 
 class RelativePosition(nn.Module, ABC):
-    """A position that changes scores, or keys and values, by how far a key is from the query."""
+    """A positional encoding that changes scores, or keys and values, by the distance of key and query."""
 
     @abstractmethod
     def forward(self, behind: int, ahead: int, alone: bool) -> Relation:
-        """For distances i - j from -`ahead` to `behind`; `alone` for a single query."""
+        """The relation for distances i - j from -`ahead` to `behind`; `alone` says that there is one query."""
 
     @abstractmethod
     def price(self, span: Span, terms: int, distances: int) -> Cost:
-        """For `terms` pairs of queries and keys in all, but for the addition of a bias; `distances` are possible."""
+        """The price for `terms` (query, key) pairs over `distances` distances, without the addition of a bias."""
 
     def rebuild(self, where: device) -> None:
         """Computes the buffers that are not saved, on a device; by default there are none."""
 
 
 class PositionConfig(SizedConfig, ABC):
-    """The settings of one kind of position."""
+    """The settings of one kind of positional encoding."""
 
     kind: str
     place: ClassVar[Place | None]
     """where it acts; None where there are no positions"""
     shared: ClassVar[bool] = False
-    """whether all layers of equal settings have one together"""
+    """whether all layers with equal settings share one module"""
 
     @abstractmethod
     def build(
         self, width: int, context: int | None, heads: int = 1, kv_heads: int | None = None, causal: bool = True
     ) -> nn.Module | None:
-        """The position for `width` channels, of the embedding or of each head.
+        """The positional encoding for `width` channels, of the embedding or of each head.
 
-        `context` is the longest text in tokens, where that is known; there are `heads` heads of queries and `kv_heads`
-        of keys, by default as many. ValueError for a width that it does not take.
+        `context` is the longest text in tokens, where that is known. There are `heads` heads of queries and `kv_heads`
+        heads of keys (by default as many). ValueError for a width that it does not support.
         """
 
     def longest(self, context: int) -> int | None:
-        """The longest text that it reaches, in tokens, in a model of this context; None for any."""
+        """The longest text in tokens that it supports in a model of this context; None for any."""
         return None
 
     def price(self, rows: int, dim: int, context: int) -> Cost:
-        """The operations on `rows` tokens in the embedding or a layer; those inside a mixer are in its own price."""
+        """The price of `rows` tokens in the embedding or in a layer's input; mixers price what acts inside them."""
         return Cost()
 
 

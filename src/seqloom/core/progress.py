@@ -12,7 +12,7 @@ from typing import Protocol, TextIO, runtime_checkable
 
 @runtime_checkable
 class Advance(Protocol):
-    """Reports that `amount` units more are done, with an optional note such as the current loss."""
+    """Reports that `amount` further units are done, with an optional note such as the current loss."""
 
     def __call__(self, amount: float = 1, note: str = "") -> None:
         """Advances by `amount`."""
@@ -28,10 +28,10 @@ Show = Callable[..., AbstractContextManager[Advance]]
 def progress(
     label: str, total: float, unit: str = "", *, start: float = 0, every: float = 5.0, stream: TextIO | None = None
 ) -> Iterator[Advance]:
-    """Shows how far `label` is, its rate in `unit` per second and the time left; yields the function that advances it.
+    """Shows the progress of `label`, its rate in `unit` per second and the time left; yields the function to call.
 
-    `start` units were done before (a resumed run) and do not count for the rate. `every`: seconds between plain
-    lines.
+    `start` units were done before, by the run that is resumed, and do not count for the rate. Off a terminal a line is
+    printed every `every` seconds.
     """
     out = stream or sys.stderr
     if out.isatty():

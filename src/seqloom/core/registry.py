@@ -1,4 +1,4 @@
-"""Kinds by name: the settings classes of mixers, and of positions, each registered where it is defined."""
+"""The registries of mixers and positional encodings: their settings classes by the name of the kind."""
 
 from typing import Generic, TypeVar, final
 
@@ -9,16 +9,16 @@ C = TypeVar("C", bound=Config)
 
 @final
 class Registry(Generic[C]):
-    """The classes of settings of one sort of thing (`noun`), by the default of their `kind`."""
+    """Settings classes by the default of their field `kind`; `noun` says in errors what they are settings of."""
 
     def __init__(self, noun: str) -> None:
         self.noun = noun
         self._kinds: dict[str, type[C]] = {}
 
     def register(self, config: type[C]) -> type[C]:
-        """Adds a kind under the default of its `kind`; returns it, as a decorator does.
+        """Adds a settings class by the default of its field `kind`, and returns it: a class decorator.
 
-        Raises ValueError where another has that name.
+        Raises ValueError where another class has that name.
         """
         name = config.model_fields["kind"].default
         if name in self._kinds:

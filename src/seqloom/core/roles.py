@@ -1,15 +1,15 @@
-"""The role of a parameter in its model, by which optimizers group parameters.
+"""The roles of parameters, by which optimizers group them.
 
     matrix      the 2-D weight of a linear layer
     embedding   a table with a row per token or position
     other       biases, gains, taps, convolutions, rates: everything else
 
-A module declares the roles of what is under it in a class field, by the name of a parameter or of a submodule:
+A module declares the roles of its parameters in a class field, by the name of a parameter or of a submodule:
 
     roles: ClassVar[Mapping[str, Role]] = {"filter": "other"}         filter.0.weight, filter.1.weight, … too
 
-What an outer module declares holds before what an inner one does. Undeclared are torch's linear layers and embeddings,
-whose roles are known, and a module's own parameters, which are `other`.
+An outer module's declaration overrides that of a module inside it. Without a declaration, torch's linear layers are
+`matrix`, its embeddings `embedding`, and all other parameters `other`.
 """
 
 from collections.abc import Iterable

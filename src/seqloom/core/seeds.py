@@ -1,6 +1,6 @@
-"""Seeds: whole numbers below 2^32, which is what torch's CPU generator reads of a seed.
+"""Checks seeds, which are whole numbers below 2^32: torch's CPU generator reads no more bits of a seed.
 
-A larger one would repeat the weights of a smaller one: 0 and 2^32 are the same to it.
+A larger seed would repeat the random numbers of a smaller one, such as 2^32 those of 0.
 """
 
 from typing import Annotated, TypeAlias

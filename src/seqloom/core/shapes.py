@@ -1,4 +1,4 @@
-"""The letters of every shape in seqloom, each with one meaning.
+"""The letters of shapes, with one meaning in the whole package.
 
 B  batch            rows read side by side
 T  tokens           positions of a sequence

@@ -1,10 +1,10 @@
 """The state of a mixer or a model between tokens.
 
     State        the tensors of one layer by name, batch first; `length` (B,) counts the tokens that each row has read
-    ModelState   the states of a model's sublayers, layer by layer, and an `extra` of its kind
+    ModelState   the states of a model's sublayers, layer by layer, and an `extra` that depends on the kind of model
 
-`select`, `repeat`, `nbytes`, `flat` and `filled` take either. Reading on returns a new state; with `reuse=False` the
-tensors of the old one stay bit for bit unchanged.
+`select`, `repeat`, `nbytes`, `flat` and `filled` take either. `extend` and `step` return a new state; unless `step` is
+called with `reuse=True`, they leave the tensors of the old state bit for bit unchanged.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,12 +25,12 @@ class Length(NamedTuple):
 
     tokens: Int[Tensor, " B"]
     bound: int | None = None
-    """known on the host: no row has read more; None in compiled and exported calls, which use whole buffers"""
+    """no row has read more tokens than this, which the host knows; None in compiled and exported calls"""
     even: bool = False
     """whether every row has read exactly `bound`"""
 
     def after(self, lengths: Tensor | int, most: int, even: bool = True) -> "Length":
-        """The length after `lengths` further tokens, `most` at most; all rows read as many where `even`."""
+        """The length after each row has read `lengths` more tokens, at most `most`; `even` if all rows read as many."""
         bound = None if self.bound is None else self.bound + most
         return Length(self.tokens + lengths, bound, self.even and even)
 
@@ -39,9 +39,9 @@ class Length(NamedTuple):
 class State(dict[str, Tensor]):
     """The tensors of one layer by name, `length` among them, with what the host knows of `length`.
 
-    `bound` is a number of tokens that no row exceeds: eager code chooses shapes by it and never waits for the device.
-    A plain dict of the same tensors is a state as well: its `bound` is read from the device once. `owner` marks the
-    mixer whose step returned the state, unless an entry was set since.
+    `bound` is a number of tokens that no row exceeds; eager code chooses shapes by it without waiting for the device.
+    A plain dict of the same tensors is a valid state as well: its `bound` is read from the device once. `owner` marks
+    the mixer whose step returned the state, until an entry is set.
     """
 
     __slots__ = ("bound", "even", "owner")
@@ -59,7 +59,7 @@ class State(dict[str, Tensor]):
             self.bound = None
 
     def update(self, *entries: Any, **named: Tensor) -> None:
-        """Sets each entry by itself, so that `bound` and `owner` are reset where they may not hold any more."""
+        """Sets the entries one by one by `__setitem__`, which resets `bound` and `owner` where they may be wrong."""
         for name, tensor in dict(*entries, **named).items():
             self[name] = tensor
 
@@ -77,10 +77,10 @@ class ModelState(NamedTuple):
 
     layers: tuple[LayerState, ...]
     extra: State
-    """what the model itself counts; `length` of a decoder"""
+    """entries of the model itself, such as `length` of a decoder"""
 
 
-# To torch a State is a dict of tensors: passing through a graph drops `bound`, which would be a constant there.
+# torch treats a State as a dict of tensors. A compiled graph drops `bound`, which would be a constant in it.
 _pytree.register_pytree_node(
     State,
     lambda state: (list(state.values()), tuple(state)),
@@ -94,27 +94,27 @@ _pytree.register_pytree_node(
 
 
 def known(tokens: Tensor) -> bool:
-    """Whether values can be read: not while a graph is captured, nor of meta and fake tensors."""
+    """Whether the values of `tokens` can be read: not while a graph is captured, and not of meta or fake tensors."""
     return not (torch.compiler.is_compiling() or tokens.is_meta or isinstance(tokens, FakeTensor))
 
 
 def bounded(state: dict[str, Tensor]) -> State:
     """The state with a `bound`, which is read from the device where it is unknown and values can be read."""
     if torch.compiler.is_compiling() or (type(state) is State and state.bound is not None):
-        return state  # type: ignore[return-value]  # in a graph a plain dict will do
+        return state  # type: ignore[return-value]  # in a graph a plain dict is enough
     length = measured(state["length"])
     return State(state, length.bound, length.even)
 
 
 def length_of(state: State) -> Length:
-    """How many tokens the rows of a `bounded` layer's state have read."""
+    """How many tokens the rows of a state have read; the state is one that `bounded` returned."""
     if torch.compiler.is_compiling():
         return Length(state["length"])
     return Length(state["length"], state.bound, state.even)
 
 
 def measured(tokens: Int[Tensor, " B"]) -> Length:
-    """The length whose `bound` is read from the device, where that can be."""
+    """The length of rows that have read `tokens`, with a `bound` where values can be read from the device."""
     if not known(tokens):
         return Length(tokens)
     counts = set(tokens.tolist())
@@ -122,7 +122,7 @@ def measured(tokens: Int[Tensor, " B"]) -> Length:
 
 
 def counted(entries: Entries, length: Length) -> State:
-    """The state of these entries after so many tokens."""
+    """The state with these entries whose rows have read `length`."""
     entries["length"] = length.tokens
     if torch.compiler.is_dynamo_compiling():
         return entries  # type: ignore[return-value]  # torch.compile cannot make a State
@@ -130,7 +130,7 @@ def counted(entries: Entries, length: Length) -> State:
 
 
 def stepped(entries: Entries, state: State, owner: object = None) -> State:
-    """The state of these entries one token after `state`, which is `bounded`; marked as `owner`'s."""
+    """The state with these entries, one token after `state` (which `bounded` returned), with `owner` as its owner."""
     entries["length"] = state["length"] + 1
     if torch.compiler.is_dynamo_compiling():
         return entries  # type: ignore[return-value]  # as in `counted`
@@ -140,7 +140,7 @@ def stepped(entries: Entries, state: State, owner: object = None) -> State:
 
 
 def unread(batch: int, device: torch.device | None) -> State:
-    """The state, before the first token, of a part without other entries."""
+    """The state before the first token of a part that has no entries but `length`."""
     return State({"length": torch.zeros(batch, dtype=torch.long, device=device)}, 0, True)
 
 
@@ -148,7 +148,7 @@ Tree = TypeVar("Tree", bound="State | ModelState")
 
 
 def mapped(fn: Callable[[Tensor], Tensor], state: Tree) -> Tree:
-    """The state with every tensor replaced by `fn` of it; `bound` stays."""
+    """The state with `fn` applied to every tensor; `bound` does not change."""
     return _mapped(fn, state)
 
 
@@ -169,17 +169,17 @@ def copied(state: Tree) -> Tree:
 
 
 def select(state: Tree, rows: Int[Tensor, " N"]) -> Tree:
-    """The state of the given rows, copied: forks a row (repeat its index) or reorders rows (beam search)."""
+    """A copy of the given rows of a state. An index may repeat (to sample a text several times), in any order."""
     return mapped(lambda tensor: tensor.index_select(0, rows), state)
 
 
 def repeat(state: Tree, times: int) -> Tree:
-    """The state with each row `times` times in a row, copied: samples that continue one text."""
+    """A copy of the state with every row repeated `times` times, next to each other: samples that continue one text."""
     return mapped(lambda tensor: tensor.repeat_interleave(times, 0), state)
 
 
 def flat(state: State | ModelState) -> dict[str, Tensor]:
-    """Every tensor by its path: `k` in a layer's state, `layers.0.0.k` and `extra.length` in a model's."""
+    """Every tensor by its path, such as `k` in a State, `layers.0.0.k` and `extra.length` in a ModelState."""
     if isinstance(state, ModelState):
         of_layers = {
             f"layers.{n}.{m}.{name}": tensor
@@ -192,9 +192,9 @@ def flat(state: State | ModelState) -> dict[str, Tensor]:
 
 
 def filled(template: Tree, tensors: Mapping[str, Tensor]) -> Tree:
-    """A state as `template` with the tensors of `flat`; `bound` is read from them.
+    """The inverse of `flat`: a state with the structure of `template` and these tensors, from which `bound` is read.
 
-    Raises ValueError where names are missing or left over.
+    Raises ValueError where names are missing or unknown.
     """
     names = flat(template).keys()
     if names != tensors.keys():
@@ -216,7 +216,7 @@ def filled(template: Tree, tensors: Mapping[str, Tensor]) -> Tree:
 
 
 def restarted(state: ModelState, rows: Bool[Tensor, " B"], start: ModelState) -> ModelState:
-    """The state with the given rows as they are in `start`, before the first token; what grows is 0 there."""
+    """The state with the given rows reset to those of `start`, before the first token; slots that have grown are 0."""
 
     def entry(tensor: Tensor, first: Tensor) -> Tensor:
         chosen = rows.view(-1, *[1] * (tensor.ndim - 1))
@@ -227,13 +227,13 @@ def restarted(state: ModelState, rows: Bool[Tensor, " B"], start: ModelState) ->
 
 
 def nbytes(state: State | ModelState) -> int:
-    """Bytes that the state holds, `length` counters aside."""
+    """The bytes of all tensors of the state, without `length`."""
     entries = (tensor for name, tensor in flat(state).items() if name.rsplit(".", 1)[-1] != "length")
     return sum(tensor.numel() * tensor.element_size() for tensor in entries)
 
 
 def require_reusable(state: State) -> None:
-    """Raises ValueError where the state has gradients, which overwriting it would falsify."""
+    """Raises ValueError where the state has gradients: overwriting its tensors would make them wrong."""
     for tensor in state.values():
         if tensor.requires_grad:
             raise ValueError("a state with gradients cannot be reused: step with reuse=False, or under torch.no_grad()")

@@ -56,7 +56,7 @@ class Estimate:
 
     @property
     def p(self) -> float | None:
-        """Two-sided, of the hypothesis that the true value is 0; None where too few seeds could settle it."""
+        """The two-sided p of the hypothesis that the true value is 0; None with fewer than `FEWEST` seeds."""
         if self.error is None or self.seeds < FEWEST:
             return None
         return 2 * tail(-abs(self.mean) / self.error, self.freedom)
@@ -84,7 +84,7 @@ class Difference:
     adjusted: float | None
     """p after Holm's correction; None where the difference could not be tested"""
     smallest: float | None
-    """a difference of more than this would have been settled, the other rows of the table being what they are"""
+    """a difference larger than this would have been settled, with the other rows of the table as they are"""
 
     @property
     def word(self) -> Word:
@@ -97,8 +97,11 @@ class Difference:
 
 
 def mean_of(values: Sequence[float], scale: float = 0.0) -> Estimate:
-    """The mean of one or more runs with Student's standard error; where these are differences, `scale` is the size of
-    what they are differences of."""
+    """The mean of one or more runs with Student's standard error.
+
+    Where `values` are differences, `scale` is the size of the values that were subtracted: an error that is only their
+    rounding counts as none.
+    """
     mean, count = fmean(values), len(values)
     squares = math.fsum((value - mean) ** 2 for value in values)
     error = math.sqrt(squares / (count - 1) / count) if count > 1 else 0.0
@@ -108,16 +111,16 @@ def mean_of(values: Sequence[float], scale: float = 0.0) -> Estimate:
 
 
 def contrast(weights: Mapping[Model, float], runs: Mapping[Model, Runs], *, paired: bool = False) -> Estimate | None:
-    """Σ weight × mean loss. None where a model has no run, or, if paired, no seed is common to all."""
+    """Σ weight × mean loss over the models. None where a model has no run or, if `paired`, where no seed is common."""
     known = {model: runs.get(model, {}) for model, weight in weights.items() if weight}
     if paired:
-        common = sorted(set.intersection(*(set(own) for own in known.values())))
-        sums = [sum(weights[m] * own[seed] for m, own in known.items()) for seed in common]
-        scale = max((abs(loss) for own in known.values() for loss in own.values()), default=0.0)
+        common = sorted(set.intersection(*(set(losses) for losses in known.values())))
+        sums = [sum(weights[m] * losses[seed] for m, losses in known.items()) for seed in common]
+        scale = max((abs(loss) for losses in known.values() for loss in losses.values()), default=0.0)
         return mean_of(sums, scale) if sums else None
     if not all(known.values()):
         return None
-    means = {model: mean_of(list(own.values())) for model, own in known.items()}
+    means = {model: mean_of(list(losses.values())) for model, losses in known.items()}
     total = sum(weights[m] * estimate.mean for m, estimate in means.items())
     fewest = min(estimate.seeds for estimate in means.values())
     variances = [((weights[m] * (estimate.error or 0.0)) ** 2, estimate.seeds - 1) for m, estimate in means.items()]
@@ -129,19 +132,21 @@ def contrast(weights: Mapping[Model, float], runs: Mapping[Model, Runs], *, pair
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Holm's adjusted p of each, in the order given."""
+    """The p values after Holm's adjustment, in the given order."""
     adjusted, highest = [1.0] * len(ps), 0.0
-    for rank, at in enumerate(sorted(range(len(ps)), key=lambda at: ps[at])):
-        highest = max(highest, min(1.0, (len(ps) - rank) * ps[at]))
-        adjusted[at] = highest
+    for rank, index in enumerate(sorted(range(len(ps)), key=lambda index: ps[index])):
+        highest = max(highest, min(1.0, (len(ps) - rank) * ps[index]))
+        adjusted[index] = highest
     return adjusted
 
 
 def differences(
     runs: Mapping[Model, Runs], baselines: Mapping[Model, Model], *, paired: bool = False
 ) -> dict[Model, Difference]:
-    """The difference of each model to its baseline, all in one family; models that are their own baseline, or that
-    have no runs, are left out."""
+    """The difference of every model to its baseline; Holm's correction is over all of them together.
+
+    Models that are their own baseline, or that have no runs, are left out.
+    """
     estimates = {
         model: estimate
         for model, baseline in baselines.items()
@@ -158,10 +163,10 @@ def differences(
 
 
 def _smallest(estimate: Estimate, others: Sequence[float]) -> float | None:
-    """The difference at which Holm's procedure would settle `estimate`, given the p of the others in its family.
+    """The difference at which Holm's procedure would settle `estimate`, given the p values of the others in its family.
 
-    If the procedure rejects r of the K-1 others by themselves, in a family of K, it rejects `estimate` where its p is
-    below LEVEL / (K - r).
+    If the procedure, in a family of K, rejects r of the K-1 others, it rejects `estimate` where its p is below
+    LEVEL / (K - r).
     """
     if estimate.p is None or estimate.error is None:
         return None
@@ -190,21 +195,21 @@ def could_settle(smallest: Mapping[str, float | None], baseline: str, seeds: int
 
 
 def quantile(p: float, freedom: float) -> float:
-    """Student's t that is exceeded with probability 1 - p."""
-    from scipy.special import stdtrit  # 0.3 s, which help and lists need not wait for
+    """The p-quantile of Student's t with `freedom` degrees of freedom."""
+    from scipy.special import stdtrit  # imported here: it takes 0.3 s, which `--help` and `list` do not need
 
     return float(stdtrit(freedom, p))
 
 
 def tail(t: float, freedom: float) -> float:
-    """The probability that Student's t is below `t`."""
+    """The probability that Student's t with `freedom` degrees of freedom is below `t`."""
     from scipy.special import stdtr
 
     return float(stdtr(freedom, t))
 
 
 def mean(values: Sequence[Any]) -> Any:
-    """The mean; whole numbers that are all equal stay whole, and a missing value makes the mean missing."""
+    """The mean of the values, or None if one is None. Values that are all equal are returned as they are."""
     if any(value is None for value in values):
         return None
     return values[0] if all(value == values[0] for value in values) else fmean(values)

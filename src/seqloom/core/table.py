@@ -1,4 +1,4 @@
-"""A table as plain text, readable anywhere it is pasted, or as Markdown."""
+"""Tables as plain text with aligned columns, or as Markdown."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,7 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Rows under a head, their columns lined up and numbers to the right. Numbers have thousands separators; None is
-    a dash."""
+    """The lines of a table with a header. Columns of numbers are aligned to the right; cells are as `written`."""
     cells = [[str(name) for name in head], *([written(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(head))]
     right = [all(_number(row[column]) for row in rows) and bool(rows) for column in range(len(head))]
@@ -26,7 +25,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def written(cell: object) -> str:
-    """One cell as text: whole numbers in full, others to four digits."""
+    """A cell as text: ints in full with thousands separators, floats to about four digits, None as a dash."""
     if cell is None:
         return "-"
     if isinstance(cell, bool):

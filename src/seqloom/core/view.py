@@ -15,7 +15,7 @@ class View:
     name: str
     """such as `taps`; unique among the views of one mixer"""
     meaning: str
-    """one sentence: what a value of it is"""
+    """what one of the values is, in one sentence"""
     axes: tuple[str, ...]
     """what each dimension of `values` counts: one or two of the field's nouns, such as lag, channel, query, key"""
     values: Tensor
@@ -23,7 +23,7 @@ class View:
 
 
 def of_heads(weights: Float[Tensor, "H T T"], note: str = "") -> list[View]:
-    """The weights of each head over queries and keys, after their mean where there are several."""
+    """One view for each head, of its weights over queries and keys; their mean comes first where there are several."""
     meaning, axes = f"how much of each key's value a query takes{note}", ("query", "key")
     heads = [View(f"weights of head {h}", meaning, axes, head) for h, head in enumerate(weights)]
     if len(heads) == 1:

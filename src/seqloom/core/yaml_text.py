@@ -1,7 +1,6 @@
-"""Plain values from YAML that others wrote: no code, no key twice, no document that explodes.
+"""Reads untrusted YAML as plain values: no code, no duplicate keys, and a bounded size with all aliases expanded.
 
-YAML 1.1 as PyYAML's safe loader reads it, except that `1e-3` and `1.0e3` are numbers, as in YAML 1.2. Aliases are
-allowed as long as the document that they stand for stays small.
+It is YAML 1.1 as PyYAML's safe loader reads it, except that `1e-3` and `1.0e3` are numbers, as in YAML 1.2.
 """
 
 import re
@@ -10,16 +9,16 @@ from typing import Any, final
 import yaml
 
 LONGEST = 1 << 16
-"""characters of a document"""
+"""the most characters of a document"""
 DEEPEST = 50
-"""levels of lists and mappings within each other"""
+"""the most levels of nested lists and mappings"""
 MOST = 20_000
-"""values of a document, aliases written out"""
+"""the most values of a document, with aliases expanded"""
 _NUMBER = re.compile(r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")
 
 
 def parse_yaml(text: str) -> Any:
-    """The value that a YAML document holds. ValueError, in a few words, for whatever is not safe and readable YAML."""
+    """The value of a YAML document. ValueError, in a few words, for what is not YAML or exceeds the limits above."""
     if len(text) > LONGEST:
         raise ValueError(f"it has {len(text):,} characters, more than the {LONGEST:,} of any settings")
     try:
@@ -60,7 +59,7 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-+012345
 
 
 def _measure(node: yaml.Node, known: dict[int, tuple[int, int]], depth: int) -> tuple[int, int]:
-    """The number of values that a node stands for, and their depth; `known` holds those measured before."""
+    """The number of values below a node with aliases expanded, and their depth; `known` caches both by node."""
     if id(node) in known:
         return known[id(node)]
     if depth > DEEPEST:

@@ -1,1 +1,1 @@
-"""Text into tokens into windows into batches."""
+"""From text to tokens, windows and batches."""

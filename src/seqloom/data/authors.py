@@ -1,15 +1,15 @@
 """A text divided by author: no author of the training texts is in validation or test.
 
-    author of a document    the column `author` of the row of the folder's manifest.csv whose column `file` is its name;
-                            else the line "Author: …" of its first 100, as Project Gutenberg's files begin;
-                            else the text before " - " in its file's name
-    one author              people of the same last and first name: "Wiggin, Kate Douglas" and "Kate D. Wiggin";
-                            documents that share one of several authors, between which stands ";" or " and ", share all
-    division                authors in the order of sha256(name): each goes to test until `part` of all characters is
-                            there, and is passed over where it would bring it beyond 1.25 `part`; then, of those that
-                            are left, to validation by the same rule; the others are trained on
+    author of a document    in manifest.csv of the folder, the column `author` of the row that has the file's name in
+                            its column `file`; else a line "Author: …" among the first 100 lines, as in Project
+                            Gutenberg's files; else the text before " - " in the file's name
+    same author             names with the same last and first name, as "Wiggin, Kate Douglas" and "Kate D. Wiggin"
+    group                   authors who share a document (a document names several with ";" or " and " between them)
+    division                groups in the order of sha256(name) go to test until it has `part` of all characters; a
+                            group that would bring it above 1.25 `part` is skipped. The groups that are left go to
+                            validation by the same rule, and the rest to training
 
-The division depends on the text and its authors alone, so that every model and every seed has the same.
+The division depends on the text and its authors alone, so it is the same for every model and every seed.
 """
 
 import csv
@@ -27,16 +27,16 @@ from seqloom.data.split import side
 PARTS = ("training", "validation", "test")
 MANIFEST = "manifest.csv"
 HEADER = 100
-"""lines of a text in which its author is looked for"""
+"""the first lines of a text, in which its author is looked for"""
 MOST = 1.25
-"""of `part`, beyond which an author is passed over"""
+"""a group of authors is skipped where it would bring a part above this multiple of `part`"""
 _LINE = re.compile(r"^\s*Author:\s*(\S.*?)\s*$", re.IGNORECASE | re.MULTILINE)
 
 
 @final
 @dataclass(frozen=True)
 class Side:
-    """One part of a division."""
+    """The size of one part of a division, for messages."""
 
     name: str
     authors: tuple[str, ...]
@@ -51,10 +51,10 @@ class Side:
 @final
 @dataclass(frozen=True)
 class Division:
-    """Which document is in which part."""
+    """Which part (training, validation or test) each document is in."""
 
     parts: bytes
-    """of each document in order, the index in `PARTS`"""
+    """the index in `PARTS` of each document, in order"""
     sides: tuple[Side, ...]
 
     def side(self, documents: Documents, name: str) -> Documents:
@@ -66,7 +66,7 @@ class Division:
 
 
 def divide(documents: Documents, folder: Path, part: float) -> Division:
-    """Divides by author. ValueError, in one line, where an author is unknown, and where a part would be empty."""
+    """Divides documents by author. ValueError where a document has no author, or where a part would be empty."""
     manifest = _manifest(folder)
     names: list[tuple[str, ...]] = []
     sizes: list[int] = []
@@ -93,7 +93,7 @@ def divide(documents: Documents, folder: Path, part: float) -> Division:
 
 
 def authors(document: Document, manifest: Mapping[str, str], source: str) -> tuple[str, ...]:
-    """The authors of a document, as they are written. ValueError where there are none."""
+    """The authors of a document, as its source spells them. ValueError where none is named."""
     header = "\n".join(document.text.split("\n", HEADER)[:HEADER])
     before, dash, _ = PurePosixPath(document.name).stem.partition(" - ")
     line = _LINE.search(header)
@@ -108,7 +108,7 @@ def authors(document: Document, manifest: Mapping[str, str], source: str) -> tup
 
 
 def key(author: str) -> str:
-    """The last and the first name, by which people are compared: "Carroll, Lewis" and "Lewis Carroll" are one."""
+    """The last and first name, by which authors are compared, the same for "Carroll, Lewis" and "Lewis Carroll"."""
     last, comma, first = author.casefold().partition(",")
     words = (f"{first} {last}" if comma else author.casefold()).split()
     return " ".join(dict.fromkeys((words[-1], words[0])))
@@ -128,7 +128,7 @@ def _manifest(folder: Path) -> dict[str, str]:
 
 
 def _together(names: Iterable[tuple[str, ...]]) -> list[str]:
-    """A group for each document: the same where documents share an author, directly or through others."""
+    """The group of each document; documents that share an author, directly or through other documents, are in one."""
     listed = [[key(name) for name in people] for people in names]
     group: dict[str, str] = {}
 
@@ -145,13 +145,13 @@ def _together(names: Iterable[tuple[str, ...]]) -> list[str]:
 
 
 def _spelled(group: str, groups: list[str], names: list[tuple[str, ...]]) -> set[str]:
-    """One spelling of each author of a group."""
+    """The authors of a group, each in one spelling."""
     spelled = {key(name): name for of, people in zip(groups, names, strict=True) if of == group for name in people}
     return set(spelled.values())
 
 
 def _chosen(characters: Mapping[str, int], part: float, source: str) -> dict[str, int]:
-    """The index in `PARTS` of each group."""
+    """The index in `PARTS` that each group of authors goes to."""
     if not 0 < part < 0.5:
         raise ValueError(f"held_out is taken twice, for validation and for test: it must be below 0.5, not {part}")
     wanted = part * sum(characters.values())

@@ -1,4 +1,4 @@
-"""The cache: the folder of what is built once, and how a file gets there whole or not at all."""
+"""The cache folder, for what is built once, and files that are written completely or not at all."""
 
 import atexit
 import functools
@@ -15,7 +15,8 @@ from typing import BinaryIO
 def folder(cache: str | Path | None = None) -> Path:
     """The cache folder: the argument, else the environment's `SEQLOOM_CACHE`, else `~/.cache/seqloom`.
 
-    Where the latter two cannot be written, or there is no home, a folder of this process, with one warning.
+    Where the folder of the environment or of the home cannot be written, it is a temporary folder of this process, and
+    one warning is printed.
     """
     return Path(cache).expanduser() if cache else _usual(os.environ.get("SEQLOOM_CACHE") or "~/.cache/seqloom")
 
@@ -27,7 +28,7 @@ def _usual(name: str) -> Path:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
             return path
-    except (OSError, RuntimeError) as error:  # the latter without a home
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
         reason = error.strerror if isinstance(error, OSError) else str(error).rstrip(".").lower()
     instead = tempfile.TemporaryDirectory(prefix="seqloom-")
     atexit.register(instead.cleanup)
@@ -36,7 +37,7 @@ def _usual(name: str) -> Path:
 
 
 def write(path: Path, *parts: bytes | memoryview) -> None:
-    """Writes a file whole or not at all; see `replacing`."""
+    """Writes a file completely or not at all; see `replacing`."""
     with replacing(path) as file:
         for part in parts:
             file.write(part)
@@ -44,9 +45,9 @@ def write(path: Path, *parts: bytes | memoryview) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file to write under a temporary name next to `path`; then forces it to the disk and renames it.
+    """Opens a temporary file next to `path` for writing; at the end flushes it to disk and renames it to `path`.
 
-    An error in between leaves what was at `path`: never half a file.
+    After an error `path` is as it was before; it is never an incomplete file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
@@ -58,7 +59,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
-    if os.name == "posix":  # the rename itself lasts only once the folder is on the disk
+    if os.name == "posix":  # a rename survives a power failure only once its folder is flushed
         entry = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(entry)

@@ -1,7 +1,7 @@
 """Documents from a text column: Parquet files, and folders that `datasets` saved (`Dataset.save_to_disk`).
 
-Rows are read in small batches in every pass, so that a source may be larger than the memory. Both kinds are read by
-pyarrow alone, the extra `seqloom[data]`; a folder of `datasets` holds Arrow streams, which its state.json names:
+Every pass reads rows in small batches, so a source may be larger than the memory. Both kinds need only pyarrow (the
+extra `seqloom[data]`): a folder of `datasets` holds Arrow streams, which its state.json lists:
 
     state.json {"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}     dataset_dict.json {"splits": ["train"]}
 """
@@ -25,23 +25,23 @@ NAME = "name one as data.column or --column"
 
 
 def parquet(paths: Sequence[Path], column: str, source: str, change: Callable[[str], str]) -> Documents:
-    """The texts of one column of Parquet files, a row each; `change` is applied to each text.
+    """The texts of one column of Parquet files, one document per row; `change` is applied to each text.
 
-    Raises ValueError, in one line that names the file: pyarrow is not installed, no Parquet or damaged (its data in
-    the pass that reads them), no such column (its columns are listed), a column of something else than strings.
+    Raises ValueError, in one line that names the file, where pyarrow is not installed, the file is not Parquet or is
+    damaged (found in the pass that reads the damaged data), it has no such column, or the column is not of strings.
     """
     return _documents([_Parquet(path) for path in paths], column, source, change)
 
 
 def is_saved(folder: Path) -> bool:
-    """Whether `datasets` saved this folder: a dataset, or one for each of several splits."""
+    """Whether `datasets` saved this folder, as a dataset or as several splits."""
     return (folder / SPLITS).is_file() or all((folder / name).is_file() for name in (SAVED, "dataset_info.json"))
 
 
 def saved(folder: Path, column: str, change: Callable[[str], str]) -> Documents:
-    """The texts of one column of a folder that `datasets` saved; of several splits that of `train`, or the only one.
+    """The texts of one column of a folder that `datasets` saved; of its splits, `train` or the only one is read.
 
-    Raises ValueError as of `parquet`, and where there are several splits and none is called train.
+    Raises ValueError as `parquet` does, and where there are several splits and none is called train.
     """
     skipped = {}
     if (folder / SPLITS).exists():
@@ -133,7 +133,7 @@ def _documents(
 
 @contextmanager
 def _reading(path: Path) -> Iterator[BinaryIO]:
-    """The opened file; what pyarrow raises becomes a ValueError in one line."""
+    """Opens a file for reading; errors of pyarrow become a ValueError in one line."""
     from pyarrow.lib import ArrowException
 
     with open_regular(path) as file:
@@ -163,7 +163,7 @@ def _state(file: BinaryIO) -> tuple[int, int]:
 
 
 def _names(values: Any, field: str, path: Path) -> list[str]:
-    """A list of names of files in the folder of `path`; nothing outside of it."""
+    """A list of file names from JSON. ValueError where a name is not of a file in the same folder as `path`."""
     names = values.get(field) if isinstance(values, dict) else None
     if not isinstance(names, list) or not names:
         raise ValueError(f"{path} names no {field}: save the folder again with datasets")

@@ -1,4 +1,4 @@
-"""The text of a run: where it is from, how it is cut into tokens, and what is held out."""
+"""Settings of the text of a run: its source, its tokenizer, and what is held out."""
 
 from typing import Any, ClassVar, Literal, final
 
@@ -10,7 +10,7 @@ from seqloom.core.seeds import Seed
 
 @final
 class DataConfig(Config):
-    """The text of a run. Context and batch belong to the model and to the training."""
+    """Settings of the text of a run. The context is a setting of the model, the batch one of the training."""
 
     source: str = Field(
         min_length=1,
@@ -25,45 +25,45 @@ class DataConfig(Config):
         5000,
         ge=257,
         le=2**24,
-        description="entries of the tokenizer that is trained on the text, which may give fewer; with data.tokenizer, "
-        "none, or the most that it may have; of words, how many are known",
+        description="entries of the tokenizer that is trained on the text (fewer if the text gives no more); with "
+        "data.tokenizer, the most that it may have, or unset; with data.tokenizer=words, the number of known words",
     )
     held_out: float = Field(0.05, gt=0, lt=1, description="part of the text, by whole documents, kept from training")
     unwrap: bool = Field(True, description="join hard line wraps inside paragraphs")
     within_documents: bool = Field(False, description="let no training window hold words of two documents")
     packed: bool = Field(
         False,
-        description="train on rows that are filled with whole documents, each read from its own position 0; nothing "
-        "crosses a border",
+        description="train on rows that are filled with whole documents; positions start at 0 in each, and no token "
+        "reads another document",
     )
     seed: Seed = Field(0, description="chooses the held-out documents and the order of the windows")
     tokenizer: str | None = Field(
         None,
         min_length=1,
-        description="a tokenizer.json, a folder of a Hugging Face tokenizer, bytes, characters: those of the text, "
-        "the rare ones as bytes where data.vocab has no room for all, or words: the data.vocab most frequent of "
-        "the text, all others as one unknown token; none trains one on the text",
+        description="a tokenizer.json; a folder of a Hugging Face tokenizer; bytes; characters (of the text; rare ones "
+        "are split into bytes where data.vocab has no room for all); or words (the data.vocab most frequent of the "
+        "text, and one unknown token); unset, one is trained on the text",
     )
     division: Literal["documents", "authors"] = Field(
         "documents",
-        description="what is held out: whole documents, or all of some authors, and all of others for tests; authors "
-        "are named by manifest.csv, by a line Author: …, or by files called AUTHOR - TITLE",
+        description="what is held out: documents, or all documents of some authors (and of further authors for tests); "
+        "authors are named by manifest.csv, by a line Author: …, or by files called AUTHOR - TITLE",
     )
-    disjoint: bool = Field(False, description="training windows lie side by side, so that no token is read twice")
-    column: str = Field("text", min_length=1, description="column of Parquet and datasets, field of .jsonl: the text")
+    disjoint: bool = Field(False, description="training windows do not overlap, so that an epoch reads each token once")
+    column: str = Field("text", min_length=1, description="the column (Parquet) or field (.jsonl) that holds the text")
     labels: Literal["given", "book", "later", "same"] = Field(
         "given",
-        description="the labels of training.objective.kind=labels: given by a .tsv file (label, text, perhaps a second "
-        "text) or .jsonl; or implied by passages of documents: book: which one it is from, later: which of two comes "
-        "later, same: whether two are from one",
+        description="the labels of training.objective.kind=labels: given (a .tsv file of label, text and perhaps a "
+        "second text, or .jsonl), or made from passages of documents: book (which document it is from), later (which "
+        "of two comes later), same (whether two are from one document)",
     )
-    passage: int = Field(64, ge=1, le=2**20, description="words of a passage, where data.labels are implied")
+    passage: int = Field(64, ge=1, le=2**20, description="words of a passage, where data.labels is not given")
     later: ClassVar = ("packed", "tokenizer", "column", "division", "disjoint", "labels", "passage")
 
     @model_validator(mode="before")
     @classmethod
     def _size_of_given(cls, values: Any) -> Any:
-        """A tokenizer that is given has the size it has, unless a largest one is set; words are always cut off."""
+        """With a given tokenizer `vocab` may be unset; for words it is always needed."""
         given = isinstance(values, dict) and values.get("tokenizer") not in (None, "words")
         return {"vocab": None, **values} if given else values
 

@@ -1,10 +1,10 @@
-"""Documents from where they lie: text files, folders, JSON lines, Parquet, datasets, and the corpora that have a name.
+"""Reads documents from text files, folders, JSON lines, Parquet and datasets, and makes the corpora that have a name.
 
 gutenberg-children         100 children's books, downloaded once (`gutenberg.py`)
-stories[:COUNT[:SEED]]     generated stories, one a document; 20000 and seed 0 unless said
-markov:STATES:ORDER:SEED   1000 documents of 1000 letters from a Markov chain; :variable after it for variable order
+stories[:COUNT[:SEED]]     generated stories, one per document; by default 20000 stories of seed 0
+markov:STATES:ORDER:SEED   1000 documents of 1000 letters from a Markov chain; :variable at the end: of variable order
 hmm:STATES:SYMBOLS:SEED    1000 documents of 1000 letters from a hidden Markov chain
-episodes:ENV:POLICY        no text: what agents did, see `seqloom.data.episodes`
+episodes:ENV:POLICY        recorded actions of agents, not text: see `seqloom.data.episodes`
 anything else              a path; write ./stories for a folder of that name
 """
 
@@ -31,22 +31,22 @@ _STORIES = 20000
 _MARKOV = 1000
 """documents of a Markov chain"""
 _STORY_BYTES = 500
-"""of memory that a story takes at least, its name included"""
+"""bytes of memory that a story takes at least, with its name"""
 
 
 def read(source: str | Path, *, column: str = "text", cache: str | Path | None = None) -> Documents:
     """The documents of a source, in a fixed order; none is empty.
 
-    A folder's .txt, .md and .text files are read in the order of their paths, subfolders too; hidden files and READMEs
-    are no documents. Without any of these, its .parquet files are read, in the same order. A folder that `datasets`
-    saved is read as `columns.saved` says. A .jsonl file holds one document a line, in the string field `column`, a
-    .parquet file one a row. Every other file is one text.
+    Of a folder and its subfolders, .txt, .md and .text files are read in the order of their paths, without hidden files
+    and READMEs; if there are none, its .parquet files in the same order. A folder that `datasets` saved is read by
+    `columns.saved`. A .jsonl file has one document per line, in its string field `column`; a .parquet file has one per
+    row. Any other file is one document.
 
-    Parquet and saved datasets are read again in every pass, all else is held in memory.
+    Parquet files and saved datasets are read again in every pass; everything else is held in memory.
 
-    Raises OSError or ValueError, in one line that names the file: not there, not readable (a subfolder too), no regular
-    file, larger than the memory, empty, binary, not UTF-8 (with the byte offset), a wrong line of a .jsonl file (with
-    its number), a folder without text, and what `columns.parquet` raises.
+    Raises OSError or ValueError, in one line that names the file, where a file or a subfolder is missing, unreadable,
+    not regular, larger than the memory, empty, binary, or not UTF-8 (with the byte offset); for a wrong line of a
+    .jsonl file (with its number); for a folder without text; and as `columns.parquet` does.
     """
     name = str(source)
     if name == "gutenberg-children":
@@ -97,9 +97,9 @@ def _folder(folder: Path, column: str) -> Documents:
 
 
 def _files(folder: Path) -> tuple[list[Path], Counter[str]]:
-    """The texts and Parquet files below a folder, ordered by path, and how many others there are, by reason.
+    """The text and Parquet files below a folder, ordered by path, and how many other files it has, by reason.
 
-    What is hidden is not looked at. OSError for a folder that cannot be read.
+    Hidden files and folders are ignored. OSError for a folder that cannot be read.
     """
 
     def stop(error: OSError) -> None:
@@ -139,7 +139,7 @@ def read_text_file(path: Path) -> str:
 
 
 def _bytes(path: Path) -> bytes:
-    """The contents of a file. ValueError where the memory would not be enough for it."""
+    """The contents of a file. ValueError where it is too large for the memory."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         require_memory(f"reading {path}", 2 * size, "cut it into several files and use fewer of them")
@@ -185,7 +185,7 @@ def _stories(name: str) -> Documents:
 
 
 def chain_of(name: str | Path) -> "Chain | HiddenChain | None":
-    """The chain that writes the letters of a source; None of a source of other text. ValueError for a wrong name."""
+    """The Markov chain that a source names; None for a source of other text. ValueError for a wrong name."""
     return _chain(str(name)) if str(name).partition(":")[0] in ("markov", "hmm") else None
 
 

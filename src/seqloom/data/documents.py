@@ -1,4 +1,4 @@
-"""Documents that can be read again and again: a text larger than the memory takes passes over it, not room for it."""
+"""Documents that can be iterated several times, so that a text larger than the memory need not be held in it."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,9 +20,9 @@ class Document:
 class Documents:
     """The documents of a source, in a fixed order, none of them empty; each iteration is a new pass.
 
-    source: its name, for messages; rows: how many documents there are at most; unit: what holds one, as "line";
-    `start` begins a pass; skipped: how many of what was left out, by reason, complete after the first pass. Where a
-    pass finds no text at all, it ends with a ValueError.
+    source: its name, for messages; start: a function that begins a pass; rows: the most documents there can be; unit:
+    what holds one document, such as "line"; skipped: counts of what was left out, by reason, complete after the first
+    pass. A pass that finds no text ends with a ValueError.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Documents:
 
     @classmethod
     def of(cls, documents: Iterable[Document], source: str = "the text", *, unit: str = "document") -> Self:
-        """Documents that are in the memory already."""
+        """Documents that are in memory already."""
         if isinstance(documents, cls):
             return documents
         listed = list(documents)
@@ -65,11 +65,11 @@ class Documents:
 
     @cached_property
     def characters(self) -> int:
-        """The characters of all texts; takes a pass."""
+        """The number of characters of all texts, counted in a pass."""
         return sum(len(document.text) for document in self)
 
     def changed(self, change: Callable[[str], str]) -> "Documents":
-        """The same documents with every text changed."""
+        """The same documents with `change` applied to every text."""
         return Documents(
             self.source, lambda: (Document(document.name, change(document.text)) for document in self), self.rows
         )

@@ -1,4 +1,4 @@
-"""The tokenizer that is given, or the unit of one that is trained on the text: `data.tokenizer`.
+"""The setting `data.tokenizer`: a tokenizer that exists, or the unit of one that is trained on the text.
 
 bytes          one token for each byte
 characters     one token for each character of the text, which `prepare` counts
@@ -16,26 +16,26 @@ from seqloom.data.tokenizer import Tokenizer
 
 NAMED: dict[str, Callable[[], Tokenizer]] = {"bytes": Tokenizer.of_bytes}
 Unit: TypeAlias = Literal["pieces", "characters", "words"]
-"""what the tokens are that are learned from a text: pieces of words (`Tokenizer.train`), or those of `UNITS`"""
+"""the tokens that a tokenizer learns from a text: pieces of words (`Tokenizer.train`), characters or words"""
 UNITS: tuple[Unit, ...] = ("characters", "words")
-"""the names of what is not given but follows from the text"""
+"""the values of `data.tokenizer` that name a unit, whose tokens follow from the text"""
 FILE = "tokenizer.json"
 CONFIG = "tokenizer_config.json"
 
 
 def chosen_tokenizer(name: str | None, vocab: int | None = None) -> tuple[Tokenizer | None, Unit]:
-    """The tokenizer that `data.tokenizer` gives, if it gives one, and the unit of one that is trained instead.
+    """The tokenizer that `data.tokenizer` names, or None and the unit of the tokenizer to be trained.
 
-    Raises what `given_tokenizer` raises.
+    Raises as `given_tokenizer` does.
     """
     unit: Unit = next((unit for unit in UNITS if unit == name), "pieces")
     return (None if name is None or unit == name else given_tokenizer(name, vocab)), unit
 
 
 def given_tokenizer(name: str | Path, vocab: int | None = None) -> Tokenizer:
-    """The tokenizer of a name, a file or a folder; at most `vocab` entries large, where that is given.
+    """The tokenizer of a name, a file or a folder, with at most `vocab` entries if that is given.
 
-    Raises FileNotFoundError or ValueError in one line: there is none, it is unreadable, has no end token, is too large.
+    Raises FileNotFoundError or ValueError where it is missing, unreadable, too large, or has no end token.
     """
     tokenizer = NAMED[str(name)]() if str(name) in NAMED else _read(Path(name).expanduser())
     if vocab is not None and tokenizer.vocab > vocab:

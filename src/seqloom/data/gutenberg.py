@@ -1,4 +1,4 @@
-"""Books of Project Gutenberg: downloaded once, checked ever after, without the licence around the text.
+"""Books of Project Gutenberg: downloaded once, verified at every later use, without the licence around the text.
 
     {address}/{id}/pg{id}.txt  →  {cache}/gutenberg/pg{id}.txt, its sha256 in {cache}/gutenberg/sha256.json
 
@@ -25,7 +25,7 @@ from seqloom.data.children_books import CHILDREN
 _ADDRESS = "https://www.gutenberg.org/cache/epub"
 _ADVICE = "put the books as .txt files in a folder and pass --data FOLDER"
 LARGEST = 64 << 20
-"""bytes of a book at most; the longest has some 6 MB"""
+"""the most bytes of a book; the longest has about 6 MB"""
 _START = re.compile(r"^\*\*\* ?START OF .{0,400}?\*\*\*[ \t]*$", re.MULTILINE | re.DOTALL)
 _END = re.compile(r"^\*\*\* ?END OF ", re.MULTILINE)
 _LAST_LINE = re.compile(r"\n+End of (?:the |this )?Project Gutenberg[^\n]*(?:\n[^\n]+)?\s*\Z", re.IGNORECASE)
@@ -39,11 +39,11 @@ def books(
     attempts: int = 4,
     pause: float = 1.0,
 ) -> list[tuple[int, str]]:
-    """The texts of ebooks, as (id, text), in the order of `ids`; what is missing in the cache is downloaded.
+    """The texts of ebooks, as (id, text), in the order of `ids`; books that are not in the cache are downloaded.
 
-    A failed download is tried `attempts` times, after `pause`, 2 · pause, 4 · pause … seconds. Raises ConnectionError
-    where the address cannot be reached, FileNotFoundError where it does not have a book, and ValueError where a book
-    has no licence marks (it is something else, or truncated) or is not the one that was downloaded first.
+    A download is tried up to `attempts` times, with pauses of `pause`, 2 · `pause`, 4 · `pause` … seconds. Raises
+    ConnectionError where the address cannot be reached, FileNotFoundError where it has no such book, and ValueError
+    where a text has no licence marks (it is not a book, or truncated) or differs from the first download.
     """
     address = (address or os.environ.get("SEQLOOM_GUTENBERG") or _ADDRESS).rstrip("/")
     home = cached.folder(cache) / "gutenberg"

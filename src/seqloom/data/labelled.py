@@ -1,6 +1,6 @@
-"""Labelled examples into what training reads: tokens of both sides with a label for each example, built once.
+"""Prepares labelled examples for training: tokens and labels of training and held-out examples, built once.
 
-    examples → held out by content → tokenizer from the training side alone → ids in a mapped file, labels next to them
+    examples → held out by content → tokenizer from the training examples → ids in a mapped file, labels next to it
 
 Labels are numbered in the order of their names. A row of an example is `<eos>` text `<eos>` [second text `<eos>`].
 """
@@ -42,10 +42,10 @@ def prepare_labelled(
     unit: Unit = "pieces",
     cache: str | Path | None = None,
 ) -> Corpus:
-    """The examples of a source (`labels`) as a corpus whose tokens have labels; from the cache where it was built.
+    """The examples of a source (`labels`) as a corpus whose tokens have labels; from the cache if it was built before.
 
-    Given examples, and those of `book`, are held out one by one; those of pairs by whole documents. Raises what
-    `labels.given` and `corpora.read` raise, and ValueError where there is one label alone, or an example exceeds the
+    Examples of the tasks `given` and `book` are held out one by one, pairs of passages by whole documents. Raises as
+    `labels.given` and `corpora.read` do, and ValueError where there is only one label, or an example exceeds the
     context.
     """
     train, held = _sides(source, task, words, held_out, seed, column)
@@ -56,8 +56,8 @@ def prepare_labelled(
     settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "labels": task}
     settings |= {"passage": words} if task != "given" else {}
     settings |= training_settings(vocab, unit) if tokenizer is None else {"tokenizer": digest(tokenizer)}
-    whole = [Document(each.name, "\t".join((each.label, *each.texts))) for each in (*train, *held)]
-    survey = surveyed(Documents.of(whole, source, unit="example"), settings)
+    documents = [Document(example.name, "\t".join((example.label, *example.texts))) for example in (*train, *held)]
+    survey = surveyed(Documents.of(documents, source, unit="example"), settings)
     home = cached.folder(cache) / "labels" / survey.identity
     if tokenizer is None:
         path = home / "tokenizer.json"
@@ -73,7 +73,7 @@ def prepare_labelled(
 
 
 def encode_examples(examples: Sequence[Example], names: Sequence[str], tokenizer: Tokenizer, context: int) -> Tokens:
-    """The tokens of examples with a given tokenizer, in memory. ValueError for a label that is not of `names`."""
+    """The tokens of examples with a given tokenizer, in memory. ValueError for a label that is not in `names`."""
     require_known(examples, names)
     return _with_labels(encode_documents(_texts(examples), tokenizer, unwrap=False), examples, names, context)
 
@@ -81,30 +81,32 @@ def encode_examples(examples: Sequence[Example], names: Sequence[str], tokenizer
 def _sides(
     source: str, task: Task, words: int, held_out: float, seed: int, column: str
 ) -> tuple[list[Example], list[Example]]:
-    """The examples for training and those that are held out."""
+    """The examples for training and the held-out ones."""
     if task in ("later", "same"):
         train, held = hold_out(read(source, column=column), held_out, seed)
         return implied(list(train), task, words, seed), implied(list(held), task, words, seed)
     documents = [] if task == "given" else list(read(source, column=column))
     examples = given(source, column) if task == "given" else implied(documents, task, words, seed)
-    keys = [hashlib.sha256("\n".join((str(seed), *each.texts)).encode()).digest() for each in examples]
+    keys = [hashlib.sha256("\n".join((str(seed), *example.texts)).encode()).digest() for example in examples]
     limit = sorted(keys)[min(max(round(held_out * len(keys)), 1), len(keys)) - 1]
     learned = {example.label for example, key in zip(examples, keys, strict=True) if key > limit}
-    # what no other example has the label of is learned, and not asked
+    # an example whose label no training example has is trained on instead of held out
     chosen = [key <= limit and example.label in learned for example, key in zip(examples, keys, strict=True)]
-    sides = [[each for each, flag in zip(examples, chosen, strict=True) if flag == side] for side in (False, True)]
+    sides = [
+        [example for example, flag in zip(examples, chosen, strict=True) if flag == side] for side in (False, True)
+    ]
     if not all(sides):
         raise ValueError(f"{source}: {len(examples)} examples cannot be divided into two sides: add examples")
     return sides[0], sides[1]
 
 
 def _texts(examples: Iterable[Example]) -> Documents:
-    return Documents.of([Document(each.name, text) for each in examples for text in each.texts], unit="text")
+    return Documents.of([Document(example.name, text) for example in examples for text in example.texts], unit="text")
 
 
 def _with_labels(tokens: Tokens, examples: Sequence[Example], names: Sequence[str], context: int) -> Tokens:
     texts = len(examples[0].texts)
-    number = {name: place for place, name in enumerate(names)}
+    number = {name: index for index, name in enumerate(names)}
     labels: npt.NDArray[np.int64] = np.array([number[example.label] for example in examples], np.int64)
     labelled = replace(tokens, labels=labels, texts=texts)
     require_fit(examples, 1 + (tokens.ends - tokens.starts).reshape(-1, texts).sum(1), context)

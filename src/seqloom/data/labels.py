@@ -1,4 +1,4 @@
-"""Examples with labels: one or two texts each, from a file that gives the labels or from books that imply them.
+"""Examples of one or two texts and a label, from a file with labels or made from passages of documents.
 
     given    label <TAB> text [<TAB> second text]                  a line of a .tsv file
              {"label": …, "text": …, "text_2": …}                  a line of a .jsonl file
@@ -6,7 +6,7 @@
     later    which of two passages of a document comes later: "first" or "second"
     same     whether two passages are from one document: "same" or "different"
 
-Passages are of equal size in words, side by side. Which are paired is a function of the seed.
+A document is cut into passages of equal size in words. The seed chooses which of them are paired.
 """
 
 import json
@@ -36,9 +36,9 @@ class Example:
 
 
 def given(source: str | Path, column: str = "text") -> list[Example]:
-    """The examples of a .tsv or .jsonl file, in its order; all have one text, or all two.
+    """The examples of a .tsv or .jsonl file, in its order; all have one text, or all have two.
 
-    Raises what `corpora.read` raises for a file, and ValueError with the number of a line that is no example.
+    Raises as `corpora.read` does for a file, and ValueError, with its number, for a line that is not an example.
     """
     path = Path(source).expanduser()
     suffix = path.suffix.lower()
@@ -59,7 +59,7 @@ def given(source: str | Path, column: str = "text") -> list[Example]:
 
 
 def implied(documents: Sequence[Document], task: Task, words: int, seed: int) -> list[Example]:
-    """The examples that documents imply, by their passages of so many words. ValueError where there are none."""
+    """The examples of a task made from passages of `words` words. ValueError where there are none."""
     books = [(document.name, _passages(document.text, words)) for document in documents]
     match task:
         case "book":
@@ -78,7 +78,7 @@ def implied(documents: Sequence[Document], task: Task, words: int, seed: int) ->
 
 
 def examples_of(source: str | Path, task: Task, *, column: str, words: int, seed: int) -> list[Example]:
-    """All examples of a source: those in its file for the task `given`, else those of its documents (`implied`)."""
+    """All examples of a source: those in its file for the task `given`, else those made from its documents."""
     if task == "given":
         return given(source, column)
     return implied(list(read(source, column=column)), task, words, seed)
@@ -133,22 +133,25 @@ def _later(name: str, passages: list[str], seed: int) -> Iterator[Example]:
 
 
 def _same(books: Sequence[tuple[str, list[str]]], seed: int) -> Iterator[Example]:
-    """Pairs of one document and pairs of two in turn; the other document is the next, by a shuffle for each turn."""
+    """Pairs from one document and pairs from two, alternately.
+
+    In each turn a shuffle decides which document is next.
+    """
     orders = [_shuffled(len(passages), seed, 0) for _, passages in books]
     for number, (name, passages) in enumerate(books):
         for turn, (first, second) in enumerate(list(pairwise(orders[number]))[::2]):
-            place = f"{name}, passage {first + 1}"
+            origin = f"{name}, passage {first + 1}"
             other = _shuffled(len(books), seed, turn + 1)
             following = other[(other.index(number) + 1) % len(books)]
             theirs = books[following][1]
             if turn % 2 == 0:
-                yield Example(place, "same", (passages[first], passages[second]))
+                yield Example(origin, "same", (passages[first], passages[second]))
             elif following != number and theirs:
-                yield Example(place, "different", (passages[first], theirs[orders[following][turn % len(theirs)]]))
+                yield Example(origin, "different", (passages[first], theirs[orders[following][turn % len(theirs)]]))
 
 
 def require_known(examples: Sequence[Example], labels: Sequence[str]) -> None:
-    """ValueError, which names its line, for an example of another label."""
+    """Raises ValueError, which names the line, for an example whose label is not in `labels`."""
     for example in examples:
         if example.label not in labels:
             seen = ", ".join(labels[:20]) + (", …" if len(labels) > 20 else "")
@@ -156,7 +159,7 @@ def require_known(examples: Sequence[Example], labels: Sequence[str]) -> None:
 
 
 def require_fit(examples: Sequence[Example], lengths: "np.ndarray[Any, Any]", context: int) -> None:
-    """ValueError, which names the first of them, where rows of so many tokens exceed the context."""
+    """Raises ValueError, which names the first such example, where one has more tokens than the context."""
     long = np.flatnonzero(lengths > context)
     if long.size:
         raise ValueError(

@@ -1,6 +1,6 @@
-"""A tokenizer that is learned from a text, trained once: its file, the checksum next to it, and what its identity says.
+"""A tokenizer that is trained on a text once and then read from its file, which has a checksum next to it.
 
-{folder}/tokenizer.json, {folder}/tokenizer.sha256        a file that does not match its checksum is made again
+{folder}/tokenizer.json, {folder}/tokenizer.sha256        trained again where the file does not match its checksum
 """
 
 import hashlib
@@ -19,12 +19,12 @@ from seqloom.data.words import require_words, train_words
 
 
 def digest(tokenizer: Tokenizer) -> str:
-    """sha256 of the text of its tokenizer.json."""
+    """The sha256 of a tokenizer's tokenizer.json."""
     return hashlib.sha256(tokenizer.json.encode()).hexdigest()
 
 
 def training_settings(vocab: int | None, unit: Unit) -> dict[str, object]:
-    """What shapes a tokenizer that is trained, for the identity. ValueError for a `vocab` it cannot have."""
+    """The settings of a tokenizer to train, for the identity of a corpus. ValueError for a `vocab` it cannot have."""
     if vocab is None and unit != "characters":
         raise ValueError("give vocab, the size of the tokenizer to train, or a tokenizer")
     if vocab is not None:
@@ -33,14 +33,14 @@ def training_settings(vocab: int | None, unit: Unit) -> dict[str, object]:
 
 
 def learned_tokenizer(path: Path, documents: Callable[[], Documents], vocab: int | None, unit: Unit) -> Tokenizer:
-    """The tokenizer of a file, or one that is trained on documents and put there."""
+    """The tokenizer in the file `path`, or one that is trained on the documents and saved there."""
     check = path.with_suffix(".sha256")
     if path.is_file():
         if check.is_file() and hashlib.sha256(read_bytes(path, LARGEST)).hexdigest().encode() == read_bytes(check):
             return Tokenizer.load(path)
         print(f"{path}: damaged; training the tokenizer again", file=sys.stderr)
     tokenizer = _trained(_watched(documents()), vocab, unit)
-    # the checksum first: a tokenizer without one would look damaged to another run that starts meanwhile
+    # the checksum is written first: without it the tokenizer would look damaged to a run that starts meanwhile
     cached.write(check, digest(tokenizer).encode())
     tokenizer.save(path)
     return tokenizer

@@ -1,12 +1,13 @@
-"""Tokens hidden for a model to predict: the choice of tokens, and what replaces them.
+"""Masked language modelling: which tokens a model must predict, and what replaces them in its input.
 
     n = max(1, round(share · T)) of a row's T tokens are chosen, all choices equally likely; of these, token by token,
         80% become the mask, 10% a token drawn from the vocabulary, 10% stay
-    spans of mean length m > 1: from random positions on, min(ℓ, 10) tokens, p(ℓ) = (1 - 1/m)^(ℓ-1) / m, until there
-        are n; the last is cut, what is chosen already is passed over, and each span becomes one of the three as a whole
+    spans of mean length m > 1: min(ℓ, 10) tokens from a random position on, p(ℓ) = (1 - 1/m)^(ℓ-1) / m, are chosen
+        until there are n; tokens that are chosen already are skipped, the last span is cut to n, and the draw of mask,
+        replacement or neither is made once for a whole span
 
-Row r of a step is sample step · rows + r of the stream of a key (`probes.draws`), so that it does not depend on how
-many rows are asked for at once.
+The draws of row r of a step are sample step · rows + r of a stream of random numbers (`probes.draws`), so that they do
+not depend on how many rows are made at once.
 
 Source: Devlin et al., BERT, arXiv:1810.04805, section 3.1 and appendix A.1; nothing differs. Spans: Joshi et
 al., SpanBERT, arXiv:1907.10529, section 3.1, where m = 5 before the cut at 10; there spans are of whole words.
@@ -22,7 +23,7 @@ from seqloom.data.probes.draws import Draws, Ints
 MASKED, REPLACED = 80, 10
 """percent of the chosen tokens"""
 LONGEST = 10
-"""tokens of a span"""
+"""the most tokens of a span"""
 
 Bools = npt.NDArray[np.bool_]
 
@@ -30,10 +31,11 @@ Bools = npt.NDArray[np.bool_]
 def hidden(
     ids: Ints, keep: Bools, *, share: float, vocab: int, mask: int, seed: int, first: int, span: float = 1.0
 ) -> tuple[Ints, Bools]:
-    """The rows (B, T) as a model reads them, and which of their tokens were chosen (B, T).
+    """The masked rows (B, T) as a model reads them, and which of their tokens were chosen (B, T).
 
-    Only tokens where `keep` is True are chosen; every row keeps one at least. `vocab` tokens may replace one; `first`
-    is the number of the first row; `span` is the mean length of what is chosen together.
+    ids, keep: (B, T); only tokens where `keep` is True are chosen, and every row has at least one such token. `share`:
+    of a row's tokens that are chosen. `vocab`: replacements are ids below it. `mask`: the id of the mask. `first`: the
+    sample number of the first row. `span`: the mean length of the spans.
     """
     draws = Draws(f"masked tokens {seed}", first, len(ids))
     counts = np.maximum(1, np.rint(share * keep.sum(1)).astype(np.int64))
@@ -51,23 +53,26 @@ def hidden(
 
 
 def _numbers(draws: Draws, keep: Bools) -> npt.NDArray[Any]:
-    """A random number for each token (B, T); where tokens are not kept, the largest there is."""
+    """A random number for each token (B, T); the largest uint64 where a token is not kept."""
     numbers: npt.NDArray[Any] = draws.bits(keep.shape[1])
     return np.where(keep, numbers >> np.uint64(1), np.iinfo(np.uint64).max)
 
 
 def _spans(numbers: npt.NDArray[Any], drawn: Ints, keep: Bools, counts: Ints, mean: float) -> Ints:
-    """For each token (B, T) where its span begins, -1 outside of all: `counts` (B,) tokens of each row are in one."""
+    """For each token (B, T) the position at which its span begins, or -1.
+
+    `counts` (B,) tokens of a row are in spans.
+    """
     uniform = (drawn + 0.5) / 2**32
     lengths = np.minimum(1 + np.floor(np.log(uniform) / np.log1p(-1 / mean)), LONGEST).astype(np.int64)
     starts = np.full(keep.shape, -1, np.int64)
     offset = np.arange(keep.shape[1])
-    for place in np.argsort(numbers, axis=1, kind="stable").T:
+    for position in np.argsort(numbers, axis=1, kind="stable").T:
         left = counts - (starts >= 0).sum(1)
         if not left.any():
             break
-        length = np.take_along_axis(lengths, place[:, None], 1)
-        new = (offset >= place[:, None]) & (offset < place[:, None] + length) & keep & (starts < 0)
+        length = np.take_along_axis(lengths, position[:, None], 1)
+        new = (offset >= position[:, None]) & (offset < position[:, None] + length) & keep & (starts < 0)
         new &= new.cumsum(1) <= left[:, None]
-        starts = np.where(new, place[:, None], starts)
+        starts = np.where(new, position[:, None], starts)
     return starts

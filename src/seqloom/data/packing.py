@@ -1,14 +1,15 @@
-"""Whole documents in rows of `context` + 1 tokens, for training: packed.
+"""Packing for training: rows of `context` + 1 tokens that are filled with whole documents.
 
     piece:  <eos> t1 … tn <eos> of one document, cut where it is longer than a row (`windows.cut`)
-    row:    pieces one after the other; each, in a shuffled order, goes to the fullest row that has room for it
+    row:    several pieces; pieces are taken in a shuffled order and put into the fullest row that has room
 
-Every id of the text is the target of one piece: the pieces are the windows of `held_out`. Which of them share a row
-depends on the seed alone: nothing crosses a border, so that it need not change from epoch to epoch. Sample
-s = step · batch + row; its epoch is s // rows, and it is the row to which the shuffle of that epoch sends s mod rows.
-So a batch needs (seed, step) alone.
+Every id of the text is a target in exactly one piece: the pieces are the windows of `windows.held_out`. The seed alone
+decides which pieces share a row. This does not change between epochs, since no token reads another piece anyway. A
+batch depends on (seed, step) alone: sample s = step · batch + row is in epoch s // rows, and it is the row to which the
+shuffle of that epoch sends s mod rows.
 
-Source: best fit (Johnson, Near-optimal bin packing algorithms, 1973); here the order is shuffled and not by size.
+Source: best fit (Johnson, Near-optimal bin packing algorithms, 1973). What differs: pieces come in a shuffled order,
+not sorted by size.
 """
 
 from collections import defaultdict
@@ -27,7 +28,7 @@ from seqloom.data.tokens import Tokens
 from seqloom.data.windows import cut
 
 SHORTEST = 2
-"""tokens of a piece at least: one that is read and one that is predicted"""
+"""the fewest tokens of a piece: one to read and one to predict"""
 
 
 @final
@@ -47,7 +48,7 @@ class PackedRows:
         firsts, targets, begins = cut(tokens, context)
         order = permute(np.arange(len(firsts)), 0, len(firsts), seed)
         row = best_fit((targets[order] + 1).tolist(), self._width)
-        order = order[np.argsort(row, kind="stable")]  # row by row
+        order = order[np.argsort(row, kind="stable")]  # the pieces of row 0, then of row 1, …
         self._firsts = firsts[order]
         self._sizes = targets[order] + 1
         self._begins = begins[order]
@@ -55,24 +56,24 @@ class PackedRows:
 
     @property
     def rows(self) -> int:
-        """How many rows there are: one epoch."""
+        """The number of rows, which is one epoch."""
         return len(self._ends)
 
     @property
     def padding(self) -> float:
-        """The share of the rows' tokens that belongs to no document."""
+        """The share of tokens in the rows that is padding."""
         return 1 - int(self._sizes.sum()) / (self.rows * self._width)
 
     @property
     def description(self) -> str:
-        """What the rows hold, in a few words."""
+        """How many documents, pieces and rows there are, in a few words."""
         pieces = f"{self._tokens.documents:,} documents in {len(self._sizes):,} pieces"
         return f"packed: {pieces} in {self.rows:,} rows of {self._width:,} tokens, {self.padding:.1%} padding"
 
     def batch(self, step: int, batch: int) -> tuple[Int[Tensor, "B W"], Int[Tensor, "B W"]]:
-        """The rows of one step, counted from 0: ids and the number of each token's document in its row, from 0.
+        """The rows of a step, counted from 0: the ids, and for each token which document of its row it is in, from 0.
 
-        At padding, which ends a row, the id is `<eos>` and the number -1.
+        Padding, at the end of a row, has the id `<eos>` and the document -1.
         """
         if step < 0 or batch < 1:
             raise ValueError(f"a batch needs step >= 0 and batch >= 1, not {step} and {batch}")
@@ -80,11 +81,11 @@ class PackedRows:
         chosen = permute(index, epoch, self.rows, self._seed)
         firsts = np.where(chosen == 0, 0, self._ends[chosen - 1])
         counts = self._ends[chosen] - firsts
-        row = np.repeat(np.arange(batch), counts)  # of each piece
+        row = np.repeat(np.arange(batch), counts)  # the row of each piece
         number = _counted(counts)
         piece = np.repeat(firsts, counts) + number
         sizes = self._sizes[piece]
-        column = _counted(np.bincount(row, sizes, batch).astype(np.int64))  # of each token
+        column = _counted(np.bincount(row, sizes, batch).astype(np.int64))  # the column of each token
         offset = _counted(sizes)
         position = np.repeat(self._firsts[piece], sizes) + offset - 1
         begins = np.repeat(self._begins[piece], sizes) & (offset == 0)
@@ -97,9 +98,9 @@ class PackedRows:
 
 
 def best_fit(sizes: Iterable[int], width: int) -> npt.NDArray[np.int64]:
-    """The row of `width` tokens that each piece goes to: the fullest that has room for it, or else a new one."""
+    """The row of `width` tokens that each piece is put into: the fullest one that has room for it, or a new one."""
     rows_by_room: defaultdict[int, list[int]] = defaultdict(list)
-    rooms = 0  # bit n is set where a row has room for n tokens, so that the least sufficient room is found at once
+    rooms = 0  # bit n is set where a row has room for n tokens, so that the smallest sufficient room is found fast
     chosen: list[int] = []
     rows = 0
     for size in sizes:
@@ -122,7 +123,7 @@ def best_fit(sizes: Iterable[int], width: int) -> npt.NDArray[np.int64]:
 
 
 def require_documents(tokens: Tokens, source: str) -> None:
-    """ValueError unless the training text has several documents: borders to keep."""
+    """Raises ValueError unless the training text has several documents."""
     if tokens.documents < 2:
         raise ValueError(
             f"{source}: data.packed fills rows with whole documents, and the training text is a single one: "
@@ -131,5 +132,5 @@ def require_documents(tokens: Tokens, source: str) -> None:
 
 
 def _counted(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """0 … n - 1 for each n of `counts`, one after the other."""
+    """The numbers 0 … n - 1 for each n of `counts`, concatenated."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

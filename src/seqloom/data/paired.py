@@ -1,8 +1,8 @@
-"""Pairs of texts into what training reads: tokens of sources and targets in turn, built once.
+"""Prepares pairs of texts for training: the tokens of sources and targets, built once.
 
-    pairs → held out by source → tokenizer from the training side → ids in a mapped file: source <eos> target <eos>
+    pairs → held out by source → tokenizer from the training pairs → ids in a mapped file: source <eos> target <eos>
 
-Pairs of the same source are on the same side, so no held-out source was trained on.
+Pairs with the same source text are either all trained on or all held out.
 """
 
 import functools
@@ -36,10 +36,10 @@ def prepare_paired(
     unit: Unit = "pieces",
     cache: str | Path | None = None,
 ) -> Corpus:
-    """The pairs of a source (`pairs.read_pairs`) as a corpus whose documents are sources and targets in turn.
+    """The pairs of `source` (`pairs.read_pairs`) as a corpus whose documents are source and target texts alternately.
 
-    From the cache where it was built. Raises what `read_pairs` raises, and ValueError where there are too few pairs to
-    hold one out, or one exceeds the context.
+    It is read from the cache if it was built before. Raises as `read_pairs` does, and ValueError where there are too
+    few pairs to hold one out, or a text exceeds the context.
     """
     train, held = divided(read_pairs(source), held_out, seed, source)
     settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "pairs": True}
@@ -68,7 +68,7 @@ def encode_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer, context: int) -> T
 
 
 def divided(pairs: Sequence[Pair], held_out: float, seed: int, source: str) -> tuple[list[Pair], list[Pair]]:
-    """The pairs for training and those that are held out: by the hash of seed and source text."""
+    """The pairs for training and the held-out ones, chosen by the hash of seed and source text."""
     keys = [hashlib.sha256(f"{seed}\n{pair.source}".encode()).digest() for pair in pairs]
     limit = sorted(keys)[min(max(round(held_out * len(keys)), 1), len(keys)) - 1]
     train = [pair for pair, key in zip(pairs, keys, strict=True) if key > limit]
@@ -79,7 +79,7 @@ def divided(pairs: Sequence[Pair], held_out: float, seed: int, source: str) -> t
 
 
 def require_fit(pairs: Sequence[Pair], tokens: Tokens, context: int) -> None:
-    """ValueError, which names the first of them, where a source or a target with its end exceeds the context."""
+    """Raises ValueError, which names the first such pair, where a text with its `<eos>` exceeds the context."""
     lengths = (tokens.ends - tokens.starts).reshape(-1, 2)
     long = np.flatnonzero(lengths.max(1) > context)
     if long.size:

@@ -1,16 +1,16 @@
-"""Hard line wraps taken out of paragraphs."""
+"""Removes hard line wraps from paragraphs."""
 
 import re
 
-# horizontal blanks before the break go with it; the next line must begin with a visible character
+# spaces and tabs before the line break are removed too; the next line must begin with a visible character
 _WRAP = re.compile(r"(?<=\S)[^\S\n]*\n(?=\S)")
 
 
 def unwrap(text: str) -> str:
-    r"""Joins the lines of each paragraph with one blank.
+    r"""Joins the lines of each paragraph with one space.
 
-    The rule: a single `\n` between two lines that are not blank becomes a blank, and blanks at the end of the first
-    go; unless the next line is indented, as verse, lists and addresses mostly are: then the break stays. Blank lines
-    separate paragraphs and stay as they are. Verse that is not indented is joined; `unwrap=False` keeps it.
+    A single `\n` between two lines with text becomes a space, and spaces at the end of the first line are removed. The
+    break stays where the next line is indented, as in most verse, lists and addresses. Empty lines, which separate
+    paragraphs, stay as they are. Verse that is not indented is joined too; the setting `unwrap=False` keeps it.
     """
     return _WRAP.sub(" ", text)

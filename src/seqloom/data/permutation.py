@@ -1,12 +1,12 @@
-"""A shuffle of 0 … size-1, any entry of which can be computed without the others.
+"""A shuffle of 0 … size-1, each entry of which is computed without the rest.
 
     x = L·b + R,  L < a, R < b,  a = ⌈√size⌉, b = ⌈size / a⌉
     L ← (L + f(R, key_0)) mod a,  R ← (R + f(L, key_1)) mod b,  …            8 rounds; each is invertible
-    while x ≥ size: again                                                     cycle walking; a·b - size < a
+    while x ≥ size: repeat                                                    cycle walking; a·b - size < a
 
 A Feistel network on mixed radices: a bijection for every key. Keys come from (seed, epoch) by SHA-256 and splitmix64
 alone, never from numpy's generators, whose streams may change. Source: Black and Rogaway, Ciphers with Arbitrary
-Finite Domains, CT-RSA 2002 (the generalised Feistel construction); f here mixes well and is no cipher.
+Finite Domains, CT-RSA 2002 (the generalized Feistel construction). What differs: f mixes well, but is not a cipher.
 """
 
 import functools
@@ -16,7 +16,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-Places = npt.NDArray[np.uint64]
+Numbers = npt.NDArray[np.uint64]
 
 _ROUNDS = 8
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -40,7 +40,7 @@ def permute(index: npt.ArrayLike, epoch: npt.ArrayLike, size: int, seed: int) ->
     return x.astype(np.int64)
 
 
-def _network(x: Places, keys: Places, a: np.uint64, b: np.uint64) -> Places:
+def _network(x: Numbers, keys: Numbers, a: np.uint64, b: np.uint64) -> Numbers:
     """A Feistel network on x = left · b + right, left below a, right below b: a permutation of 0 … a b - 1."""
     left, right = x // b, x % b
     for r in range(0, _ROUNDS, 2):
@@ -50,14 +50,14 @@ def _network(x: Places, keys: Places, a: np.uint64, b: np.uint64) -> Places:
     return left * b + right
 
 
-def _mix(z: Places) -> Places:
-    """The finaliser of splitmix64 (Steele, Lea and Flood 2014)."""
+def _mix(z: Numbers) -> Numbers:
+    """The finalizer of splitmix64 (Steele, Lea and Flood 2014)."""
     z = (z ^ (z >> _S30)) * _FIRST
     z = (z ^ (z >> _S27)) * _SECOND
     return z ^ (z >> _S31)
 
 
 @functools.lru_cache(maxsize=16)
-def _seeds(seed: int) -> Places:
+def _seeds(seed: int) -> Numbers:
     digests = (hashlib.sha256(f"seqloom permutation {seed} {r}".encode()).digest() for r in range(_ROUNDS))
     return np.array([int.from_bytes(digest[:8], "little") for digest in digests], dtype=np.uint64)

@@ -1,6 +1,7 @@
-"""Long texts cut into pieces, so that all cores encode them in little memory, without changing one id.
+"""Cuts long texts into pieces that are encoded in parallel and in little memory; the ids are those of the whole text.
 
-An encoding takes about 200 bytes a token while it is made. A text that cannot be cut is encoded at once; see `divides`.
+Encoding takes about 200 bytes of memory per token. A text whose tokenizer does not allow cuts (`divides`) is encoded as
+a whole.
 """
 
 import re
@@ -9,17 +10,17 @@ from typing import Any
 
 LETTER = r"[^\W_]"
 WORDS = rf"{LETTER}+(?:['’]{LETTER}+)*| ?(?:[^\w\s]|_) ?|\n+"
-"""the tokens of `words`: a word, a sign with its blanks, or a break"""
+"""matches one token of the module `words`: a word, a sign with the spaces around it, or line breaks"""
 BLANKS = r"[^\S\n]+"
-"""what is one blank to `words`"""
+"""matches what the module `words` reads as one space"""
 _SEAM = re.compile(r"(?<=[0-9A-Za-z]) (?=[0-9A-Za-z])")
-"""where a text is cut: before a single blank between ASCII letters or digits"""
+"""a seam, before which a text may be cut: a single space between ASCII letters or digits"""
 _MARK = "\u2581"
-"""the mark of a blank in tokens of SentencePiece"""
+"""SentencePiece's mark of a space in tokens"""
 _LOCAL = {"BertNormalizer", "Lowercase", "StripAccents", "NFC", "NFD", "NFKC", "NFKD"}
-"""normalizers that change each visible ASCII character and each blank by itself"""
+"""normalizers that change every visible ASCII character and every space independently of its neighbors"""
 _BLANKS = {"Whitespace", "WhitespaceSplit", "BertPreTokenizer"}
-"""pre-tokenizers that end a word at each blank and drop the blank"""
+"""pre-tokenizers that end a word at each space and drop the space"""
 _FURTHER = {"Punctuation", "Digits"}
 """pre-tokenizers that only cut words into smaller ones"""
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?"
@@ -27,20 +28,20 @@ _SPLITS = {
     _CONTRACTIONS + r"\p{L}+|\p{N}" + digits + r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     for digits in ("", "{1,3}")
 }
-"""the patterns of words of Qwen 2 and Llama 3, where a word starts at each single blank, too"""
+"""the word patterns of Qwen 2 and Llama 3, which also start a word at each single space"""
 
 
 def divides(form: dict[str, Any]) -> bool:
-    """Whether the ids of any text are those of its `pieces`, one after the other, of a tokenizer.json.
+    """Whether a tokenizer (`form`: its tokenizer.json) gives any text the ids of its `pieces`, concatenated.
 
-    So it is where a word starts at each seam, or where no token goes across one.
+    It does so where a word starts at every seam, or where no token crosses a seam.
     """
     within = all(token["special"] or _is_within(token) for token in form["added_tokens"])
     if not within or not all(step["type"] in _LOCAL for step in _steps(form["normalizer"], "normalizers")):
         return within and _of_words(form)
     match _steps(form["pre_tokenizer"], "pretokenizers"):
         case [{"type": "ByteLevel", "use_regex": True, "add_prefix_space": False}]:
-            return True  # GPT-2's words
+            return True  # the word pattern of GPT-2
         case [
             {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False},
             {"type": "ByteLevel", "use_regex": False, "add_prefix_space": False},
@@ -54,7 +55,7 @@ def divides(form: dict[str, Any]) -> bool:
 
 
 def _of_words(form: dict[str, Any]) -> bool:
-    """Whether its tokens are those of `words`, which drop the blank of a seam."""
+    """Whether it is a tokenizer of the module `words`, which drops the space of a seam."""
     match form["normalizer"], form["pre_tokenizer"]:
         case (
             {"type": "Replace", "pattern": {"Regex": blanks}, "content": " "},
@@ -65,7 +66,7 @@ def _of_words(form: dict[str, Any]) -> bool:
 
 
 def _steps(step: dict[str, Any] | None, inner: str) -> Sequence[dict[str, Any]]:
-    """A step of tokenizer.json, or those of a sequence of steps."""
+    """The steps of a part of tokenizer.json, which is one step or a sequence of them."""
     if step is None:
         return []
     steps: Sequence[dict[str, Any]] = step[inner] if step["type"] == "Sequence" else [step]
@@ -73,21 +74,21 @@ def _steps(step: dict[str, Any] | None, inner: str) -> Sequence[dict[str, Any]]:
 
 
 def _is_within(token: dict[str, Any]) -> bool:
-    """Whether an added token cannot lie across a seam, as one that holds or swallows a blank could."""
+    """Whether an added token cannot cross a seam, as a token that contains or strips a space could."""
     return " " not in token["content"] and not token["lstrip"] and not token["rstrip"]
 
 
 def _begins_tokens(model: dict[str, Any]) -> bool:
-    """Whether the mark of a blank is a token, and stands after no other character in any."""
+    """Whether the mark of a space is a token itself, and never follows another character within a token."""
     vocab = model["vocab"]
     tokens = set(vocab) if isinstance(vocab, dict) else {token for token, _ in vocab}
     return _MARK in tokens and not any(re.search(f"[^{_MARK}]{_MARK}", token) for token in tokens)
 
 
 def pieces(text: str, size: int = 1 << 15) -> Iterator[str]:
-    """Cuts a text into pieces of about `size` characters whose encodings, end to end, are exactly the text's.
+    """Cuts a text into pieces of about `size` characters whose ids, concatenated, are the ids of the text.
 
-    This holds for tokenizers that are trained here, and for those of `divides`.
+    This holds for tokenizers that seqloom trains, and for those for which `divides` is True.
     """
     start = 0
     while len(text) - start > size and (seam := _SEAM.search(text, start + size)):
@@ -97,7 +98,7 @@ def pieces(text: str, size: int = 1 << 15) -> Iterator[str]:
 
 
 def groups(texts: Iterable[str], size: int = 1 << 21, *, divides: bool = True) -> Iterator[list[tuple[int, bool, str]]]:
-    """The pieces of texts as (number of the text, whether it is its last, piece), about `size` characters together.
+    """Groups of pieces of about `size` characters, as (number of the text, whether the piece is its last, piece).
 
     Unless `divides`, a text is one piece.
     """

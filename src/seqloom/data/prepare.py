@@ -1,9 +1,9 @@
-"""A source of text into what training reads: a tokenizer, training tokens and held-out tokens, each built once.
+"""Prepares a text for training: a tokenizer, training tokens and held-out tokens, which are built once.
 
-    documents → held out by document → wraps joined → tokenizer from the training side alone → ids in a mapped file
+    documents → held out by document → wraps joined → tokenizer from the training part alone → ids in a mapped file
 
-Each arrow is a pass over the documents, which need not fit into the memory. What is built lies in
-{cache}/corpora/{identity}; a second call with the same text and settings only opens it.
+Each arrow is a pass over the documents, which need not fit into memory. The result lies in {cache}/corpora/{identity};
+a second call with the same text and settings only opens it.
 """
 
 import functools
@@ -34,29 +34,32 @@ from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Ids, Tokens, id_type
 from seqloom.data.vectors import Vectors
 
-_FORMAT = 1  # raise it when the way from text to ids changes, so that nothing old is reused
+_FORMAT = 1  # increase it when the way from text to ids changes, so that old files are not reused
 _LONGEST = 5
 
 
 @final
 @dataclass(frozen=True)
 class Survey:
-    """What the first pass over a source counts. identity: see `Corpus`."""
+    """Counts of the first pass over a source; `identity` is that of `Corpus`."""
 
     identity: str
     documents: int
     bytes: int
-    """UTF-8 bytes of all texts, as they were read"""
+    """UTF-8 bytes of all texts before any change"""
     longest: tuple[tuple[str, int], ...]
     """names and bytes of the longest documents, at most five"""
     skipped: dict[str, int]
-    """how many of what was left out, by reason"""
+    """counts of what was left out, by reason"""
 
 
 @final
 @dataclass(frozen=True)
 class Corpus:
-    """Text made ready. identity: sha256 over the source's content and the settings that shape the ids."""
+    """A text that is ready for training.
+
+    `identity` is a sha256 of its content and of the settings that shape the ids.
+    """
 
     train: Tokens
     held: Tokens
@@ -65,14 +68,14 @@ class Corpus:
     description: str
     survey: Survey
     test: Tokens | None = None
-    """of a text that is divided by author, whose `held` is for validation"""
+    """test tokens of a text that is divided by author; its `held` is then the validation part"""
     division: Division | None = None
     labels: tuple[str, ...] | None = None
-    """the names of the labels, where each example has one: `labelled`"""
+    """the names of the labels, where examples have labels (module `labelled`)"""
     vectors: Vectors | None = None
-    """(vocab, D), what the embedding begins with, where the run has a file of vectors; it is no part of the text"""
+    """(vocab, D), the initial embedding, where the run has a file of word vectors; not part of `identity`"""
     neighbors: npt.NDArray[np.int32] | None = None
-    """(tokens, k), what followed the neighbors of each token of `train`, where the model looks up in a store"""
+    """(tokens, k), the ids that followed the neighbors of each token of `train` in a store, if the model uses one"""
 
 
 def prepare(
@@ -89,18 +92,18 @@ def prepare(
     division: Literal["documents", "authors"] = "documents",
     unit: Unit = "pieces",
 ) -> Corpus:
-    """Reads `source` (see `corpora.read`) and returns its tokens, from the cache where they were built before.
+    """Reads `source` (see `corpora.read`) and returns its tokens, from the cache if they were built before.
 
-    The tokenizer is the given one, or one that is trained on the text, of at most `vocab` entries, whose tokens are of
-    the `unit`; characters are all those of the text unless `vocab` is given. Of the letters of a Markov chain, one with
-    a token for each of them. `division` says how the held-out part is chosen: by whole documents and `seed` (`split`),
-    or by author (`authors`), with a third part for tests.
+    The tokenizer is the given one, or one that is trained on the text, with tokens of `unit` and at most `vocab`
+    entries (characters without a `vocab`: all of the text). The text of a Markov chain has a tokenizer with a token for
+    each letter. `division` says how the held-out part is chosen: by documents and `seed` (module `split`), or by author
+    (module `authors`), with a third part for tests.
 
-    Cached files are verified; a damaged one is built again, with a warning. Raises what `corpora.read` raises, and
-    ValueError for a `vocab` outside 257 … 2^24 (of words, 3 … 2^24) or a training side shorter than one window of
+    Cached files are verified; a damaged one is built again, with a warning. Raises as `corpora.read` does, and
+    ValueError for a `vocab` outside 257 … 2^24 (of words, 3 … 2^24) or a training text shorter than one window of
     `context` + 1 tokens.
     """
-    # context is left out: it changes how the ids are read, not the ids
+    # the context is not part of the identity: it changes how the ids are read, not the ids
     settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "unwrap": unwrap}
     written_by = chain_of(source) if tokenizer is None else None
     if written_by is not None:
@@ -133,7 +136,7 @@ def prepare(
         tokenizer = learned_tokenizer(home / "tokenizer.json", lambda: sides()[0], vocab, unit)
     if vocab is not None and tokenizer.vocab < vocab and unit != "characters":
         print(f"{source}: the vocabulary is {tokenizer.vocab}, not {vocab}: the text gives no more", file=sys.stderr)
-    # the tokenizer's hash in the name: ids are never read with another tokenizer than the one that made them
+    # the name has the tokenizer's hash, so that ids are never read with another tokenizer than the one that made them
     mark = digest(tokenizer)[:16]
     train = mapped_tokens(home / f"train-{mark}.tokens", lambda: sides()[0], tokenizer)
     held = mapped_tokens(home / f"held-{mark}.tokens", lambda: sides()[1], tokenizer)
@@ -150,9 +153,9 @@ def prepare(
 
 
 def encode_documents(documents: Iterable[Document], tokenizer: Tokenizer, *, unwrap: bool = True) -> Tokens:
-    """The ids of documents with a given tokenizer, in memory; those without text are skipped.
+    """The tokens of documents with a given tokenizer, in memory; documents without text are skipped.
 
-    ValueError where there are none.
+    ValueError where no document has text.
     """
     documents = Documents.of(documents)
     rows = list(encoded(documents.changed(unwrapped) if unwrap else documents, tokenizer))
@@ -180,10 +183,10 @@ def encoded(documents: Documents, tokenizer: Tokenizer) -> Iterator[tuple[Ids, i
 
 
 def surveyed(documents: Documents, settings: dict[str, object]) -> Survey:
-    """The first pass over a source; the settings that shape its ids are part of its identity."""
+    """Makes the first pass over a source; `settings` are those that shape its ids, and part of its identity."""
     hashed = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     count = total = 0
-    longest: list[tuple[int, int, str]] = []  # a heap: bytes, the earlier first where equal, name
+    longest: list[tuple[int, int, str]] = []  # a heap of (bytes, -number, name): of equal sizes the earlier is larger
     with progress("reading", documents.rows, f"{documents.unit}s") as advance:
         for document in documents:
             raw = document.text.encode()
@@ -200,7 +203,7 @@ def surveyed(documents: Documents, settings: dict[str, object]) -> Survey:
 
 
 def mapped_tokens(path: Path, documents: Callable[[], Documents], tokenizer: Tokenizer) -> Tokens:
-    """The tokens of a file, or those of documents, which are put there."""
+    """The tokens in the file `path`; where it is missing or damaged, those of the documents, which it then holds."""
     if path.is_file():
         try:
             return replace(Tokens.open(path), unknown=tokenizer.unknown)

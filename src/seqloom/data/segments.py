@@ -1,8 +1,8 @@
-"""Stretches of a text that are read on from step to step, for models that carry their state.
+"""Consecutive segments of a text, for models that carry their state from step to step.
 
 The text is divided into B stretches of S segments of W ids. At step s of an epoch, row b reads segment s of its stretch
-and the id behind it, the target of its last. Each epoch deals the stretches to the rows again, and begins at another of
-the first ids, so that no id is always left over. A batch is a function of (seed, step).
+and the next id, which is the target of the segment's last. Every epoch assigns the stretches to the rows at random and
+starts at another offset, so that no id is left out in all epochs. A batch depends on (seed, step) alone.
 """
 
 from typing import final
@@ -18,7 +18,7 @@ from seqloom.data.tokens import Tokens
 
 @final
 class Segments:
-    """Consecutive segments of `width` ids in `rows` rows. They cross documents, whose borders are `<eos>`.
+    """Consecutive segments of `width` ids in `rows` rows. They cross documents, which end with `<eos>`.
 
     Raises ValueError where the text is shorter than one segment for each row.
     """
@@ -43,7 +43,7 @@ class Segments:
         self._spare = len(tokens) - 1 - rows * self.steps * width
 
     def batch(self, step: int) -> tuple[Tensor, bool]:
-        """The ids of a step (B, W + 1), int64, and whether they begin stretches. Inputs are [:, :-1]."""
+        """The ids (B, W + 1) of a step, int64, and whether they begin their stretches. Inputs are [:, :-1]."""
         epoch, segment = divmod(step, self.steps)
         stretch = permute(np.arange(self._rows), epoch, self._rows, self._seed)
         offset = permute(0, epoch, self._spare + 1, self._seed)

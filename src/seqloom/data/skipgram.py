@@ -1,11 +1,12 @@
-"""Vectors of the words of a text by skip-gram with negative sampling, which gensim trains (the extra `vectors`).
+"""Word vectors by skip-gram with negative sampling, trained by gensim (the extra `vectors`).
 
-    max  Σ over words w and the words c around each  [ ln σ(u_c · v_w) + Σ over k drawn words n  ln σ(-u_n · v_w) ]
+    max  Σ over words w and words c in the window around w  [ ln σ(u_c · v_w) + Σ over k drawn words n  ln σ(-u_n · v_w)
+    ]
 
-v_w is the vector of w. Words are those of `words`, signs without their blanks; a sentence is a line of the text.
+v_w is the vector of w. Words are those of the module `words`, signs without spaces; a sentence is a line of the text.
 
-Source: Mikolov et al., arXiv:1310.4546, Eq. 4, by gensim with its own settings of rates and subsampling. What differs:
-one thread, so that the same seed gives the same vectors.
+Source: Mikolov et al., arXiv:1310.4546, Eq. 4, by gensim with its defaults for learning rate and subsampling. What
+differs: training uses one thread, so that the same seed gives the same vectors.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from seqloom.data.vectors import Vectors
 from seqloom.data.words import split
 
 LONGEST = 10_000
-"""words of a sentence, of which gensim leaves out those beyond"""
+"""the most words of a sentence; gensim ignores the rest"""
 
 
 @final
@@ -39,9 +40,9 @@ class Sentences:
 def skipgram(
     documents: Documents, *, dim: int, window: int, negative: int, least: int, epochs: int, seed: int
 ) -> tuple[list[str], Vectors]:
-    """The words that come at least so often, the most frequent first, and their vectors (N, dim).
+    """The words that occur at least `least` times, most frequent first, and their vectors (N, dim).
 
-    ValueError where there are none, and where gensim is missing.
+    ValueError where there are none, and where gensim is not installed.
     """
     model = _gensim().Word2Vec(
         vector_size=dim, window=window, negative=negative, min_count=least, sg=1, seed=seed, workers=1, epochs=epochs
@@ -55,7 +56,7 @@ def skipgram(
 
 
 def _gensim() -> Any:
-    """Its models. ValueError where it is not installed."""
+    """The module `gensim.models`. ValueError where it is not installed."""
     try:
         from gensim import models
     except ImportError:

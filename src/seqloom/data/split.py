@@ -1,4 +1,4 @@
-"""Which documents are held out of training: chosen by their content, so that neither names nor order matter."""
+"""Chooses held-out documents by their content, so that neither their names nor their order matter."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -9,15 +9,15 @@ from seqloom.data.documents import Document, Documents
 
 
 def hold_out(documents: Iterable[Document], part: float, seed: int) -> tuple[Documents, Documents]:
-    """Splits documents into (training, held out); the share `part` of the characters is held out, in whole documents.
+    """Splits documents into training and held-out ones, which have a share of about `part` of all characters.
 
-    Documents are held out in the order of sha256(seed, text) until `part` of all characters is reached. One
-    that would exceed twice that is skipped; if all would, the shortest is held out. Copies of a text are on the same
-    side. A single text is cut: its last `part`, from the next blank on, is held out. Both sides keep the order of the
-    documents.
+    Documents are held out in the order of sha256(seed, text) until `part` of all characters is reached. A document that
+    would bring it above twice `part` is skipped; if all would, the shortest is held out. Copies of a text stay
+    together. A single text is cut instead: its last `part`, from the next space on, is held out. Both results keep the
+    order of the documents.
 
-    Reads the documents once and stores only hashes and sizes; each iteration over a side reads the documents again.
-    Raises ValueError where one side would be empty.
+    The documents are read once here, and only hashes and sizes are stored; every iteration over a result reads them
+    again. Raises ValueError where one result would be empty.
     """
     if not 0 < part < 1:
         raise ValueError(f"held_out must lie between 0 and 1, and is {part}")
@@ -48,7 +48,7 @@ def hold_out(documents: Iterable[Document], part: float, seed: int) -> tuple[Doc
 
 
 def side(documents: Documents, flags: bytes, number: int) -> Documents:
-    """The documents whose flag is `number`, in their order."""
+    """The documents whose byte in `flags` is `number`, in their order."""
 
     def start() -> Iterator[Document]:
         for document, flag in zip(documents, flags, strict=True):
@@ -63,7 +63,7 @@ def _cut(document: Document, part: float) -> tuple[Documents, Documents]:
     cut = round(len(text) * (1 - part))
     while cut < len(text) and not text[cut].isspace():
         cut += 1
-    if not text[cut:].strip():  # one long word: there is no blank to wait for
+    if not text[cut:].strip():  # the rest of the text is one long word without a space
         cut = round(len(text) * (1 - part))
     head, tail = text[:cut].rstrip(), text[cut:].lstrip()
     if not head or not tail:

@@ -1,4 +1,4 @@
-"""Text out of token ids that come one by one; all pieces together are exactly what the ids decode to at once."""
+"""Decodes token ids that come one by one; the pieces, concatenated, are the text that all ids decode to at once."""
 
 import codecs
 import re
@@ -9,7 +9,7 @@ from typing import final
 from typing_extensions import override
 
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
-"""the name of a token that stands for one byte, where a tokenizer falls back to bytes"""
+"""matches the name of a token for one byte, of a tokenizer with byte fallback"""
 
 
 class TextStream(ABC):
@@ -17,16 +17,19 @@ class TextStream(ABC):
 
     @abstractmethod
     def push(self, id: int) -> str:
-        """The characters that this id completes; often none."""
+        """The text that this id completes, which may be empty."""
 
     @abstractmethod
     def finish(self) -> str:
-        """The rest; U+FFFD where the last character never ended. The stream can then be used again."""
+        """The rest of the text, with U+FFFD for an incomplete last character.
+
+        Afterwards the stream can be used again.
+        """
 
 
 @final
 class ByteStream(TextStream):
-    """The stream of a byte-level tokenizer: bytes of an unfinished character wait for the next id."""
+    """The stream of a byte-level tokenizer; it holds back the bytes of an incomplete character."""
 
     def __init__(self, token: Callable[[int], bytes]) -> None:
         self._token = token
@@ -45,11 +48,11 @@ class ByteStream(TextStream):
 
 @final
 class PrefixStream(TextStream):
-    """The stream of any other tokenizer, where a piece is what an id adds to the text of the ids before it.
+    """The stream of any other tokenizer: the text of an id is what it adds to the text of the ids before it.
 
-    text(id) = decode(window + id)[len(decode(window)):], where the window is the ids of the last piece. An id waits
-    where it adds nothing yet, stands for a byte, or ends in U+FFFD: in the middle of a character. `silent` ids are
-    no text. `after` are the ids of the text that the stream continues: the first window.
+    text(id) = decode(window + id)[len(decode(window)):], where the window holds the ids of the last piece. An id is
+    held back while it adds nothing, is the token of a byte, or ends in U+FFFD, which is an incomplete character. Ids in
+    `silent` have no text. `after` are the ids of the text that the stream continues, which are the first window.
     """
 
     def __init__(

@@ -1,12 +1,12 @@
-"""Text into token ids and back. One that is trained here loses nothing: byte-level byte-pair encoding.
+"""Tokenizers: text into token ids and back. Those that are trained here are byte-level BPE, which loses nothing.
 
-Every text is a sequence of UTF-8 bytes, the 256 bytes are tokens, and the most frequent neighbors are merged until
-the vocabulary is full. `<eos>` is id 0 and is never the encoding of any text: a literal "<eos>" is five characters.
+A text is a sequence of UTF-8 bytes; the 256 bytes are tokens, and the most frequent pairs of neighbors are merged until
+the vocabulary is full. `<eos>` is id 0 and never part of an encoded text: a literal "<eos>" in it is five characters.
 
-Tokens of characters are such merges too, of the bytes of one character and no others.
+A tokenizer of characters merges only the bytes of one character.
 
-Tokenizers of others (`given_tokenizer`) may be of any kind that the `tokenizers` package reads, with an end token of
-any name and id.
+Other tokenizers (`given_tokenizer`) may be of any kind that the `tokenizers` package reads, with an end token of any
+name and id.
 
 Source: Sennrich et al., arXiv:1508.07909; byte-level and its word pattern as in GPT-2 (Radford et al. 2019), by the
 `tokenizers` package. What differs: a merge must occur twice.
@@ -29,17 +29,17 @@ from seqloom.data.text_stream import ByteStream, PrefixStream, TextStream
 
 _EOS = "<eos>"
 END_TOKENS = (_EOS, "</s>", "<|endoftext|>", "<|end_of_text|>", "<|eos|>", "[EOS]", "<|im_end|>", "[SEP]")
-"""names of end tokens, in the order in which they are looked for"""
+"""usual names of end tokens, in the order in which they are looked for"""
 SMALLEST = 257
-"""The smallest vocabulary: 256 bytes and `<eos>`."""
+"""entries of the smallest vocabulary: 256 bytes and `<eos>`"""
 MOST = 2**24
-"""entries of a vocabulary at most"""
+"""the most entries of a vocabulary"""
 LARGEST = 64 << 20
-"""bytes of a tokenizer.json at most"""
+"""the most bytes of a tokenizer.json"""
 
 
 def require_vocab(vocab: int) -> None:
-    """ValueError for a size that no vocabulary can have."""
+    """Raises ValueError unless a vocabulary can have `vocab` entries."""
     if not SMALLEST <= vocab <= MOST:
         least = f"at least {SMALLEST} (256 bytes and <eos>)"
         raise ValueError(f"vocab must be {least} and at most {MOST:,}, and is {vocab}")
@@ -49,13 +49,13 @@ def require_vocab(vocab: int) -> None:
 class Tokenizer:
     """A tokenizer with an end token. Ids lie in [0, vocab); `eos` is the id that follows every document.
 
-    `end` names the end token; unless given, it is the special token that the tokenizer itself puts after a text (its
-    post-processor), or the first of `END_TOKENS` that is a special token. ValueError where there is none.
+    `end` names the end token; by default it is the special token that the tokenizer's post-processor puts after a text,
+    or the first of `END_TOKENS` that is a special token. ValueError where there is none.
     """
 
     def __init__(self, inner: tokenizers.Tokenizer, end: str | None = None) -> None:
-        # these are not stored in tokenizer.json, or would change a text; without the first a literal "<eos>" in a text
-        # would become its id
+        # options that tokenizer.json does not store or that would change a text; without the first, a literal "<eos>"
+        # in a text would become the id of the end token
         inner.encode_special_tokens = True
         inner.no_truncation()
         inner.no_padding()
@@ -78,15 +78,18 @@ class Tokenizer:
         self._silent = {token["id"] for token in form["added_tokens"] if token["special"]} | {self.eos}
         self._bytes = _token_bytes(form, vocab, self._silent)
         self.unknown: int | None = _unknown(form["model"], vocab)
-        """the id of all that the tokenizer does not know, where it has one: what it stands for is lost"""
+        """the id of the unknown token, if there is one; the text that it replaces is lost"""
         self.of_words: bool = form["model"]["type"] == "WordLevel"
-        """whether each token is a word of a list, or `unknown`"""
+        """whether the tokens are words of a list, and `unknown`"""
         self.divides = divides(form)
-        """whether the ids of a text are those of its `pieces`, one after the other"""
+        """whether the ids of a text are the ids of its `pieces`, concatenated"""
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab: int) -> Self:
-        """Learns at most `vocab` tokens; fewer where `texts` repeat too little. See `require_vocab`."""
+        """Learns a vocabulary of `vocab` entries, or fewer where no pair is frequent enough.
+
+        Raises as `require_vocab`.
+        """
         require_vocab(vocab)
         inner = _byte_level(models.BPE())
         trainer = trainers.BpeTrainer(
@@ -101,10 +104,10 @@ class Tokenizer:
 
     @classmethod
     def train_characters(cls, texts: Iterable[str], vocab: int | None = None) -> Self:
-        """One token for each character of `texts`; of the most frequent ones alone where `vocab` has no room for all.
+        """One token for each character of `texts`, or for the most frequent ones where `vocab` has no room for all.
 
         Any other character becomes the tokens of its bytes, so that nothing is lost. The 256 bytes are tokens, and so
-        are the beginnings of a character of three or four bytes. See `require_vocab`.
+        are the first two and three bytes of longer characters, which merges go through. Raises as `require_vocab` does.
         """
         if vocab is not None:
             require_vocab(vocab)
@@ -135,7 +138,10 @@ class Tokenizer:
 
     @classmethod
     def of_letters(cls, alphabet: str) -> Self:
-        """One token for each letter of an alphabet, in its order: `<eos>` is id 0. Texts have no other characters."""
+        """One token for each letter of an alphabet, in its order, after `<eos>`, id 0.
+
+        Texts may have no other letters.
+        """
         vocab = {_EOS: 0, **{letter: number for number, letter in enumerate(alphabet, 1)}}
         inner = tokenizers.Tokenizer(models.WordLevel(vocab))
         inner.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex("."), "isolated")
@@ -145,7 +151,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path, end: str | None = None) -> Self:
-        """Reads a tokenizer.json. FileNotFoundError where there is none; ValueError where it is broken or unusable."""
+        """Reads a tokenizer.json. FileNotFoundError where it is missing; ValueError where it is damaged or unusable."""
         path = Path(path)
         try:
             text = read_text(path, LARGEST)
@@ -154,7 +160,7 @@ class Tokenizer:
             raise FileNotFoundError(message) from None
         try:
             inner = tokenizers.Tokenizer.from_str(text)
-        except Exception as error:  # the package raises plain Exception
+        except Exception as error:  # the tokenizers package raises plain Exception
             raise ValueError(f"{path}: not a readable tokenizer ({str(error).partition(chr(10))[0]})") from error
         try:
             return cls(inner, end)
@@ -162,16 +168,16 @@ class Tokenizer:
             raise ValueError(f"{path}: not a tokenizer that can be used: {error}") from error
 
     def save(self, path: str | Path) -> None:
-        """Writes tokenizer.json, whole or not at all; the `tokenizers` package reads it too."""
+        """Writes tokenizer.json, which the `tokenizers` package can read, completely or not at all."""
         cache.write(Path(path), self.json.encode())
 
     @cached_property
     def json(self) -> str:
-        """The whole tokenizer as the text of tokenizer.json."""
+        """The tokenizer as the text of its tokenizer.json."""
         return str(self._inner.to_str(pretty=True))
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without `eos`. ValueError where the text has half a surrogate pair, thus no UTF-8."""
+        """The ids of a text, without `eos`. ValueError where the text has half a surrogate pair, so is not UTF-8."""
         return self.encode_many([text])[0]
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
@@ -180,12 +186,12 @@ class Tokenizer:
             text.encode()  # raises UnicodeEncodeError, a ValueError, where the package would raise TypeError
         rows = self._ids(texts)
         for number, (row, text) in enumerate(zip(rows, texts, strict=True)):
-            if self.eos in row:  # the end token's name in the text, taken as a word: its first letter is cut off
+            if self.eos in row:  # the text holds the end token's name, read as that token
                 rows[number] = [id for part in self._ids(self._cut(text)) for id in part if id != self.eos]
         return rows
 
     def _cut(self, text: str) -> list[str]:
-        """The text cut after the first letter of each end token's name in it."""
+        """The text, cut after the first letter of every occurrence of the end token's name."""
         first, *others = text.split(self._end)
         parts = [first]
         for other in others:
@@ -200,9 +206,9 @@ class Tokenizer:
             raise ValueError(f"the tokenizer cannot read the text: {str(error).partition(chr(10))[0]}") from error
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids; special tokens are no text, and what is not UTF-8 becomes U+FFFD. ValueError for other ids.
+        """The text of ids, without special tokens, with U+FFFD for invalid UTF-8. ValueError for ids out of range.
 
-        A tokenizer that is not byte-level may lose some of a text, such as case, blanks or unknown words.
+        A tokenizer that is not byte-level may lose parts of a text, such as case, spaces or unknown words.
         """
         ids = [self._known(id) for id in ids]
         if self._bytes is not None:
@@ -215,9 +221,9 @@ class Tokenizer:
         return [self._inner.id_to_token(id) or "" for id in range(self.vocab)]
 
     def stream(self, after: Sequence[int] = ()) -> TextStream:
-        """A decoder for ids that come one by one, as the text that follows the ids `after`.
+        """A decoder for ids that come one by one and follow the ids `after`.
 
-        Without `after` it starts a text, where most tokenizers that are not byte-level drop the first blank.
+        Without `after` they begin a text, whose first space most tokenizers that are not byte-level drop.
         """
         if self._bytes is not None:
             table = self._bytes
@@ -260,14 +266,14 @@ def _end_token(form: dict[str, Any]) -> str | None:
 
 
 def _unknown(model: dict[str, Any], vocab: dict[str, int]) -> int | None:
-    """The id of the unknown token of a tokenizer.json's model; Unigram's has an id, those of others a name."""
+    """The id of the unknown token of a tokenizer.json's model: Unigram stores its id, other models its name."""
     name = model.get("unk_token")
     known: int | None = model.get("unk_id") if name is None else vocab.get(name)
     return known
 
 
 def _byte_of() -> dict[str, int]:
-    """The byte of each character that GPT-2's byte-level alphabet writes it as; others than visible from U+0100."""
+    """The byte of each character of GPT-2's byte-level alphabet; bytes that are not printable begin at U+0100."""
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = sorted(set(range(256)) - set(visible))
     return {chr(value): value for value in visible} | {chr(256 + n): value for n, value in enumerate(hidden)}
@@ -279,7 +285,7 @@ def _byte_ids() -> dict[str, int]:
 
 
 def _token_bytes(form: dict[str, Any], vocab: dict[str, int], silent: set[int]) -> list[bytes] | None:
-    """The bytes of every id of a byte-level tokenizer; None of another. ValueError where some bytes have no token."""
+    """The bytes of every id of a byte-level tokenizer; None for others. ValueError where some byte has no token."""
     if (form["decoder"] or {}).get("type") != "ByteLevel":
         return None
     byte = _byte_of()

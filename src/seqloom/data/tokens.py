@@ -1,11 +1,10 @@
-"""A corpus as token ids, in one memory-mapped file that proves itself when it is opened.
+"""A corpus as token ids, in one memory-mapped file whose checksum is verified when it is opened.
 
     header, 64 bytes, little-endian: magic (8), version (4), bytes per id (4), ids (8), documents (8), sha256 (32)
     body: where each document starts (int64) | UTF-8 bytes of each document (int64) | ids (uint16 or uint32)
 
-The sha256 is over the header's other fields and the body. Each document's ids are followed by the tokenizer's end
-token, here `<eos>` whatever its name and id, which belongs to it: document k is ids[starts[k] : starts[k + 1]], and
-`<eos>` is its last.
+The sha256 is over the other fields of the header and the body. A document ends with the tokenizer's end token, which is
+called `<eos>` here whatever its name and id: document k is ids[starts[k] : starts[k + 1]], and its last id is `<eos>`.
 """
 
 import hashlib
@@ -26,7 +25,7 @@ from seqloom.data import cache
 _MAGIC, _VERSION = b"SEQLOOMT", 1
 _FIELDS = struct.Struct("<8sIIQQ")
 _HEADER = _FIELDS.size + 32
-_COPIED = 1 << 20  # bytes at once
+_COPIED = 1 << 20  # bytes that are copied at once
 
 Ids = npt.NDArray[Any]
 """token ids of any integer type"""
@@ -40,20 +39,20 @@ def id_type(vocab: int) -> np.dtype[Any]:
 @final
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """Token ids of some documents, end to end.
+    """Token ids of documents, concatenated.
 
-    ids: (N,) uint16 or uint32, each document's followed by `<eos>`; starts: (documents,) int64, where each begins;
-    sizes: (documents,) int64, the UTF-8 bytes of each document's text (without `<eos>`), for bits per byte.
+    ids: (N,) uint16 or uint32, with `<eos>` after each document; starts: (documents,) int64, the index of the first id
+    of each document; sizes: (documents,) int64, the UTF-8 bytes of each text without `<eos>`, for bits per byte.
     """
 
     ids: Ids
     starts: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
     labels: npt.NDArray[np.int64] | None = None
-    """the number of the label of each example, which is `texts` documents, one after the other"""
+    """the number of the label of each example; an example is `texts` consecutive documents"""
     texts: int = 1
     unknown: int | None = None
-    """the id of what the tokenizer does not know, where it has one"""
+    """the id of the unknown token, if the tokenizer has one"""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -65,17 +64,17 @@ class Tokens:
 
     @property
     def lost(self) -> int:
-        """How many tokens say nothing of the text in their place: the unknown ones."""
+        """The number of unknown tokens, whose text is lost."""
         return 0 if self.unknown is None else int((self.ids == self.unknown).sum())
 
     @property
     def documents(self) -> int:
-        """How many documents there are."""
+        """The number of documents."""
         return len(self.starts)
 
     @property
     def ends(self) -> npt.NDArray[np.int64]:
-        """(documents,) int64: one past each document's `<eos>`."""
+        """(documents,) int64: the index after the `<eos>` of each document."""
         return np.append(self.starts[1:], np.int64(len(self.ids)))
 
     def save(self, path: str | Path) -> None:
@@ -85,9 +84,9 @@ class Tokens:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """Maps a file that `save` wrote, after reading all of it once against its checksum.
+        """Maps a file that `save` wrote, after verifying its checksum.
 
-        Raises FileNotFoundError, or ValueError where the file is another kind, newer, truncated or changed.
+        Raises FileNotFoundError, or ValueError where it is not such a file, of a newer format, truncated or changed.
         """
         path = Path(path)
         if not path.is_file():
@@ -114,9 +113,9 @@ class Tokens:
 
 
 def write(path: str | Path, documents: Iterable[tuple[Ids, int]], dtype: np.dtype[Any]) -> None:
-    """Writes the file from documents that come one by one: their ids, the end token last, and bytes of their text.
+    """Writes the file from documents that come one by one, as (ids with the end token last, UTF-8 bytes of the text).
 
-    Only starts and sizes are held in memory. The file is there whole or not at all.
+    Only starts and sizes are held in memory. The file is written completely or not at all.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

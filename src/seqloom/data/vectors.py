@@ -1,11 +1,11 @@
-"""Files of vectors of words: word2vec's, text and binary, and GloVe's. A file says itself which of them it is.
+"""Files of word vectors, in the text and binary formats of word2vec and that of GloVe; the content tells the format.
 
-    word2vec, text      a line "words width", then a line for each word: the word and its numbers, blanks between
-    word2vec, binary    the same first line; then the word, a blank, its numbers as float32, little-endian
-    GloVe               lines as of word2vec's text, without a first one; a word may hold blanks
+    word2vec, text      a line "words width", then a line for each word: the word and its numbers, separated by spaces
+    word2vec, binary    the same first line; then, for each word: it, a space, its numbers as little-endian float32
+    GloVe               as word2vec's text without the first line; a word may contain spaces
 
-Where a word comes twice, the first counts. A file is read as untrusted input: what is missing, not finite or of another
-width is a ValueError in one line, with its line or word.
+Where a word occurs twice, its first vector counts. A file is read as untrusted input: numbers that are missing, not
+finite or too many raise a ValueError in one line, which names the line or word.
 
 Source: Mikolov et al., word2vec (code.google.com/archive/p/word2vec), distance.c; Pennington et al., GloVe, EMNLP 2014.
 """
@@ -25,9 +25,9 @@ from seqloom.data import cache
 Vectors = npt.NDArray[np.float32]
 """(N, D)"""
 WIDEST = 2**17
-"""numbers of a vector at most"""
+"""the most numbers of a vector"""
 _LONGEST = 1 << 12
-"""bytes of a word at most"""
+"""the most bytes of a word"""
 _LINE = _LONGEST + 64 * WIDEST
 _HEADER = re.compile(rb"(\d{1,12}) (\d{1,7})\s*")
 _NUMBERS = re.compile(rb"[-+.\deEinfaINFA \t\r]*")
@@ -36,7 +36,7 @@ _NUMBERS = re.compile(rb"[-+.\deEinfaINFA \t\r]*")
 @final
 @dataclass(frozen=True)
 class VectorFile:
-    """A file of word vectors; `words` is their number where the first line of the file has it."""
+    """A file of word vectors; `words` is their number if the first line of the file says it."""
 
     path: Path
     form: Literal["text", "binary", "glove"]
@@ -44,7 +44,7 @@ class VectorFile:
     words: int | None
 
     def read(self, wanted: Container[str] | None = None) -> tuple[list[str], Vectors]:
-        """The words of the file, or those in `wanted` alone, in its order, with their vectors (N, D)."""
+        """The words of the file, or only those in `wanted`, in its order, with their vectors (N, D)."""
         vectors: dict[str, Vectors] = {}
         with open_regular(self.path) as file:
             for word, raw, where in self._binary(file) if self.form == "binary" else self._text(file):
@@ -54,7 +54,10 @@ class VectorFile:
         return list(vectors), stacked
 
     def _numbers(self, raw: bytes, where: str) -> Vectors:
-        """The vector of one word. ValueError, which names where in the file, for anything but finite numbers."""
+        """The vector of one word.
+
+        ValueError, which names `where` in the file it is, for anything but finite numbers.
+        """
         try:
             binary = self.form == "binary"
             vector = np.frombuffer(raw, "<f4") if binary else np.array(raw.split(), np.float32)
@@ -65,7 +68,7 @@ class VectorFile:
         return vector
 
     def _text(self, file: BinaryIO) -> Iterator[tuple[str, bytes, str]]:
-        """Each word, its numbers as text, and its line."""
+        """Yields each word, its numbers as text, and its line."""
         if self.words is not None:
             file.readline(_LINE)
         count = 0
@@ -76,15 +79,15 @@ class VectorFile:
             if self.words is not None and count > self.words:
                 raise ValueError(f"{self.path}, {where}: the first line says {self.words:,} words, and here is another")
             size = line.rstrip().count(b" ")
-            # a word of GloVe may hold blanks, but no number stands before those of the vector
+            # a word of GloVe may contain spaces, but a number before those of the vector is an error
             if len(parts) <= self.width or (size > self.width and _is_number(parts[0].split(b" ")[-1])):
-                numbers = len([each for each in line.split()[1:] if _is_number(each)])
+                numbers = len([part for part in line.split()[1:] if _is_number(part)])
                 raise ValueError(f"{self.path}, {where}: {numbers} numbers, where the first has {self.width}")
             yield self._word(parts[0], where), b" ".join(parts[1:]), where
         self._require_all(count)
 
     def _binary(self, file: BinaryIO) -> Iterator[tuple[str, bytes, str]]:
-        """Each word, its numbers as bytes, and which word it is."""
+        """Yields each word, its numbers as bytes, and the number of the word."""
         file.readline(_LINE)
         assert self.words is not None
         for number in range(self.words):
@@ -118,7 +121,7 @@ class VectorFile:
 
 
 def open_vectors(path: str | Path) -> VectorFile:
-    """What a file says of itself in its first two lines. FileNotFoundError, or ValueError for another file."""
+    """Reads format and width from the first two lines. FileNotFoundError, or ValueError for a file without vectors."""
     path = Path(path).expanduser()
     try:
         with open_regular(path) as file:
@@ -144,7 +147,7 @@ def open_vectors(path: str | Path) -> VectorFile:
 
 
 def write_vectors(path: Path, words: list[str], vectors: Vectors) -> None:
-    """Writes a file of word2vec's: binary where it is called .bin, else text. It is there whole or not at all."""
+    """Writes a file in word2vec's format, binary if it is called .bin, else text; completely or not at all."""
     binary = path.suffix == ".bin"
     with cache.replacing(path) as file:
         file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
@@ -154,7 +157,7 @@ def write_vectors(path: Path, words: list[str], vectors: Vectors) -> None:
 
 
 def nearest(vectors: Vectors, number: int, count: int) -> list[tuple[int, float]]:
-    """The numbers of the vectors nearest to that of a number, without it, and the cosines of their angles."""
+    """The `count` vectors with the largest cosine to vector `number`, without itself, as (number, cosine)."""
     lengths = np.maximum(np.linalg.norm(vectors, axis=1), np.finfo(np.float32).tiny)
     cosines = vectors @ vectors[number] / lengths / lengths[number]
     cosines[number] = -np.inf
@@ -163,7 +166,7 @@ def nearest(vectors: Vectors, number: int, count: int) -> list[tuple[int, float]
 
 
 def _width_of(line: bytes) -> int:
-    """How many numbers stand at the end of a line."""
+    """How many numbers a line ends with."""
     parts = line.split()
     return next((n for n, part in enumerate(reversed(parts[1:])) if not _is_number(part)), len(parts) - 1)
 

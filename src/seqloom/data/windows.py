@@ -1,8 +1,8 @@
-"""Token ids into batches: shuffled windows at stride 1 for training, windows side by side for the held-out text.
+"""Cuts token ids into batches: shuffled windows at stride 1 for training, adjacent windows for held-out text.
 
-Training: a sample is any window of context + 1 ids. Sample s = step · batch + row; its epoch is s // starts, and its
-first id is where the shuffle of that epoch sends s mod starts. So a batch needs (seed, step) alone: a resumed run needs
-only its step, every mixer sees the same batches, and each start is seen once an epoch.
+In training a sample is a window of context + 1 ids. Sample s = step · batch + row is in epoch s // starts, and begins
+where the shuffle of that epoch sends s mod starts. So a batch depends on (seed, step) alone: a resumed run needs only
+its step, every mixer is trained on the same batches, and an epoch reads the window at each start once.
 """
 
 import math
@@ -22,17 +22,17 @@ from seqloom.data.tokens import Tokens
 
 @final
 class Windows:
-    """Every window of `context` + 1 ids at stride 1, shuffled again each epoch, without replacement.
+    """All windows of `context` + 1 ids at stride 1, shuffled in every epoch, without replacement.
 
-    With `disjoint` the stride is `context`: windows share their border alone, and each id is predicted once an epoch.
+    With `disjoint` the stride is `context`: adjacent windows share one id, and an epoch predicts each id once.
 
-    Windows cross documents as in the paper. With `within_documents` none holds words of two documents: a window may
-    begin with the `<eos>` that stands before its document and end with the document's own; documents that are shorter
-    than one window are then never read, with a warning. Raises ValueError where no window fits.
+    Windows cross documents as in the paper. With `within_documents` no window has words of two documents: it may begin
+    with the `<eos>` before its document and end with the `<eos>` of its document. Documents shorter than a window are
+    then never read, and a warning says so. Raises ValueError where no window fits.
     """
 
     starts: int
-    """How many different windows there are: one epoch."""
+    """the number of different windows, which is one epoch"""
 
     def __init__(
         self, tokens: Tokens, context: int, seed: int, within_documents: bool = False, disjoint: bool = False
@@ -53,7 +53,7 @@ class Windows:
         self._windows = np.lib.stride_tricks.sliding_window_view(tokens.ids, self._width)
 
     def epochs(self, steps: int, batch: int) -> float:
-        """How many times `steps` batches of `batch` windows read every window."""
+        """The epochs in `steps` batches of `batch` windows."""
         return steps * batch / self.starts
 
     def batch(self, step: int, batch: int) -> Tensor:
@@ -64,7 +64,7 @@ class Windows:
         return self._read(permute(index, epoch, self.starts, self._seed))
 
     def _read(self, start: npt.NDArray[np.int64]) -> Tensor:
-        """The windows with these numbers, each below `starts`."""
+        """The windows with these numbers, which are below `starts`."""
         if self._firsts is not None:
             document = np.searchsorted(self._before, start, side="right") - 1
             start = self._firsts[document] + start - self._before[document]
@@ -72,19 +72,19 @@ class Windows:
         return torch.from_numpy(self._windows[start].astype(np.int64))
 
     def pass_steps(self, batch: int) -> int:
-        """The steps of one pass in which every window is read once, the last step with what is left."""
+        """The number of steps of a pass, which reads every window once; its last step may have fewer windows."""
         return -(-self.starts // batch)
 
     def pass_batch(self, step: int, batch: int) -> Tensor:
-        """The windows in the order of the text, those of one pass after those of the one before it.
+        """The windows of a step in the order of the text, pass after pass.
 
-        No step holds windows of two passes: the last of each has (1 … batch, context + 1).
+        No step has windows of two passes: the last step of a pass may have fewer than `batch` rows.
         """
         within = step % self.pass_steps(batch)
         return self._read(np.arange(within * batch, min((within + 1) * batch, self.starts)))
 
     def _inside(self, tokens: Tokens) -> None:
-        firsts = np.maximum(tokens.starts - 1, 0)  # the `<eos>` before the document; the first has none
+        firsts = np.maximum(tokens.starts - 1, 0)  # the `<eos>` before the document; the first document has none
         counts = np.maximum(tokens.ends - firsts - self._width + 1, 0)
         self._firsts = firsts[counts > 0]
         self._before = np.cumsum(counts[counts > 0]) - counts[counts > 0]
@@ -98,12 +98,12 @@ class Windows:
 def held_out(
     tokens: Tokens, context: int, batch: int, stride: int | None = None
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yields (inputs, targets, keep), each (at most batch, context): int64, int64, bool; every id is kept once.
+    """Yields (inputs, targets, keep), each (at most batch, context), of dtype int64, int64 and bool.
 
-    A document t1 … tn is read as `<eos>` t1 … tn `<eos>`. Windows lie side by side, restart at each document, and the
-    column is the position in the window. Rows are padded on the right with `<eos>`, where `keep` is False; all the
-    kept targets together are the N ids of `tokens`. With a `stride` each window begins so many ids after the one
-    before it, and `keep` is False, too, at the targets of earlier windows.
+    Every id is a kept target once. A document t1 … tn is read as `<eos>` t1 … tn `<eos>`. Windows are adjacent and
+    restart at each document; a row is a window, and the column is the position in it. Rows are padded on the right with
+    `<eos>`, where `keep` is False. The kept targets are the N ids of `tokens`. With a `stride` a window begins that
+    many ids after the previous one, and `keep` is False at targets that an earlier window had.
     """
     if context < 1 or batch < 1:
         raise ValueError(f"held-out windows need context >= 1 and batch >= 1, not {context} and {batch}")
@@ -117,7 +117,7 @@ def held_out(
         positions = firsts[rows, None] + offset
         targets = np.where(keep, tokens.ids[np.minimum(positions, len(tokens) - 1)], tokens.eos).astype(np.int64)
         inputs = np.empty_like(targets)
-        inputs[:, 1:] = targets[:, :-1]  # padding begins after a document's `<eos>`, so it stays `<eos>`
+        inputs[:, 1:] = targets[:, :-1]  # padding follows the `<eos>` of a document, so inputs are `<eos>` there too
         inputs[:, 0] = np.where(begins[rows], tokens.eos, tokens.ids[np.maximum(firsts[rows] - 1, 0)])
         yield torch.from_numpy(inputs), torch.from_numpy(targets), torch.from_numpy(keep & new)
 
@@ -125,17 +125,17 @@ def held_out(
 def cut(
     tokens: Tokens, context: int, stride: int | None = None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Every document as windows of at most `context` ids, each predicted from the ids before it.
+    """Cuts every document into windows of at most `context` targets.
 
-    A window begins `stride` ids after the previous one, by default at its end. Returns for each window, (windows,): the
-    index of its first id in `tokens.ids`, its number of ids, and whether it begins its document, where `<eos>` is read
-    before it. ValueError for a stride below 1, or one that leaves out ids.
+    A window begins `stride` ids after the previous one, by default at its end. Returns three arrays (windows,): the
+    index of the first target in `tokens.ids`, the number of targets, and whether the window begins its document, so
+    that `<eos>` is its first input. ValueError for a stride below 1 or above the context.
     """
     stride = context if stride is None else stride
     if not 1 <= stride <= context:
         raise ValueError(f"a stride is from 1 to the {context:,} tokens of a window, not {stride:,}")
     sizes = tokens.ends - tokens.starts
-    counts = 1 + np.maximum(0, -(-(sizes - context) // stride))  # windows of each document
+    counts = 1 + np.maximum(0, -(-(sizes - context) // stride))  # the number of windows of each document
     document = np.repeat(np.arange(tokens.documents), counts)
     number = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
     firsts = tokens.starts[document] + number * stride

@@ -1,18 +1,18 @@
-r"""A tokenizer of words: a vocabulary of the most frequent words of a text, and one token for all others.
+r"""A tokenizer of words: its tokens are the most frequent words of a text, and one token for all other words.
 
     word    letters and digits, with apostrophes inside                     don't
-    sign    any other character, with the blank before and after it         ", "  " ("  "-"
+    sign    any other character, with the space before and after it         ", "  " ("  "-"
     break   the line feeds between lines                                    "\n\n"
 
-    ids:    <eos> = 0,  <unk> = 1,  then words by falling frequency, equal ones in the order of their characters
-    text:   tokens end to end, with a blank between two words
+    ids:    <eos> = 0,  <unk> = 1,  then words by falling frequency, ties in the order of their characters
+    text:   the tokens, concatenated, with a space between two words
 
-So a word is one token wherever it stands, and a text comes back as it was, but for words that are `<unk>` and for
-blanks beyond one (a tab is a blank). `<unk>` says nothing of the word in its place: a text with unknown words has no
+So a word is the same token wherever it occurs, and decoding restores a text except for `<unk>` and repeated spaces (a
+tab counts as a space). Since `<unk>` says nothing about the word that it replaces, a text with unknown words has no
 bits per byte (`seqloom.evaluation.scores`).
 
-Source: vocabularies cut off by frequency with one unknown word, as of Mikolov et al., Recurrent neural network based
-language model, Interspeech 2010. What differs: case and digits are kept, and signs hold their blanks.
+Source: vocabularies cut off by frequency with one unknown word, as in Mikolov et al., Recurrent neural network based
+language model, Interspeech 2010. What differs: case and digits are kept, and signs include the spaces around them.
 """
 
 import functools
@@ -27,11 +27,14 @@ from seqloom.data.tokenizer import MOST, Tokenizer
 UNKNOWN = "<unk>"
 _END = "<eos>"
 _JOINT = "\x1f"
-"""marks both ends of a word while tokens are joined"""
+"""a mark at both ends of a word, by which decoding finds where to put a space"""
 
 
 def train_words(texts: Iterable[str], vocab: int) -> Tokenizer:
-    """The most frequent words of texts, at most `vocab` entries with `<eos>` and `<unk>`. ValueError for a bad size."""
+    """A tokenizer of the most frequent words of `texts`, with `vocab` entries at most.
+
+    ValueError for an invalid size.
+    """
     require_words(vocab)
     counting = _of_words({UNKNOWN: 0})
     trainer = trainers.WordLevelTrainer(vocab_size=vocab - 2, special_tokens=[], show_progress=False)
@@ -52,7 +55,7 @@ def train_words(texts: Iterable[str], vocab: int) -> Tokenizer:
 
 
 def split(text: str) -> list[str]:
-    """The tokens of a text, whatever words a vocabulary has."""
+    """The words, signs and breaks of a text, whether a vocabulary has them or not."""
     inner = _splitter()
     assert inner.normalizer is not None
     assert inner.pre_tokenizer is not None
@@ -60,7 +63,7 @@ def split(text: str) -> list[str]:
 
 
 def require_words(vocab: int) -> None:
-    """ValueError for a size that no vocabulary of words can have."""
+    """Raises ValueError unless a vocabulary of words can have `vocab` entries."""
     if not 3 <= vocab <= MOST:
         raise ValueError(f"vocab must be at least 3 (<eos>, {UNKNOWN} and a word) and at most {MOST:,}, and is {vocab}")
 

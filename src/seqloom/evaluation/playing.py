@@ -60,7 +60,7 @@ def play(model: Decision, returns: Sequence[float], episodes: int, *, batch: int
         raise ValueError(f"returns are finite numbers, at least one, not {list(returns)}")
     if not 1 <= episodes * len(returns) <= MOST or batch < 1:
         raise ValueError(f"from 1 to {MOST:,} episodes are played, at least one at once, not {episodes:,}, {batch:,}")
-    asked = [(each, number) for each in returns for number in range(episodes)]
+    asked = [(target, number) for target in returns for number in range(episodes)]
     learning = model.training
     model.eval()
     reached: list[float] = []
@@ -73,14 +73,14 @@ def play(model: Decision, returns: Sequence[float], episodes: int, *, batch: int
     finally:
         model.train(learning)
     rows = np.array(reached).reshape(len(returns), episodes)
-    return [Played(float(each), tuple(map(float, row))) for each, row in zip(returns, rows, strict=True)]
+    return [Played(float(target), tuple(map(float, row))) for target, row in zip(returns, rows, strict=True)]
 
 
 def _together(model: Decision, asked: list[tuple[float, int]], seed: int) -> list[float]:
     """The returns reached in episodes played at once, given (return asked for, number of the episode) of each."""
     returns = np.array([value for value, _ in asked], np.float32)
     rewards, _, _ = roll(model, returns, [np.random.default_rng((seed, number)) for _, number in asked])
-    return [float(each) for each in rewards.sum(0)]
+    return [float(total) for total in rewards.sum(0)]
 
 
 @torch.no_grad()
@@ -167,7 +167,7 @@ class Past:
     def window(self, rows: Any, step: int, device: torch.device) -> dict[str, torch.Tensor]:
         """What a model is called with, for some rows, at the step of a number from 0."""
         stacked = {"returns": self._wanted, "states": self._states, "actions": self._actions}
-        arrays = {name: np.stack([each[rows] for each in held], 1) for name, held in stacked.items()}
+        arrays = {name: np.stack([array[rows] for array in held], 1) for name, held in stacked.items()}
         length = len(self._wanted)
         arrays["ids"] = np.broadcast_to(np.arange(step - length + 1, step + 1), (len(rows), length)).copy()
         return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}

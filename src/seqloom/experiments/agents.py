@@ -1,15 +1,16 @@
-"""Decision Transformers next to behaviour cloning: the runs of the four findings that seed 002 lists.
+"""Decision Transformers next to behavior cloning: the runs for the four findings that seed 002 lists.
 
     study = Agents(("CartPole-v1:mixed",), [contender("attention"), contender("he")], (10, 100), contexts=(1, 10))
     rows = run(study.study, Path("runs/agents")).of(Reached)
 
-    little data   return reached, asked for the best one, of each number of episodes, next to cloning of the best X %
-    asked         return reached for each return that is asked for, from the lowest that was recorded to the highest
-    context       return reached, asked for the best one, with windows of each number of steps
+    little data   reached return, when asked for the best one, by number of episodes; next to cloning of the best X %
+    asked         reached return by the return that is asked for, from the lowest recorded one to the highest
+    context       reached return, when asked for the best one, by the number of steps in a window
     late rewards  as `asked`, where all rewards come at the end of an episode (`model.returns=end`)
 
-One run serves all findings that its settings fit; `findings` says which rows those are. The episodes of a seed are
-recorded anew, so that seeds differ in their data too. All are asked for the returns of the first seed's largest data.
+A run serves every finding that its settings fit; the field `findings` of a row lists them. Every seed records its own
+episodes, so that seeds differ in their data too. The returns that models are asked for span those of the first seed's
+largest recording.
 
 Source: Chen et al., Decision Transformer, arXiv:2106.01345: section 5.1 (cloning of the best X %, little data), 5.2
 (returns), 5.3 (context) and 5.6 (late rewards). What differs: environments and sizes, and no learning by values.
@@ -43,15 +44,15 @@ BASE = (
     *("training.batch=64", "training.lr=0.004", "training.evaluate_every=0", "training.save_every=1000000"),
     "training.device=cpu",
 )
-"""settings of all models, on top of the preset"""
+"""settings of all models, applied to the preset"""
 STARTS = 10**6
-"""the seed of the episodes that are played: none that is recorded"""
+"""the seed of the episodes that trained models play; no recording has it"""
 
 
 @final
 @dataclass(frozen=True)
 class Learner:
-    """What a model is told of returns, and the share of the episodes that it learns from."""
+    """How a model is conditioned on returns, and the share of the episodes that it learns from."""
 
     name: str
     returns: str
@@ -59,7 +60,7 @@ class Learner:
 
     @property
     def changes(self) -> list[str]:
-        """As settings of a run."""
+        """The learner as settings of a run."""
         return [f"model.returns={self.returns}", f"training.objective.best={self.best}"]
 
 
@@ -68,18 +69,18 @@ LATE = Learner("return asked, rewards at the end", "end")
 
 
 def cloning(share: float) -> Learner:
-    """Behaviour cloning of the best share of the episodes."""
+    """Behavior cloning of the episodes with the highest returns, a share `share` of all."""
     return Learner(f"cloning, best {share:.0%}", "none", share)
 
 
 @final
 class Reached(Row):
-    """The returns that a model reached in the episodes that it played; None where the training `failed`."""
+    """The returns that a trained model reached in the episodes that it played; None where its training `failed`."""
 
     environment: str
     policy: str
     episodes: int
-    """that were recorded, with those that were held out"""
+    """recorded episodes, for training and held out"""
     learner: str
     mixer: str
     context: int
@@ -95,36 +96,36 @@ class Reached(Row):
     recorded_mean: float
     recorded_highest: float
     asked: float | None
-    """the return that was asked for; None of cloning"""
+    """the return that was asked for; None for cloning"""
     mean: float | None
     lowest: float | None
     highest: float | None
     error: float | None
     """standard error of the mean"""
     played: int
-    """episodes"""
+    """episodes that the model played"""
     findings: tuple[str, ...]
-    """which of `little data`, `asked`, `context` and `late rewards` it belongs to"""
+    """the findings that the row belongs to: `little data`, `asked`, `context`, `late rewards`"""
     failed: str | None = None
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class AgentCell(RunCell):
-    """A model trained on recorded episodes, which then plays."""
+    """A model that is trained on recorded episodes and then plays."""
 
     schema: ClassVar = Reached
     learner: Learner
     mixer: str
     episodes: int
     asked: tuple[tuple[float, tuple[str, ...]], ...]
-    """the returns that it is asked for, and the findings that each belongs to"""
+    """the returns that it is asked for, each with the findings that it belongs to"""
     played: int
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The run's, and what it plays."""
-        return {**super().settings, "asked": [list(each) for each in self.asked], "played": self.played}
+        """The settings of the run, and what the model plays."""
+        return {**super().settings, "asked": [list(pair) for pair in self.asked], "played": self.played}
 
     def read(self, run: Run, failed: str | None) -> list[Reached]:
         """One row for each return that is asked for."""
@@ -147,11 +148,18 @@ class AgentCell(RunCell):
             "recorded_highest": float(recorded.max()),
             "played": self.played,
         }
-        told = self.learner.returns != "none"
+        conditioned = self.learner.returns != "none"
         if failed is not None:
             unknown = dict.fromkeys(("held_out", "mean", "lowest", "highest", "error"))
             return [
-                Reached(**about, **unknown, parameters=0, asked=asked if told else None, findings=named, failed=failed)
+                Reached(
+                    **about,
+                    **unknown,
+                    parameters=0,
+                    asked=asked if conditioned else None,
+                    findings=named,
+                    failed=failed,
+                )
                 for asked, named in self.asked
             ]
         agent: Any = load(run.folder)
@@ -161,18 +169,18 @@ class AgentCell(RunCell):
         return [
             Reached(
                 **about,
-                asked=each.asked if told else None,
-                mean=each.mean,
-                lowest=min(each.reached),
-                highest=max(each.reached),
-                error=each.error,
+                asked=result.asked if conditioned else None,
+                mean=result.mean,
+                lowest=min(result.reached),
+                highest=max(result.reached),
+                error=result.error,
                 findings=named,
             )
-            for each, (_, named) in zip(played, self.asked, strict=True)
+            for result, (_, named) in zip(played, self.asked, strict=True)
         ]
 
     def text(self, rows: Sequence[Reached]) -> str:
-        """The mean return, asked for the best one."""
+        """The mean return, when asked for the best one."""
         row = rows[-1]
         return row.failed or f"return {row.mean:.4g}"
 
@@ -180,18 +188,18 @@ class AgentCell(RunCell):
 @final
 @dataclass(frozen=True)
 class Agents:
-    """The episodes, each ENV:POLICY, the mixers, and what is varied; ValueError, in one line, for what does not fit."""
+    """The sources of episodes (ENV:POLICY), the mixers, and what is varied. ValueError for what does not fit."""
 
     sources: Sequence[str]
     mixers: Sequence[Contender]
     episodes: Sequence[int] = (10, 30, 100, 300)
     contexts: Sequence[int] = (1, 2, 5, 10, 20, 50)
     shares: Sequence[float] = (0.1, 1.0)
-    """the best parts of the episodes that are cloned"""
+    """shares of the episodes, those with the highest returns, that are cloned"""
     asked: int = 6
-    """returns that are asked for"""
+    """the number of returns that models are asked for"""
     played: int = 20
-    """episodes that are played for each of them"""
+    """episodes that are played for each return"""
     batches: int = 300
     seeds: int = 1
     changes: Sequence[str] = ()
@@ -216,11 +224,11 @@ class Agents:
 
     @property
     def study(self) -> Study:
-        """Its cells share nothing but the folder: other sources and mixers may be added to it."""
+        """The study. Its cells share only the folder, to which other sources and mixers may be added."""
         return Study("agents", {}, self.stages)
 
     def stages(self, results: Results) -> Iterator[list[Cell]]:
-        """All cells, none of which needs another; all of a seed before the next seed's."""
+        """One stage with all cells, since no cell needs another; those of a seed come before those of the next."""
         yield [
             self._cell(source, mixer, learner, count, context, seed, findings)
             for seed in range(self.seeds)
@@ -233,13 +241,13 @@ class Agents:
         self, source: str, mixer: Contender, learner: Learner, episodes: int, context: int, seed: int
     ) -> RunConfig:
         """The settings of one run."""
-        own = [f"model.context={context}", f"training.batches={self.batches}", f"training.seed={seed}"]
-        changes = [*BASE, *self.changes, *mixer.changes, *learner.changes, *own]
+        varied = [f"model.context={context}", f"training.batches={self.batches}", f"training.seed={seed}"]
+        changes = [*BASE, *self.changes, *mixer.changes, *learner.changes, *varied]
         return resolve(PRESET, changes, f"{PREFIX}:{source}:{episodes}:{seed}")
 
     @cached_property
     def context(self) -> int:
-        """Steps of a window where they are not varied."""
+        """The steps of a window in runs that do not vary them."""
         return resolve(PRESET, [*BASE, *self.changes]).model.context
 
     @cached_property
@@ -268,8 +276,8 @@ class Agents:
         config = of_episodes(self.config(source, mixer, learner, count, context, seed))
         assert isinstance(config.model, DecisionConfig)
         asked = self._asked(source)
-        varied = tuple(each for each in findings if each in ("asked", "late rewards"))
-        returns = [(each, varied) for each in asked[:-1]] if varied else []
+        varied = tuple(finding for finding in findings if finding in ("asked", "late rewards"))
+        returns = [(target, varied) for target in asked[:-1]] if varied else []
         data = f"{source.replace(':', '-')}/{filename(learner.name)}/episodes-{count}"
         return AgentCell(
             name=f"{data}/context-{context}/{mixer.name}/seed-{seed}",
@@ -284,7 +292,7 @@ class Agents:
         )
 
     def _asked(self, source: str) -> list[float]:
-        """The returns that are asked for: from the lowest that the first seed's largest data have to their highest."""
+        """Returns that models are asked for, from the lowest to the highest in the first seed's largest recording."""
         returns = read_episodes(f"{PREFIX}:{source}:{max(self.episodes)}:0").returns
         low, high = float(returns.min()), float(returns.max())
-        return list(dict.fromkeys(float(f"{each:.6g}") for each in np.linspace(low, high, self.asked)))
+        return list(dict.fromkeys(float(f"{target:.6g}") for target in np.linspace(low, high, self.asked)))

@@ -1,13 +1,12 @@
-"""Checks a mixer before it is timed: the mixer on the backends that are to be timed, against the reference backends in
-float64.
+"""Checks a mixer before it is timed: its results on the timed backends against those of the references in float64.
 
-    |result - expected| ≤ 1e-4 · max |expected|      of outputs, gradients, tokens; float32 sums come to about 1e-6
+    |result - expected| ≤ 1e-4 · max |expected|      of outputs, gradients, tokens; float32 sums differ by about 1e-6
 
-A gradient that is 0 but for rounding, as that of queries which look at one key, has no largest number of its own: at
-least 1/100 of the largest of all parts is taken.
+A gradient may be 0 except for rounding, such as that of queries that look at one key. So max |expected| is at least
+1/100 of the largest gradient of all parameters.
 
-References are slow, so two rows of the batch are compared, over the first 256 tokens at most, and the gradients over
-the first 32; fewer above 128 channels.
+References are slow. So only two rows of the batch are compared, over their first 256 tokens at most, and gradients over
+the first 32; above 128 channels over fewer.
 """
 
 from contextlib import ExitStack
@@ -26,10 +25,10 @@ Numbers = dict[str, Tensor]
 
 
 def require_agreement(name: str, mixer: Mixer, x: Stream, used: dict[str, list[str]], what: str) -> None:
-    """Raises ValueError if `mixer` is wrong on x (B, T, D); the message names the result that differs, and by how much.
+    """Raises ValueError, which names what differs and by how much, if `mixer` is wrong on x (B, T, D).
 
-    `used` holds, by op, the backends that the timed function ran: the check forces the same ones. `what` is what is
-    timed: sublayer, forward, token or step.
+    `used` has, by op, the backends that the timed function ran, which the check forces too. `what` is the timed
+    function: sublayer, forward, token or step.
     """
     true = deepcopy(mixer).cpu().double()
     rows = x[:ROWS].detach()
@@ -52,7 +51,7 @@ def _longest(x: Stream) -> int:
 
 
 def _outputs(mixer: Mixer, x: Stream) -> Tensor:
-    """The first outputs. Of the whole input for a causal mixer, else of one cut to the tokens that are compared."""
+    """The outputs that are compared. A causal mixer reads the whole input, another only the compared tokens."""
     whole = mixer.traits.causal == "always"
     with torch.no_grad():
         return mixer(x if whole else x[:, : _longest(x)])[:ROWS, : _longest(x)]

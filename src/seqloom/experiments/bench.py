@@ -1,12 +1,12 @@
-"""Mixers timed side by side: checked against their references first, then interleaved, as ratios to one of them.
+"""Times mixers in one race, after checking them against their references; results are ratios to one of them.
 
     cell = bench(["she", "he"], against="attention:heads=32", dim=128, context=128, batch=64)
     rows = run_bench(cell, Path("runs/bench"))
 
 The study has one cell, a race: its contenders take turns in one process that has the machine to itself
-(`analysis.measure.race`). A ratio is the median over rounds of a mixer's time over the peer's in the same round.
-A mixer without a causal form is timed in its bidirectional one. `subjects` has what is timed, `agree` the check before
-it.
+(`analysis.measure.race`). A ratio is the median over the rounds of a mixer's time divided by the peer's in the same
+round. A mixer without a causal form is timed in its bidirectional form. The functions that are timed are in the module
+`subjects`, the check before is in `agree`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,16 +36,16 @@ from seqloom.training.config import RunConfig
 from seqloom.training.settings import resolve
 
 SIZES = {"dim": 128, "context": 128}
-"""where none are given; a preset's `step` uses the preset's own sizes"""
+"""sizes where none are given; for `step` they are those of the preset"""
 TOKENS_READ = 8192
-"""tokens of the windows that are read at once where no batch is given: 64 windows of 128, one of 8,192"""
+"""tokens of a batch where none is given: 64 windows of 128 tokens, or one of 8,192"""
 WARM = 2
 """untimed turns of each mixer before the first round"""
 
 
 @final
 class Timed(Row):
-    """One mixer of a race. Times are in ms; quartiles are the lower and the upper one."""
+    """One mixer of a race. Times are in ms, as median and lower and upper quartile."""
 
     mixer: str
     what: str
@@ -55,16 +55,16 @@ class Timed(Row):
     ms_median: float
     ms_quartiles: tuple[float, float]
     ratio_median: float
-    """to `against`, round by round"""
+    """median over the rounds of its time divided by that of `against`"""
     ratio_quartiles: tuple[float, float]
     backends: dict[str, list[str]]
-    """backends, by op that ran"""
+    """the backends that ran, by op"""
     operations_a_token: int
-    """of the equation: `mixer.cost`, or the model's for a step"""
+    """operations per token by the price of the mixer (`Mixer.cost`), or of the model for a step"""
     repeats: int
     threads: int
     loaded: bool | None
-    """whether other processes used the cores meanwhile; None where the system does not report it"""
+    """whether other processes used the cores during the race; None where the system does not report it"""
     against: str
 
 
@@ -76,7 +76,7 @@ class Bench(Cell):
     alone: ClassVar = True
     schema: ClassVar = Timed
     configs: dict[str, RunConfig]
-    """by mixer, as it was named"""
+    """settings by the name of the mixer"""
     against: str
     what: str
     repeats: int
@@ -159,7 +159,7 @@ def bench(
 ) -> Bench:
     """The race of the mixers (`KIND` or `KIND:NAME=VALUE,…`) and of the peer `against`.
 
-    ValueError, in one line, for names, sizes and settings that do not fit.
+    ValueError for names, sizes and settings that do not fit.
     """
     if what not in WHAT:
         raise ValueError(f"--what: {what!r} cannot be timed; {near(what, WHAT)}")
@@ -178,7 +178,7 @@ def bench(
 
 
 def run_bench(cell: Bench, out: Path, command: str = "") -> list[Timed]:
-    """Runs the race, or reads its rows where OUT has them. ValueError where it failed, and as of `runner.run`."""
+    """Runs the race, or reads its rows if OUT has them. Raises ValueError where it failed, and as `runner.run` does."""
     results = run(Study("bench", {}, lambda _: iter([[cell]])), out, command=command)
     if cell.name in results.failed:
         raise ValueError(results.failed[cell.name])
@@ -200,20 +200,20 @@ def _config(name: str, preset: str, what: str, given: Mapping[str, int | None]) 
 
 
 def _sizes(given: Mapping[str, int | None]) -> dict[str, int | None]:
-    """The sizes of a sublayer's race, with a default for each that is not given."""
+    """The sizes of a race of sublayers, with the default of each size that is not given."""
     sizes = SIZES | {name: size for name, size in given.items() if size is not None}
     return {"batch": max(1, TOKENS_READ // sizes["context"]), **sizes}
 
 
 def _mixer(config: RunConfig) -> Mixer:
-    """The mixer of the first layer: in its causal form, or in its bidirectional one where it has no other."""
+    """The mixer of the first layer, in its causal form, or in its bidirectional form if it has no causal one."""
     sizes = config.layered
     settings = sizes.mixers[0]
     return settings.build(sizes.dim, sizes.context, causal=settings.traits.causal != "never")
 
 
 def _checked(name: str, config: RunConfig, what: str) -> tuple[Run, dict[str, list[str]]]:
-    """The function to be timed and the backends that it ran. ValueError where its mixer is wrong on them."""
+    """The function to be timed, and the backends that it runs. ValueError where the mixer is wrong on them."""
     sizes, device = config.layered, chosen(config.training.device)
     mixer = _mixer(config).to(device)
     tokens = sizes.context + (what == "token")
@@ -232,7 +232,7 @@ def _checked(name: str, config: RunConfig, what: str) -> tuple[Run, dict[str, li
 
 
 def _operations(config: RunConfig, what: str) -> int:
-    """Operations a token, by formula."""
+    """Operations per token by the price of the equation."""
     context = config.model.context
     with torch.device("meta"):
         model = config.model.build()

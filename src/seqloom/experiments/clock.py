@@ -1,11 +1,13 @@
-"""At which size a model trains as quickly as another: steps timed until sizes around that one are known.
+"""Finds the size at which a model trains as fast as another, by timing training steps at several sizes.
 
     row = clock(config, to, "ffn", training);   match(config, to, equal="time", by="ffn", row=row)
 
-First the smallest size and the given one, doubled until they are slower than `to`; then a geometric grid between a
-quicker and a slower size; then, in more rounds, the sizes at which a line between the two reaches 0.96 … 1.04 of `to`.
-The best of several is partly luck, so that one is timed again, alone next to `to`, and both times count. `to` takes its
-turn in every round, and ratios are taken within rounds.
+1. The smallest size and the given one are timed, then doubled sizes until one is slower than `to`.
+2. A geometric grid between a faster and a slower size is timed.
+3. The sizes at which a line between these two reaches 0.96 … 1.04 of the time of `to` are timed, in more rounds.
+4. The best of several is best partly by chance, so it is timed once more, only with `to`; both timings count.
+
+`to` takes its turn in every round, and ratios are computed within a round.
 """
 
 from collections.abc import Iterable
@@ -27,15 +29,15 @@ COARSE = 3
 """rounds of the first, coarse search over sizes"""
 AIMS = (0.96, 0.98, 1.0, 1.02, 1.04)
 TRIES = 3
-"""races around the aim at most, until a size is within 5%"""
+"""the most races around the target time; they end once a size is within 5%"""
 SizeTimes = dict[int, TimedSize]
 
 
 def clock(config: LayeredConfig, to: LayeredConfig, by: By, training: TrainConfig, repeats: int = 7) -> TimedSizes:
-    """Races training steps of `to` and of `config` at several sizes `by`, on batches of noise; see `TimedSizes`.
+    """Races training steps of `to` and of `config`, with several values of the size `by`, on random batches.
 
-    It takes some dozens of steps of each model. ValueError where a model cannot be built or has no room, `repeats` is
-    less than 1, or the contexts differ.
+    It takes a few dozen steps of each model. ValueError where a model cannot be built or does not fit into memory,
+    `repeats` is less than 1, or the contexts differ.
     """
     if repeats < 1:
         raise ValueError(f"repeats must be at least 1, not {repeats}")
@@ -103,7 +105,7 @@ def _least(config: LayeredConfig, by: By) -> int:
 
 
 def _larger(config: LayeredConfig, by: By, size: int, training: TrainConfig) -> int | None:
-    """About twice a size; None where that cannot be built or does not fit into memory."""
+    """A size about twice as large; None where that model cannot be built or does not fit into memory."""
     larger = buildable(config, by, 2 * size)
     try:
         if larger is not None:
@@ -114,7 +116,7 @@ def _larger(config: LayeredConfig, by: By, size: int, training: TrainConfig) -> 
 
 
 def _bracket(sizes: SizeTimes) -> tuple[int, int] | None:
-    """The largest quicker size that has a slower one above it, and the next slower one; None unless there are both."""
+    """The largest size that is faster than `to` and below a slower one, and the next slower size; None without both."""
     slower = [size for size, time in sizes.items() if time.ratio.median >= 1]
     quicker = [size for size in sizes if size not in slower and size < max(slower, default=0)]
     return (max(quicker), min(size for size in slower if size > max(quicker))) if quicker else None
@@ -126,7 +128,7 @@ def _between(config: LayeredConfig, by: By, low: int, high: int) -> set[int]:
 
 
 def _around(config: LayeredConfig, by: By, timed: SizeTimes) -> set[int]:
-    """Sizes at which a line through the bracket is near the target time; without a bracket, the nearest size."""
+    """Sizes at which a line through the bracket is near the time of `to`; without a bracket, the nearest timed size."""
     bracket = _bracket(timed)
     if bracket is None:
         return {min(timed, key=lambda size: abs(timed[size].ratio.median - 1))}

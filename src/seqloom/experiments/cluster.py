@@ -1,10 +1,11 @@
-"""Cells run as jobs of a cluster, by submitit.
+"""Runs cells as jobs of a cluster, by submitit.
 
     pip install 'seqloom[cluster]'
     seqloom study paper fig8 --scale full --cluster slurm --cluster-set slurm_partition=gpu
 
-OUT must lie where the nodes of the cluster see it. A job that meets its time limit is queued again and goes on from its
-last checkpoint; Ctrl-C leaves jobs running, and the same command follows those that still wait or run.
+OUT must be on a file system that the nodes of the cluster share. A job that reaches its time limit is queued again and
+continues from its last checkpoint. Ctrl-C leaves the jobs running; the same command then follows the jobs that still
+wait or run.
 """
 
 import sys
@@ -26,7 +27,7 @@ MINUTES = 24 * 60
 
 @final
 class Task:
-    """The function of a cluster's job, as submitit pickles it; at a time limit it is queued again."""
+    """The function of a job, which submitit pickles; at the time limit it is queued again."""
 
     def __call__(self, cell: Cell, out: str, command: str) -> None:
         """Runs the cell. RuntimeError where a signal stopped it, so that the job does not count as done."""
@@ -35,25 +36,25 @@ class Task:
             raise RuntimeError(f"stopped by signal {code - 128} and saved")
 
     def checkpoint(self, *arguments: Any) -> Any:
-        """The same task again: a run goes on from its last checkpoint."""
+        """The same task again, for submitit to queue: a run continues from its last checkpoint."""
         return import_module("submitit.helpers").DelayedSubmission(self, *arguments)
 
 
 @final
 class Cluster:
-    """Jobs of submitit; OUT/jobs/ids.json holds those of Slurm, so that none is submitted twice."""
+    """A pool of jobs; OUT/jobs/ids.json has the ids of Slurm's, so that no cell is submitted twice."""
 
     leave = True
 
     def __init__(self, out: Path, kind: str, settings: Sequence[str], most: int | None, command: str) -> None:
-        """ValueError for settings that submitit does not take, and where there is no such cluster."""
+        """Raises ValueError for settings that submitit does not accept, and where there is no such cluster."""
         self.most = sys.maxsize
         self._out, self._command, self._slurm = out, command, kind == "slurm"
         self._submitit = _submitit()
         self._executor = _executor(self._submitit, out / "jobs", kind, settings, most)
 
     def start(self, cells: Sequence[Cell]) -> list[Worker]:
-        """See `Pool`: jobs of an earlier command that still wait or work, and new ones as one array."""
+        """As `Pool.start`: takes over jobs of an earlier command that wait or run, and submits the rest as an array."""
         path = self._out / "jobs" / "ids.json"
         known: dict[str, str] = read_json(path) if self._slurm and path.exists() else {}
         jobs = {name: self._submitit.SlurmJob(self._out / "jobs", job) for name, job in known.items()}
@@ -92,7 +93,7 @@ class Job:
 
 
 def require_cluster(kind: str) -> None:
-    """ValueError for an unknown kind of cluster, and without submitit: before anything is measured."""
+    """Raises ValueError for an unknown kind of cluster, and where submitit is not installed."""
     if kind not in CLUSTERS:
         raise ValueError(f"--cluster {kind!r} is unknown; there is {' and '.join(CLUSTERS)}")
     _submitit()

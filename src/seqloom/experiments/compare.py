@@ -1,12 +1,12 @@
-"""Models compared fairly: one preset, one text, one order of batches; what differs is the mixer alone.
+"""Compares models that share preset, text and order of batches, and differ in their mixer alone.
 
     study = Compare((contender("attention:heads=32"), contender("she")), "paper/small")
     comparison = compare(study, Path("runs/compare"))
 
-Each contender is a run of its own per seed, in OUT/NAME/seed-N. The seed draws the initial weights and the dropout; the
-text, its held-out part and the order of the batches are the same for all. Times, states, samples and views of the
-trained models are measured after training; probes train small models of the same mixers, each on one skill. The summary
-is OUT/comparison.json, for `report`. A contender whose loss becomes NaN does not abort the others.
+A contender has one run per seed, in OUT/NAME/seed-N. The seed draws initial weights and dropout; the text, its held-out
+part and the order of the batches are the same for all runs. Times, sizes of states, samples and views of the trained
+models are measured after training. Probes train small models with the same mixers, each on one synthetic task. The
+summary is OUT/comparison.json, for `report`. A NaN loss of a contender does not abort the other runs.
 """
 
 import sys
@@ -39,15 +39,15 @@ PROMPT = "Once upon a time"
 PROBE_BATCHES = 1000
 """default limit of the training batches of a probe"""
 DIM, DEPTH, DIFFICULTY, LR = 64, 2, 1, 1e-3
-"""sizes, difficulty and learning rate of the models that are trained on probes"""
+"""width, layers, difficulty and learning rate of the models that are trained on probes"""
 SHARED = ("training.device=", "backends.")
-"""settings of a comparison that its probes share; all others belong to its text or to its sizes"""
+"""beginnings of the settings that a comparison passes on to its probes; all others concern its text or its sizes"""
 
 
 @final
 @dataclass(frozen=True)
 class Match:
-    """Next to each contender, the `peer` resized to equal it in a quantity."""
+    """Adds, for each contender, the `peer` resized to equal it in a quantity."""
 
     equal: Equal
     peer: Contender
@@ -57,7 +57,10 @@ class Match:
 @final
 @dataclass(frozen=True)
 class Compare:
-    """What is compared. ValueError where names repeat and settings do not fit, before anything is trained."""
+    """What is compared.
+
+    Raises ValueError, before anything is trained, for repeated names and settings that do not fit.
+    """
 
     contenders: Sequence[Contender]
     preset: str
@@ -67,13 +70,13 @@ class Compare:
     match: Match | None = None
     prompts: Sequence[str] = (PROMPT,)
     lengths: Sequence[int] = ()
-    """tokens after which one more is timed"""
+    """lengths of the texts after which one more token is timed"""
     probes: Sequence[str] = ()
     probe_batches: int = PROBE_BATCHES
     left_out: Mapping[str, str] | None = None
-    """with `--all`: the mixers that do not fit this size, each with the reason"""
+    """with `--all`: the reasons why mixers do not fit this size, by mixer"""
     probes_left_out: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
-    """filled by the probes' grid: the reason why a mixer does not fit a probe, by (mixer, probe)"""
+    """the reasons why mixers do not fit a probe, by (mixer, probe); the grid of the probes fills it in"""
     _configs: dict[Contender, RunConfig] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -104,7 +107,7 @@ class Compare:
 
     @property
     def base(self) -> RunConfig:
-        """The settings of the first contender that has gradients, if any has, with the vocabulary of the text."""
+        """The settings of the first contender that is trained by gradients, if any, with the vocabulary of the text."""
         return self._prepared[0]
 
     @property
@@ -114,11 +117,14 @@ class Compare:
 
     @cached_property
     def floor(self) -> float | None:
-        """A lower bound of any causal model's loss, in nats a token; None for a text without a known grammar."""
+        """A lower bound of any causal model's loss in nats per token; None for a text without a known grammar."""
         return floor(self.corpus.held, self.corpus.tokenizer) if self.base.training.objective.causal else None
 
     def config(self, contender: Contender, seed: int = 0) -> RunConfig:
-        """The settings of a run. A recipe's setting that the mixer lacks is dropped with one printed line."""
+        """The settings of a run.
+
+        A setting of the recipe that the mixer does not have is dropped, with a printed line.
+        """
 
         def log(line: str) -> None:
             print(f"{contender.name}: {line}", file=sys.stderr)
@@ -130,7 +136,7 @@ class Compare:
         return config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})})
 
     def stages(self, results: Results) -> Iterator[list[Cell]]:
-        """Sizes that have to be measured, then runs, then measurements of the trained models."""
+        """Stages: sizes that must be measured, then trainings, then measurements of the trained models."""
         if self.match is not None and self.match.equal == "time":
             yield list(self._sizings())
         contenders = self.sized(results)
@@ -152,7 +158,7 @@ class Compare:
         yield after
 
     def sized(self, results: Results) -> list[Contender]:
-        """All contenders, and the matched ones whose size is known by now."""
+        """All contenders, and the resized ones whose size is known so far."""
         if self.match is None:
             return list(self.contenders)
         if self.match.equal == "time":
@@ -161,17 +167,17 @@ class Compare:
                 *self.contenders,
                 *(Contender(size.name, tuple(size.changes), size.matched_to, size.matched) for size in sizes),
             ]
-        match, own = self.match, self.config(self.match.peer)
+        match, peer = self.match, self.config(self.match.peer)
         others = [contender for contender in self.contenders if contender.name != match.peer.name]
         return [
             *self.contenders,
             *(
                 sized(
                     match.peer,
-                    own.layered,
+                    peer.layered,
                     contender,
                     self.config(contender).layered,
-                    own.training,
+                    peer.training,
                     equal=match.equal,
                     by=match.by,
                 )
@@ -181,11 +187,11 @@ class Compare:
 
     def _sizings(self) -> Iterator[Sizing]:
         assert self.match is not None
-        peer, own = self.match.peer, self.config(self.match.peer)
+        peer, settings = self.match.peer, self.config(self.match.peer)
         for contender in self.contenders:
             if contender.name != peer.name:
                 name = f"sizes/{peer.name}.{self.match.by or 'any'}-of-{contender.name}"
-                yield Sizing(name, peer, own, contender, self.config(contender), self.match.equal, self.match.by)
+                yield Sizing(name, peer, settings, contender, self.config(contender), self.match.equal, self.match.by)
 
     def _run(self, contender: Contender, seed: int) -> ContenderCell:
         config = self.config(contender, seed)
@@ -200,7 +206,7 @@ class Compare:
     def _portrait(self, contender: Contender, run: ContenderCell | None) -> PortraitCell:
         assert run is not None
         held, tokens = self.corpus.held.ids, viewed(run.config.model)
-        # Not from the start: documents begin with titles in capitals.
+        # a passage from the middle, because documents begin with titles in capitals
         first = max(0, min(len(held) // 2, len(held) - max(tokens, self.base.model.context)))
         return PortraitCell(
             name=f"{contender.name}/portrait",
@@ -217,9 +223,9 @@ class Compare:
         contenders = [contender for contender in self.contenders if not contender.counting]
         if not self.probes or not contenders:
             return []
-        own = [change for change in self.changes if change.startswith(SHARED)]
+        shared = [change for change in self.changes if change.startswith(SHARED)]
         grid = Recall(
             contenders, self.probes, [DIFFICULTY], dims=[DIM], depth=DEPTH, batches=self.probe_batches, lrs=[LR],
-            changes=own, folder="probes", left_out=self.probes_left_out,
+            changes=shared, folder="probes", left_out=self.probes_left_out,
         )  # fmt: skip
         return list(grid.cells())

@@ -1,9 +1,9 @@
-"""A model of a comparison by its name, `KIND`, `RECIPE` or `KIND:NAME=VALUE,…`. Needs no torch.
+"""A model of a comparison by its name, `KIND`, `RECIPE` or `KIND:NAME=VALUE,…`. This module needs no torch.
 
 contender("attention:heads=32")     this mixer in the model of the preset
-contender("mamba/small")            the whole model of this recipe, under the data, context and training of the preset
-contender("ngram/kneser_ney")       a model that counts: changes of layers and gradients are not its own
-preset_of(["he", "llama/small"])    that preset: the first recipe named whose model is trained by gradients
+contender("mamba/small")            the whole model of this recipe, with the data, context and training of the preset
+contender("ngram/kneser_ney")       a model of counts, without settings of layers and gradients
+preset_of(["he", "llama/small"])    the preset: the first named recipe whose model is trained by gradients
 """
 
 from collections.abc import Sequence
@@ -15,26 +15,26 @@ from seqloom.training.preset import GRADIENTS, counts
 from seqloom.training.recipes import RECIPES
 
 PRESET = "paper/small"
-"""where no recipe is named"""
+"""the preset where no contender is a recipe"""
 YAML = (".yaml", ".yml")
 
 
 @final
 @dataclass(frozen=True)
 class Contender:
-    """One model of a comparison: the name of its folder and row, and its changes to the settings of the preset."""
+    """A model of a comparison: its name, which is that of its folder and row, and its changes of the preset."""
 
     name: str
     changes: tuple[str, ...]
     matched_to: str | None = None
-    """the name of the contender whose size it has"""
+    """the name of the contender that it was resized to equal"""
     matched: str | None = None
-    """the change that gave it that size, in words"""
+    """the change of its size, in words"""
     counting: bool = False
-    """whether its model counts, without gradients"""
+    """whether its model is trained by counting, without gradients"""
 
     def fitting(self, changes: Sequence[str]) -> list[str]:
-        """The changes of a comparison that this model has: one that counts has no layers and no gradients."""
+        """Those of the changes that apply to this model; a model of counts has no layers and no gradients."""
         if not self.counting:
             return list(changes)
         names = {change: change.partition("=")[0].split(".") for change in changes}
@@ -42,7 +42,7 @@ class Contender:
 
 
 def contender(text: str) -> Contender:
-    """Reads `KIND`, a recipe's name or a .yaml file; after a colon settings of the mixer, as `attention:heads=32`."""
+    """Parses `KIND`, a recipe's name or a .yaml file; a kind may have settings, as in `attention:heads=32`."""
     kind, _, rest = text.partition(":")
     settings = [entry for entry in rest.split(",") if entry]
     if not kind or any("=" not in entry for entry in settings):
@@ -56,13 +56,13 @@ def contender(text: str) -> Contender:
 
 
 def preset_of(texts: Sequence[str]) -> str:
-    """The first recipe among the contenders, from which all get data, context, batches and schedule; else `PRESET`."""
+    """The first recipe among the contenders, whose data, context, batches and schedule all use; else `PRESET`."""
     kinds = (text.partition(":")[0] for text in texts)
     return next((kind for kind in kinds if _is_recipe(kind) and not counts(kind)), PRESET)
 
 
 def _of_gradients(path: Sequence[str]) -> bool:
-    """Whether the setting is one of layers or of gradients."""
+    """Whether it is a setting of layers or of training by gradients."""
     section, name = path[0], path[1] if len(path) > 1 else ""
     return (section == "model" and name != "context") or (section == "training" and name in GRADIENTS)
 

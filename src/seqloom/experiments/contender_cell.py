@@ -1,4 +1,4 @@
-"""The cell of a comparison: a contender trained from one seed, and its losses as a row."""
+"""The cell of a comparison that trains a contender from one seed; its row has the losses."""
 
 import statistics
 from collections.abc import Sequence
@@ -13,19 +13,19 @@ from seqloom.runs.metrics import read
 
 @final
 class Trained(Row):
-    """A run of a contender; losses are None where the training `failed`: where its loss became NaN."""
+    """A run of a contender. Losses are None where the loss became NaN; `failed` then has the reason."""
 
     contender: str
     seed: int
     order: int
-    """the seed of the order of the batches"""
+    """seed of the order of the batches"""
     batches: int
     held_out: float | None
     bits_per_byte: float | None = None
     accuracy: float | None = None
-    """of masked tokens"""
+    """share of masked tokens that were predicted correctly"""
     training: float | None
-    """median over the last tenth of the batches; None of a model that counts, which has no loss of a batch"""
+    """training loss, the median over the last tenth of the batches; None for a model of counts, which has none"""
     by_position: tuple[float | None, ...] = ()
     failed: str | None = None
 
@@ -39,7 +39,7 @@ class ContenderCell(RunCell):
     contender: str
 
     def read(self, run: Run, failed: str | None) -> list[Trained]:
-        """One row: the held-out loss at the end, and the median training loss of the last tenth of the batches."""
+        """One row: the held-out loss at the end, and the median training loss over the last tenth of the batches."""
         shared: dict[str, Any] = {
             "contender": self.contender,
             "seed": self.config.training.seed,
@@ -70,12 +70,12 @@ class ContenderCell(RunCell):
 
 
 def last_tenth(batches: int) -> int:
-    """The batches at the end of a run over which its training loss is a median."""
+    """The number of batches at the end of a run over which the median of the training loss is taken."""
     return max(1, batches // 10)
 
 
 def trained_run(runs: Sequence[ContenderCell], results: Results) -> ContenderCell | None:
-    """A contender's first run that was trained to its end, or will be; None where one became NaN, or all failed."""
+    """A contender's first run that is or will be trained to its end; None where a loss became NaN, or all failed."""
     good = []
     for run in runs:
         rows = [row for row in results.rows.get(run.name, []) if isinstance(row, Trained)]

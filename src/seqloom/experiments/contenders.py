@@ -1,7 +1,7 @@
-"""What is compared: mixers by name with their settings, and models sized to equal another in one quantity.
+"""Contenders that are resized to equal another one in parameters, operations or time.
 
-contender("attention:heads=32")          the settings of a mixer in the preset
-sized(peer, mixer, ...)                  the peer's model, resized to equal the mixer's in size, operations or time
+contender("attention:heads=32")          a mixer in the model of the preset
+sized(peer, model, target, to, ...)      the peer with its `model` resized to equal the model `to` of the target
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ __all__ = ["Contender", "Size", "Sizing", "contender", "sized"]
 
 def sized(
     peer: Contender,
-    own: LayeredConfig,
+    model: LayeredConfig,
     target: Contender,
     to: LayeredConfig,
     training: TrainConfig,
@@ -31,15 +31,15 @@ def sized(
     equal: Equal,
     by: By | None = None,
 ) -> Contender:
-    """The model `own` of `peer`, resized to equal the model `to` of `target`.
+    """The contender `peer` with its `model` resized to equal the model `to` of `target` in the quantity `equal`.
 
-    Unless `by` is given, the size is changed that needs the smallest ratio: a network squeezed to a width of 1 would
-    not be a fair rival. ValueError where no size brings them near enough, with what was tried.
+    `by` is the size that changes; if it is not given, it is the one that must change by the smallest ratio, since a
+    network with a width of 1 would not be a fair rival. ValueError, with what was tried, where no size is near enough.
     """
     candidates, refusals = [], []
     for size in (by,) if by else get_args(By):
         try:
-            candidates.append(_match(own, to, training, equal, size))
+            candidates.append(_match(model, to, training, equal, size))
         except ValueError as error:
             refusals.append(str(error))
     if not candidates:
@@ -51,7 +51,7 @@ def sized(
 
 @final
 class Size(Row):
-    """The settings that make the peer equal to a contender, and what moved, in words."""
+    """The settings that make the peer equal to a contender, and what changed, in words."""
 
     name: str
     changes: tuple[str, ...]
@@ -62,12 +62,12 @@ class Size(Row):
 @final
 @dataclass(frozen=True)
 class Sizing(Cell):
-    """Which size of the peer equals a contender. Measured once: a second timing would give another size."""
+    """Finds the size of the peer that equals a contender. It runs once: a second timing would give another size."""
 
     alone: ClassVar = True
     schema: ClassVar = Size
     peer: Contender
-    own: RunConfig
+    config: RunConfig
     target: Contender
     to: RunConfig
     equal: Equal
@@ -75,14 +75,20 @@ class Sizing(Cell):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Both models, the quantity, and what may move."""
-        models = {"own": self.own.model.model_dump(mode="json"), "to": self.to.model.model_dump(mode="json")}
-        return {**models, "batch": self.own.training.batch, "equal": self.equal, "by": self.by}
+        """Both models, the quantity, and the size that may change."""
+        models = {"own": self.config.model.model_dump(mode="json"), "to": self.to.model.model_dump(mode="json")}
+        return {**models, "batch": self.config.training.batch, "equal": self.equal, "by": self.by}
 
     def run(self, folder: Path, say: Say, show: Show) -> list[Size]:
         """One row."""
         contender = sized(
-            self.peer, self.own.layered, self.target, self.to.layered, self.own.training, equal=self.equal, by=self.by
+            self.peer,
+            self.config.layered,
+            self.target,
+            self.to.layered,
+            self.config.training,
+            equal=self.equal,
+            by=self.by,
         )
         assert contender.matched is not None
         return [
@@ -90,11 +96,11 @@ class Sizing(Cell):
         ]
 
     def text(self, rows: Sequence[Size]) -> str:
-        """What moved."""
+        """What changed."""
         return rows[0].matched
 
 
-def _match(own: LayeredConfig, to: LayeredConfig, training: TrainConfig, equal: Equal, by: By) -> Match:
+def _match(model: LayeredConfig, to: LayeredConfig, training: TrainConfig, equal: Equal, by: By) -> Match:
     if equal == "time":
-        return match(own, to, equal=equal, by=by, row=clock(own, to, by, training))
-    return match(own, to, equal=equal, by=by)
+        return match(model, to, equal=equal, by=by, row=clock(model, to, by, training))
+    return match(model, to, equal=equal, by=by)

@@ -1,8 +1,8 @@
-"""Generation far from the first token: the time of one more token and the size of the state, of whole models.
+"""Generation after a long text: the time of one more token and the size of the state, of whole models.
 
-At N tokens the model has a context of N, so that every mixer that can look back on all of them does. It has no
-positions, as a table of them ends with the context, and freshly drawn weights: time and memory do not depend on them.
-Each model is alone in the process.
+For N tokens the model has a context of N, so that every mixer that can look back on all tokens does. It has no
+positional encoding (a table of positions would have to be trained) and random weights, on which time and memory do not
+depend. Only one model at a time is in memory.
 """
 
 from collections.abc import Sequence
@@ -32,21 +32,21 @@ NO_STREAM = "does not stream"
 
 @final
 class Token(Row):
-    """One more token of a model after `tokens`; times and sizes are None where `why` gives the reason."""
+    """One more token of a model after `tokens` tokens. Times and sizes are None where `why` has the reason."""
 
     contender: str
     tokens: int
     ms_per_token: float | None = None
     state_bytes: int | None = None
     tokens_read: int = 0
-    """how many of the tokens before it were really read"""
+    """how many of these tokens were really read (see `long_context`)"""
     why: str | None = None
 
 
 @final
 @dataclass(frozen=True)
 class Decoding(Cell):
-    """A model after so many tokens."""
+    """Measures one model after `tokens` tokens."""
 
     alone: ClassVar = True
     schema: ClassVar = Token
@@ -73,7 +73,7 @@ class Decoding(Cell):
         return [row]
 
     def text(self, rows: Sequence[Token]) -> str:
-        """The time of a token, or why there is none."""
+        """The time of a token, or the reason why there is none."""
         (row,) = rows
         return row.why or f"{row.ms_per_token:.4g} ms a token"
 
@@ -104,7 +104,10 @@ def require_lengths(lengths: Sequence[int]) -> None:
 
 
 def _model(sizes: LayeredConfig, tokens: int, device: torch.device) -> Model:
-    """The model with a context of `tokens`, or a few more where that is its longest text. ValueError without room."""
+    """The model with a context of `tokens`, or a little more if it could read no further token otherwise.
+
+    ValueError where it does not fit into memory.
+    """
     for context in (tokens, tokens + TOKENS):
         here = sizes.model_copy(update={"context": context, "position": NoPositionConfig()})
         with torch.device("meta"):

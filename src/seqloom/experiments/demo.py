@@ -1,7 +1,7 @@
 """The demo: attention, an Extractor, the gated delta rule, Mamba and a GRU, on stories from a known grammar.
 
-Every model reads the same batches in the same order. Because the grammar is known, so is a lower bound of the held-out
-loss, and whether each sampled sentence is grammatical.
+Every model reads the same batches in the same order. The known grammar gives a lower bound of the held-out loss, and
+says of every sampled sentence whether it is grammatical.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from seqloom.report.comparison import Comparison
 
 MIXERS = ("attention:heads=4", "he", "gated_delta", "mamba", "gru")
 LENGTHS = (128, 8192)
-"""tokens after which the time of one more token and the state are measured"""
+"""lengths of the texts after which the state and the time of one more token are measured"""
 SCALES: dict[str, list[str]] = {
     "full": [],
     "tiny": ["data.source=stories:300:0", "model.dim=32", "model.context=32", "model.ffn=64", "training.batches=30"],
@@ -22,7 +22,7 @@ SCALES: dict[str, list[str]] = {
 
 
 def demo(out: Path, scale: str = "full", command: str = "") -> Comparison:
-    """Trains and measures them in OUT/SCALE, or goes on; see `compare` for what it returns and raises."""
+    """Trains and measures the models in OUT/SCALE, or continues there; returns and raises as `summary.compare` does."""
     if scale not in SCALES:
         raise ValueError(f"unknown scale {scale!r}; {near(scale, SCALES)}")
     study = Compare([contender(text) for text in MIXERS], "demo", SCALES[scale], lengths=LENGTHS)

@@ -1,9 +1,9 @@
-"""Distills a trained Extractor: its taps become sums of N waves, so that it generates from a state of one size.
+"""Distills a trained Extractor: fits its taps by sums of N exponentials, so that its state has a constant size.
 
     result = distil("runs/he", 16, "runs/he-16")
 
-Each layer of HE, WE or ME, and of other Extractors with one tap per lag and channel, becomes a `modal_extractor` with
-the same matrices; all other weights stay as they are.
+Each layer of HE, WE, ME or another Extractor with one tap per lag and channel becomes a `modal_extractor` with the same
+matrices; all other weights stay the same.
 """
 
 from dataclasses import dataclass
@@ -31,12 +31,12 @@ from seqloom.runs.lock import lock
 @final
 @dataclass(frozen=True)
 class Distilled:
-    """The layers that changed, those that did not and why, and what a text costs before and after."""
+    """The layers that changed, the reasons why others did not, and the losses and prices before and after."""
 
     layers: tuple[Layer, ...]
     stayed: dict[int, str]
     text: str
-    """what was predicted, or why nothing was"""
+    """the text on which both models were scored, or why there was none"""
     scores: tuple[Scores, Scores] | None
 
 
@@ -49,10 +49,10 @@ def distil(
     batch: int = 64,
     step: int | None = None,
 ) -> Distilled:
-    """Fits `order` poles a channel to the taps of a run's model, and saves the resulting model in `out`.
+    """Fits `order` poles per channel to the taps of a run's model, and saves the resulting model in `out`.
 
-    Both are scored on `data`, or on the held-out part of the run's own text. ValueError, in one line, where no layer
-    has such taps, for an order that would make no state smaller, and for an `out` that holds something already.
+    Both models are scored on `data`, or on the held-out part of the run's text. ValueError where no layer has such
+    taps, where the state would not become smaller, and where `out` exists.
     """
     out, run = Path(out), find_run(folder)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -82,7 +82,7 @@ def distil(
 
 
 def _require_gain(order: int, context: int) -> None:
-    most = (context - 2) // 2  # a pole is two numbers, the window L-1
+    most = (context - 2) // 2  # a pole takes two numbers of state, the window of an Extractor L-1
     if most < 1:
         raise ValueError(f"a context of {context} is a window of {context - 1} numbers a channel: no poles are fewer")
     if not 1 <= order <= most:
@@ -93,7 +93,7 @@ def _require_gain(order: int, context: int) -> None:
 
 
 def _distilled(model: Model, order: int) -> tuple[Model, tuple[Layer, ...]]:
-    """The model with poles for taps where they can be, and what that changed."""
+    """The model with poles in place of taps where they can be fitted, and the layers that changed."""
     old = {n: mixer for n, mixer in enumerate(model.mixers) if lacking(mixer, "") is None}
     extractors = {n: mixer for n, mixer in old.items() if isinstance(mixer, Extractor)}
     mixers: list[MixerConfig] = list(model.config.mixers)
@@ -127,7 +127,7 @@ def _config(config: LayeredConfig, mixers: list[MixerConfig]) -> LayeredConfig:
 
 
 def _save(model: Model, out: Path, source: Run, origin: dict[str, Any]) -> None:
-    """As `runs.model.save`, with the model's origin; the settings of its text are those of the source run."""
+    """As `runs.model.save`, with the origin of the model and the settings of the source run's text."""
     before = source.settings
     tokenizer = model.tokenizer
     settings = {

@@ -1,4 +1,4 @@
-"""One layer of `distil`: an Extractor's taps replaced by fitted poles, and the error of the fit."""
+"""Distills one layer: replaces an Extractor's taps by fitted poles, and computes the error of the fit."""
 
 from dataclasses import dataclass
 from typing import final
@@ -16,27 +16,27 @@ from seqloom.ops.pole_fit.bound import bound, response
 @final
 @dataclass(frozen=True)
 class Layer:
-    """The error of a layer's poles as they are stored; sums are those of the worst channel.
+    """The error of a layer's stored poles; sums are over the lags of the worst channel.
 
-    An extraction of inputs between -1 and 1 is off by no more than `inside` + `beyond`, whatever they are.
+    For any inputs between -1 and 1 the error of the extraction is at most `inside` + `beyond`.
     """
 
     number: int
     kind: str
     error: float
-    """relative error of the taps in the 2-norm"""
+    """relative error of the taps w by the poles' taps ŵ, in the 2-norm"""
     inside: float
     """Σ |w - ŵ| within the context"""
     beyond: float
-    """Σ |ŵ| beyond the context, where the Extractor's taps are 0"""
+    """Σ |ŵ| beyond the context, where w is 0"""
     taps: float
-    """Σ |w|: the largest value that the extraction can have"""
+    """Σ |w|, the largest value that the extraction can have"""
     state: tuple[int, ...]
     """bytes of a row's state, before and after"""
 
 
 def lacking(mixer: Mixer, kind: str) -> str | None:
-    """Why poles cannot be fitted to a mixer, in words; None where they can."""
+    """The reason why poles cannot be fitted to a mixer; None where they can."""
     if not isinstance(mixer, Extractor):
         return f"{kind} is no Extractor"
     return f"{kind}'s taps are matrices, which are not fitted" if mixer.w_ext.ndim > 2 else None
@@ -60,11 +60,11 @@ def set_poles(poles: Poles, old: Extractor, new: ModalExtractor) -> None:
     new.log_rate.copy_(torch.log(-poles.rates.real))
     new.frequency.copy_(poles.rates.imag)
     new.c.copy_(torch.view_as_real(poles.weights))
-    new.d.copy_(taps(old)[0] - 2 * new.c[..., 0].double().sum(1))  # from c as rounded, so that lag 0 is exact
+    new.d.copy_(taps(old)[0] - 2 * new.c[..., 0].double().sum(1))  # from the rounded c, so that lag 0 is exact
 
 
 def fit_of(number: int, kind: str, old: Extractor, new: ModalExtractor) -> Layer:
-    """The layer's errors: how far the stored poles are from the taps."""
+    """The errors of a layer's stored poles."""
     w = taps(old)
     rates = torch.complex(-new.log_rate.double().exp(), new.frequency.double()).detach()
     poles = Poles(rates, torch.view_as_complex(new.c.detach().double()), new.d.detach().double())

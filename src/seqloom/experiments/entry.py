@@ -1,4 +1,4 @@
-"""A contender of a comparison with its rows: the values of its line in the table."""
+"""The values of a contender's line in the table of a comparison, from its rows."""
 
 from dataclasses import dataclass
 from typing import Any, final
@@ -28,12 +28,12 @@ class Entry:
 
     @property
     def runs(self) -> list[Trained]:
-        """The runs that were trained to their end."""
+        """The runs that were trained to their end without a NaN loss."""
         return [row for row in self._all if row.failed is None]
 
     @property
     def failed(self) -> str | None:
-        """The reason why there are no numbers: the loss became NaN in a run, or every run failed."""
+        """The reason why the contender has no values: a loss became NaN, or every run failed. None where it has."""
         diverged = next((row.failed for row in self._all if row.failed is not None), None)
         if diverged is not None or self.runs:
             return diverged
@@ -47,7 +47,7 @@ class Entry:
 
     @property
     def portrait(self) -> Portrait | None:
-        """The portrait of its first trained model; None where there is none."""
+        """The row of `portrait` for its first trained model; None where there is none."""
         return next((row for row in self.results.of(Portrait) if row.contender == self.contender.name), None)
 
     @property
@@ -61,7 +61,7 @@ class Entry:
 
 
 def quality(run: Trained) -> Values:
-    """The values of one run in the table; None where the objective has no such number."""
+    """The values of one run in the table; None for columns that its objective does not have."""
     return {
         "held-out loss": run.held_out,
         "bits a byte": run.bits_per_byte,
@@ -71,13 +71,13 @@ def quality(run: Trained) -> Values:
 
 
 def _mean(values: list[float | None]) -> float | None:
-    """The mean of the runs' values; None where one of them has none."""
+    """The mean over the runs; None where a run has no value."""
     known = [value for value in values if value is not None]
     return mean(known) if len(known) == len(values) else None
 
 
 def table_values(entry: Entry, apart: Difference | None) -> Values:
-    """The values of the table's columns; some are None for the baseline, and with one seed."""
+    """The values of the table's columns, of which the baseline and comparisons of one seed lack some (None)."""
     rows = [quality(run) for run in entry.runs]
     estimate = apart and apart.estimate
     statistics = (
@@ -105,7 +105,7 @@ def table_values(entry: Entry, apart: Difference | None) -> Values:
 
 
 def size_and_operations(config: RunConfig) -> tuple[int, int]:
-    """Trainable numbers, and operations of the equation for a text that fills the window."""
+    """The number of trainable parameters, and the operations of the equation for a text that fills the window."""
     with torch.device("meta"):
         model = config.model.build()
     return sum(parameter.numel() for parameter in model.parameters()), model.cost(config.model.context).total

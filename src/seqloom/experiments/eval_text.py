@@ -12,9 +12,9 @@ from seqloom.runs.layout import Run
 
 
 def eval_text(run: Run, model: Model, data: str | None) -> tuple[Tokens | None, str]:
-    """The tokens of `data`, or of the held-out side of the run's own text, and what they are; None, and why, without.
+    """The tokens of `data`, or of the held-out part of the run's text, and a name for them; or None and the reason.
 
-    Errors of a text that was named are raised as `corpora.read` raises them.
+    For a `data` that is given, raises as `corpora.read` does.
     """
     settings = run.data
     column = settings.get("column", "text")
@@ -22,7 +22,7 @@ def eval_text(run: Run, model: Model, data: str | None) -> tuple[Tokens | None, 
         if data is not None:
             raise ValueError(f"{run.folder} has no tokenizer.json, so text cannot be read for it")
         return None, "the run has no tokenizer, and so no text"
-    if data is not None:  # as `seqloom evaluate` reads it
+    if data is not None:  # read as by `seqloom evaluate`
         documents = read(data, column=column)
         return encode_documents(documents, model.tokenizer, unwrap=settings.get("unwrap", True)), data
     saved = checkpoint.peek(run.checkpoints)

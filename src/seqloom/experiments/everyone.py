@@ -1,9 +1,9 @@
-"""Every mixer of the registry as a contender, and which of them a comparison's size has room for.
+"""Every mixer of the registry as a contender, and which of them fit the size of a comparison.
 
-    everyone(["mamba:state_dim=4"])       all kinds at their own defaults, attention with 32 heads, and those named
-    fitting(contenders, "paper/small", [])     those that can be built, and one line of reason for each other one
+    everyone(["mamba:state_dim=4"])         all kinds with their defaults, attention with 32 heads, and the named ones
+    fitting(contenders, "paper/small", [])  the contenders that can be built, and for each other one the reason
 
-Nothing is trained here: mixers are built on the meta device, where weights have sizes and take no memory.
+Nothing is trained here: mixers are built on the meta device, where weights have sizes but take no memory.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from seqloom.training.memory import require_room
 from seqloom.training.settings import resolve
 
 HEADS = 32
-"""of the attention that the Extractor paper compares with"""
+"""heads of the attention that the Extractor paper compares with"""
 
 
 def everyone(named: Sequence[str] = ()) -> list[Contender]:
-    """A contender for each causal kind, for attention with `HEADS` heads, and for each further MIXER.
+    """A contender for each causal kind, for attention with `HEADS` heads, and for each MIXER in `named`.
 
-    A kind has its own defaults, not the preset's settings of that kind.
+    A kind has the defaults of its class, not those of a preset.
     """
     causal = [kind for kind, config in kinds().items() if config.traits.causal != "never"]
     contenders = {kind: Contender(kind, (f"model.mixer={{kind: {kind}}}",)) for kind in causal}
@@ -39,9 +39,9 @@ def fitting(
     source: str | None = None,
     named: Sequence[str] = (),
 ) -> tuple[list[Contender], dict[str, str]]:
-    """The contenders whose models can be built and trained at this size; the names of the others, each with its reason.
+    """The contenders whose models can be built and trained at this size, and by name why the others cannot.
 
-    ValueError where none can be, or one of the `named` (MIXERs as they were given) cannot: the user asked for it.
+    ValueError where none can, or where one of the `named` (the MIXERs that the user asked for) cannot.
     """
     asked, fit, left_out = {contender(text).name for text in named}, [], {}
     for candidate in contenders:

@@ -1,16 +1,16 @@
-"""Beyond the trained length: trained models read texts that are longer than those that they were trained on.
+"""Length extrapolation: trained models read texts longer than those that they were trained on.
 
     study = Extrapolate((Path("runs/alibi"), Path("runs/t5")), (32, 64, 128), "held.txt")
     rows = run(study.study, Path("runs/longer")).of(Longer)
 
-A text is cut into windows of each length, side by side, and every token is predicted once, with the weights as they
-are. Where a length is beyond the trained context, the model is built again with the length as its context, so that
-attention looks at all of the window. A model whose weights belong to its context (the taps of an Extractor) stays as it
-is and reads on; one that cannot read so far has a row with the reason.
+For each length a text is cut into adjacent windows, and every token is predicted once, without further training. For a
+length above the trained context the model is built again with that length as its context and the same weights, so that
+attention looks at the whole window. A model with weights for each lag or position (such as an Extractor's taps) is not
+built again: it reads the longer window with its trained context. A model that can do neither has a row with the reason.
 
 Source: Press et al., ALiBi, arXiv:2108.12409, section 2.2 and Figure 1 (nonoverlapping inference), which seed 002 shows
-as its Figure 11. What differs: the mean loss of the tokens beyond the trained context is a column of its own, as longer
-windows also have fewer tokens with little before them.
+as its Figure 11. What differs: a column of its own has the mean loss of the tokens beyond the trained context, since
+longer windows also have a smaller share of tokens with little context.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from seqloom.runs import steps
 from seqloom.runs.layout import Run, find_run
 
 TOKENS = 8192
-"""tokens that are read at once, or one window"""
+"""tokens of a batch, or one window if it is longer"""
 
 
 @final
@@ -53,7 +53,7 @@ class Longer(Row):
     batches: int
     batch: int | None
     seed: int | None
-    """None for a model that was saved without a training"""
+    """seed of the training; None for a model that was saved without one"""
     text: str
     length: int
     """tokens of a window here"""
@@ -61,9 +61,9 @@ class Longer(Row):
     """tokens that the model is built to look back on; None where it did not read the text"""
     tokens: int
     loss: float | None
-    """nats per token, of all tokens"""
+    """nats per token over all tokens"""
     beyond: float | None
-    """nats per token, of the tokens beyond the trained context in their window"""
+    """nats per token over the tokens whose position in the window is beyond the trained context"""
     refused: str | None = None
     """the reason where there is no loss"""
 
@@ -79,7 +79,7 @@ class LengthCell(Cell):
     length: int
     data: str | None
     digest: str
-    """of the run's identity, its weights' step and the text"""
+    """digest of the run's identity, the step of its weights and the text"""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class LengthCell(Cell):
         return [Longer(**about, looks_back=longer.config.context, loss=scores.loss, beyond=past)]
 
     def text(self, rows: Sequence[Longer]) -> str:
-        """The loss, or why there is none."""
+        """The loss, or the reason why there is none."""
         row = rows[0]
         return f"loss {written(row.loss)}" if row.loss is not None else f"refused: {row.refused}"
 
@@ -123,10 +123,10 @@ class LengthCell(Cell):
 @final
 @dataclass(frozen=True)
 class Extrapolate:
-    """The runs, the lengths in tokens, and the text; None for what each run's own training held out.
+    """The runs, the lengths in tokens, and the text, by default what each run's training held out.
 
-    ValueError, in one line, for values that repeat, runs whose models predict no next token, and a text that cannot be
-    read; FileNotFoundError where there is no run.
+    ValueError for repeated values, runs whose models do not predict the next token, and a text that cannot be read;
+    FileNotFoundError for a missing run.
     """
 
     runs: Sequence[Path]
@@ -145,11 +145,11 @@ class Extrapolate:
 
     @property
     def study(self) -> Study:
-        """Its cells share nothing but the folder: other runs and lengths may be added to it."""
+        """The study. Its cells share only the folder, to which other runs and lengths may be added."""
         return Study("extrapolate", {}, self.stages)
 
     def stages(self, results: Results) -> Iterator[list[Cell]]:
-        """All cells, none of which needs another."""
+        """One stage with all cells, since no cell needs another."""
         yield list(self.cells)
 
     @cached_property
@@ -201,7 +201,7 @@ def _loaded(folder: str, step: int) -> tuple[Model, Run]:
 
 @lru_cache(maxsize=1)
 def _tokens(folder: str, step: int, data: str | None) -> tuple[Tokens, str]:
-    """The text for a run, and what it is. ValueError where there is none."""
+    """The text to score a run on, and its name. ValueError where there is none."""
     model, run = _loaded(folder, step)
     tokens, what = eval_text(run, model, data)
     if tokens is None:

@@ -1,11 +1,11 @@
-"""How long a model takes for one more token, from a state that has read many.
+"""The time that a model takes for one more token after a long text.
 
     seconds = latency(model, long_context(model, N).state, N)
 
-Most mixers take as long for each of the next few tokens: they are read again and again from position N. An Extractor
-pays ahead in blocks, every second token one of one input, every fourth one of two, …, once in P tokens one of P, and
-its time is the mean over all P (`ops.lag_sum.online.blocks`). Where P tokens would take too long, S of them are timed,
-S a power of two, and tokens with a block of S or more each alone:
+Most mixers take the same time for each of the next few tokens, so tokens after position N are timed repeatedly. An
+Extractor computes sums ahead in blocks: after every second token a block of one input, after every fourth a block of
+two, …, after P tokens a block of P (`ops.lag_sum.online.blocks`); its time is the mean over P tokens. Where P tokens
+take too long, a run of S tokens is timed, S a power of two, and each token with a block of S inputs or more separately:
 
     (P/S · run(S-1) + Σ_{U = S, 2S, … P/2} P/2U · token(U) + token(P)) / P
 """
@@ -23,16 +23,16 @@ from seqloom.experiments.long_context import counting
 from seqloom.ops.lag_sum.online.blocks import longest
 
 MOST = 2.0
-"""seconds that are measured for, about"""
+"""about how many seconds a measurement takes"""
 TOKENS = 16
-"""tokens of one run, where all tokens take the same time"""
+"""tokens of one timed run, of models whose tokens all take the same time"""
 LEAST, REPEATS = 3, 15
-"""runs whose median is taken"""
+"""the fewest and the most runs of which the median is taken"""
 
 
 @torch.no_grad()
 def latency(model: Model, state: ModelState, tokens: int) -> float:
-    """Seconds a token, a median, with `step(reuse=True)`: as generation does it. The state is given up."""
+    """Seconds per token, a median, with `step(reuse=True)` as in generation. The state must not be used afterwards."""
     reading = _Reading(model, state)
     reading(1)  # lazy loading and set-up at the first token are not timed
     if reading.origins:
@@ -47,7 +47,7 @@ def latency(model: Model, state: ModelState, tokens: int) -> float:
 
 
 class _Reading:
-    """A function that reads a number of further tokens."""
+    """Reads a number of further tokens when it is called."""
 
     def __init__(self, model: Model, state: ModelState) -> None:
         self.model, self.state = model, state
@@ -56,7 +56,7 @@ class _Reading:
 
     @property
     def origins(self) -> list[tuple[Tensor, Tensor]]:
-        """The start of each layer's schedule of blocks, and the number of tokens it has read."""
+        """For each layer with a schedule of blocks, the start of the schedule and the number of tokens read."""
         parts = (part for layer in self.state.layers for part in layer)
         return [
             (tensor, part["length"])
@@ -66,7 +66,7 @@ class _Reading:
         ]
 
     def at(self, position: int) -> None:
-        """Makes the next token the one at that position of the schedule, from 1."""
+        """Sets the next token to be number `position`, from 1, of the schedule of blocks."""
         for origin, length in self.origins:
             origin.copy_(length + 1 - position)
 
@@ -76,7 +76,7 @@ class _Reading:
 
 
 def _mean(reading: _Reading, P: int) -> float:
-    """Seconds a token, over a whole period of P."""
+    """Seconds per token, the mean over a period of P tokens."""
 
     def from_first(tokens: int) -> Callable[[], None]:
         def run() -> None:
@@ -104,7 +104,7 @@ def _mean(reading: _Reading, P: int) -> float:
 
 
 def _median(run: Callable[[], object]) -> float:
-    """The median of the runs that fit into MOST seconds; of a single run, after the first, where that one is long."""
+    """The median time of as many runs as fit into MOST seconds, without the first run; at least one."""
     took = _once(run)
     return took if took > MOST else seconds(run, max(LEAST, min(REPEATS, int(MOST / took)))).median
 

@@ -1,6 +1,6 @@
-"""What a model cannot do: from the traits of its mixers, and from its state's size under two long contexts.
+"""What a model cannot do, by the traits of its mixers and by the size of its state for two long contexts.
 
-limitations(config)       ["keep a state of one size: it grows with the text", …], each phrase after "it cannot"
+limitations(config)       ["keep a state of one size: it grows with the text", …], phrases to follow "it cannot"
 """
 
 import torch
@@ -15,7 +15,7 @@ CONTEXTS = (4096, 8192)
 
 
 def limitations(sizes: ModelConfig) -> list[str]:
-    """Short phrases; [] for a model that streams from a state of one size, and whose weights fit any context."""
+    """Short phrases; [] for a model that streams from a state of constant size and whose weights fit any context."""
     if not isinstance(sizes, LayeredConfig):
         return []
     near, far = (_built(sizes, context) for context in CONTEXTS)
@@ -34,7 +34,7 @@ def limitations(sizes: ModelConfig) -> list[str]:
 
 
 def _built(sizes: LayeredConfig, context: int) -> Model:
-    """The model without a table of positions, which would limit any mixer alike."""
+    """The model without a table of positions, which would limit every mixer in the same way."""
     with torch.device("meta"):
         return sizes.model_copy(update={"context": context, "position": NoPositionConfig()}).build()
 

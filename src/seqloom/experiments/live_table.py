@@ -1,6 +1,6 @@
-"""The progress of a study's cells: one live table on a terminal, plain lines elsewhere.
+"""Shows the progress of a study's cells: a live table on a terminal, plain lines elsewhere.
 
-The title shows which run of how many is running, and the time left, estimated from the finished cells.
+The title has the number of the running cell, the number of all cells, and the time left by the finished ones.
 """
 
 import sys
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 FRAME = 5
-"""lines of a terminal that are the table's title and head, its two lines of how many are not shown, and the cursor's"""
+"""lines of a terminal without a cell: title, header, the two counts of cells that are not shown, and the cursor"""
 WAITS, DONE, FAILED = "waits", "done", "failed"
 
 
@@ -29,10 +29,10 @@ class _Line:
 
     name: str
     effort: float = 0.0
-    """training batches, the weight of the cell in the time left"""
+    """training batches, by which the cell counts in the time left"""
     state: str = WAITS
     share: float = 0.0
-    """the part of `effort` that is done"""
+    """the share of `effort` that is done"""
     loss: str = ""
     rate: str = ""
     left: str = ""
@@ -46,7 +46,7 @@ class _Line:
 
 @final
 class LiveTable:
-    """The cells by name. A context: the table is shown while it is open."""
+    """The table of all cells. It is a context manager, and is shown while the context is open."""
 
     def __init__(self, efforts: dict[str, float], stream: TextIO | None = None) -> None:
         """`efforts`: the training batches of each cell."""
@@ -73,43 +73,43 @@ class LiveTable:
             self._live = None
 
     def say(self, line: str) -> None:
-        """A line above the table."""
+        """Prints a line above the table."""
         if self._live is not None:
             self._live.console.print(line, markup=False, highlight=False)
         else:
             print(line, file=self._out, flush=True)
 
     def show(self, name: str, *values: Any, **options: Any) -> AbstractContextManager[Advance]:
-        """Stands in for `core.progress.progress`: the cell's line of the table advances."""
+        """Replaces `core.progress.progress`: progress is shown in the cell's line of the table."""
         return self._shown(self._line(name), *values, **options)
 
     def already(self, name: str, result: str) -> None:
-        """A cell was done before this call, so that it does not enter the time left."""
+        """Marks a cell as done before this command, so that it does not count in the estimate of the time left."""
         line = self._line(name)
         line.state, line.result, line.share = DONE, result, 1.0
         self._before += line.effort
 
     def done(self, name: str, result: str) -> None:
-        """A cell is done; `result` sums up its rows in a few words."""
+        """Marks a cell as done; `result` has its rows in a few words."""
         line = self._line(name)
         line.state, line.result, line.share = DONE, result, 1.0
         if self._live is None:
             print(f"{self.count()}, {name}: {result}", file=self._out, flush=True)
 
     def failed(self, name: str, why: str) -> None:
-        """A cell failed; the others go on."""
+        """Marks a cell as failed; the others continue."""
         line = self._line(name)
         line.state, line.result, line.share = FAILED, why, 1.0
         self.say(f"{name} failed: {why}")
 
     def count(self) -> str:
-        """Which run of how many is running, or ended last."""
+        """The number of the cell that is running or ended last, and the number of all cells."""
         ended = sum(line.ended for line in self._lines.values())
         busy = any(not line.ended and line.state != WAITS for line in self._lines.values())
         return f"run {min(ended + busy, len(self._lines))} of {len(self._lines)}"
 
     def left(self) -> str:
-        """The time left, from the batches of this call so far; empty while there are none."""
+        """The time left, by the speed of this command so far; empty while no batch is done."""
         whole = sum(line.effort for line in self._lines.values())
         done = sum(line.effort * line.share for line in self._lines.values())
         here = done - self._before
@@ -150,7 +150,7 @@ class LiveTable:
 
 
 def _window(lines: Sequence[_Line], most: int) -> tuple[int, Sequence[_Line], int]:
-    """`room` lines around the running one, and the numbers of lines above and below that are not shown."""
+    """At most `most` lines around the running one, between the numbers of lines above and below that are left out."""
     most = max(1, most)
     if len(lines) <= most:
         return 0, lines, 0

@@ -1,11 +1,11 @@
-"""A model's state after N tokens: one that has read them, or one of the same size and length that has not.
+"""A model's state after N tokens, or, where reading them takes too long, one with the same sizes that has read fewer.
 
     state, read = long_context(model, 65_536)
 
 The text is read in pieces, as `generate --mode stream` reads a prompt. Where that would take longer than `LIMIT`, the
-length of the state is set to N: its entries for the tokens that were not read are zeros. Reading on from it takes as
-long as from a true one, because a mixer's work does not depend on the values in its state. That is valid where the
-state had room for all N tokens from the start and has not grown since; elsewhere it is an error.
+rest is not read, and `length` of the state is set to N: entries for tokens that were not read are 0. A next token takes
+as long as from a true state, because a mixer's work does not depend on the values in its state. This holds if the state
+had room for all N tokens from the start and did not grow while reading; otherwise it is an error.
 """
 
 import statistics
@@ -19,11 +19,11 @@ from seqloom.core.state import ModelState, State, flat
 from seqloom.generation.modes import PIECE
 
 LIMIT = 20.0
-"""seconds that a text is read for at most, as the pieces read so far predict"""
+"""the most seconds to read a text, as estimated from the pieces read so far"""
 
 
 class Reached(NamedTuple):
-    """A state of length N, and the number of tokens that it really read."""
+    """A state of length N, and the number of tokens that were really read."""
 
     state: ModelState
     read: int
@@ -31,7 +31,10 @@ class Reached(NamedTuple):
 
 @torch.no_grad()
 def long_context(model: Model, tokens: int, *, room: int = 0, limit: float = LIMIT) -> Reached:
-    """The state of one row after `tokens` tokens, with room for `room` more. ValueError where there is none in time."""
+    """The state of one row after `tokens` tokens, with room for `room` more.
+
+    ValueError where reading takes longer than `limit` seconds and cannot be left out.
+    """
     device = model.device
     text = torch.randint(model.config.vocab, (1, tokens), generator=torch.Generator().manual_seed(0)).to(device)
     state = empty = model.start(1, capacity=tokens + room)
@@ -42,7 +45,7 @@ def long_context(model: Model, tokens: int, *, room: int = 0, limit: float = LIM
         times.append(time.perf_counter() - before)
         read += piece.shape[1]
         whole = sum(times) + statistics.median_low(times[-3:]) * (tokens - read) / PIECE
-        if len(times) > 1 and whole > limit:  # without the first piece, which includes set-up
+        if len(times) > 1 and whole > limit:  # the first piece, which includes set-up, does not count
             break
     if read < tokens:
         if _shapes(state) != shapes:

@@ -1,4 +1,4 @@
-"""A trained model made to read windows longer than its context, and its loss on the tokens beyond the context."""
+"""Trained models that read windows longer than their context, and their loss on the tokens beyond it."""
 
 import numpy as np
 import torch
@@ -14,9 +14,9 @@ SAME = 1e-3
 
 
 def at_length(model: Model, length: int) -> Model:
-    """A model of the same weights that reads windows of `length` tokens: the model itself, or one with that context.
+    """A model with the same weights that reads windows of `length` tokens: the model itself, or one with that context.
 
-    ValueError with the reason where there is none.
+    ValueError, with the reason, where neither can.
     """
     config = layered(model.config)
     if length <= config.context:
@@ -38,7 +38,7 @@ def at_length(model: Model, length: int) -> Model:
 
 
 def beyond(scores: Scores, tokens: Tokens, length: int, context: int) -> float | None:
-    """The mean loss of the tokens that follow more than `context` others of their window; None without any."""
+    """The mean loss of tokens with at least `context` others before them in their window; None without any."""
     losses = np.array(scores.by_position)
     sizes = cut(tokens, length)[1]
     counts = np.array([(sizes > position).sum() for position in range(len(losses))])

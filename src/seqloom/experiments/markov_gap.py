@@ -1,13 +1,13 @@
-"""How far models stay from the loss of the true chain, as its order grows past their context.
+"""The difference between the loss of models and that of the true Markov chain, up to orders above their context.
 
-    gap = loss - truth,      truth = [-Σ ln p(letter | the chain)] / tokens + e        e: of the ends of documents
-    e = h(1/1001) of a document with 1000 letters: a chain that ends after each letter with chance 1/1001
+    gap = loss - truth,      truth = [-Σ ln p(letter | the chain)] / tokens + e        e: nats for the ends of documents
+    e = h(1/1001) for a document of 1000 letters, as if it ended after each letter with probability 1/1001
 
     study = MarkovGap((contender("he"), contender("ngram/kneser_ney")), orders=(1, 2, 4, 8))
 
-One chain per order, and one that is hidden; every model reads windows of `context` letters of the same text, and is
-scored on each held-out letter after `context` others. A model that reads as many letters as the chain's order can reach
-0; of a chain of a higher order it can reach what the last `context` letters tell.
+There is one chain per order, and a hidden one. Every model reads windows of `context` letters of the same text, and is
+scored on each held-out letter that has `context` letters before it. A model whose context is at least the chain's order
+can reach a gap of 0; on a chain of higher order it can only use the last `context` letters.
 """
 
 import math
@@ -35,36 +35,36 @@ BASE = (
     *("model.dropout=0", "model.dim=32", "model.ffn=128", "model.depth=2", "training.lr=0.003"),
     *("training.save_every=1000000",),
 )
-"""settings of all models that have layers, on top of the recipe tiny"""
+"""settings of all models that have layers, applied to the recipe tiny"""
 PASSES = 1_000_000
-"""batches at most of a model that counts, which ends by itself"""
+"""the most batches of a model of counts, whose training ends earlier by itself"""
 ROWS = 2048
-"""windows in a batch of a model that counts"""
+"""windows in a batch of a model of counts"""
 
 
 @final
 class Gap(Row):
-    """One model on one chain; losses in nats per token, None where the training `failed`."""
+    """One model on one chain, with losses in nats per token; None where the training `failed`."""
 
     model: str
     source: str
     order: int | None
-    """of the chain; None of a hidden one"""
+    """order of the chain; None for the hidden one"""
     variable: bool
     context: int
     """letters that the model reads before it predicts one"""
     seed: int
     batches: int
-    """batches that it was trained for"""
+    """batches of the training"""
     tokens: int
     """tokens of the training text"""
     parameters: int
     table_bytes: int | None
     loss: float | None
     truth: float
-    """of the true chain, on the same held-out text"""
+    """the loss of the true chain on the same held-out text"""
     rate: float | None
-    """the entropy rate of the chain, nats per letter"""
+    """the entropy rate of the chain in nats per letter; None for the hidden one"""
     gap: float | None
     failed: str | None = None
 
@@ -79,7 +79,7 @@ class GapCell(RunCell):
     source: str
 
     def read(self, run: Run, failed: str | None) -> list[Gap]:
-        """One row: the loss on held-out letters, each predicted from a full context, and the true loss."""
+        """One row: the loss on held-out letters, predicted from a full context, and that of the true chain."""
         source = chain_of(self.source)
         _, corpus = with_text(self.config)
         truth = true_loss(self.source, corpus)
@@ -106,7 +106,7 @@ class GapCell(RunCell):
         return [Gap(**about, loss=loss, gap=loss - truth)]
 
     def text(self, rows: Sequence[Gap]) -> str:
-        """How far it stays from the truth."""
+        """The difference to the loss of the true chain."""
         (row,) = rows
         return row.failed or f"{row.gap:+.4f} nats from the true chain"
 
@@ -114,9 +114,9 @@ class GapCell(RunCell):
 @final
 @dataclass(frozen=True)
 class MarkovGap:
-    """The models, the orders of the chains, and what all models share.
+    """The models, the orders of the chains, and the settings that all models share.
 
-    ValueError, in one line, for values that repeat, chains that there are not, and settings that do not fit.
+    ValueError for repeated values, chains that do not exist, and settings that do not fit.
     """
 
     models: Sequence[Contender]
@@ -124,7 +124,7 @@ class MarkovGap:
     states: int = 4
     context: int = 4
     hidden: int = 8
-    """hidden states of the chain that is hidden, over as many letters as the others; 0 for none"""
+    """hidden states of the hidden chain, which has as many letters as the others; 0 for no hidden chain"""
     variable: bool = False
     batches: int = 2000
     batch: int = 128
@@ -144,18 +144,18 @@ class MarkovGap:
 
     @property
     def sources(self) -> list[str]:
-        """The chains: one per order, then the hidden one."""
+        """The names of the chains: one per order, then the hidden one."""
         end = ":variable" if self.variable else ""
         visible = [f"markov:{self.states}:{order}:0{end}" for order in self.orders]
         return [*visible, *([f"hmm:{self.hidden}:{self.states}:0"] if self.hidden else [])]
 
     @property
     def study(self) -> Study:
-        """Its cells share nothing but the folder: other models and orders may be added to it."""
+        """The study. Its cells share only the folder, to which other models and orders may be added."""
         return Study("markov-gap", {}, self.stages)
 
     def stages(self, results: Results) -> Iterator[list[Cell]]:
-        """All cells, none of which needs another."""
+        """One stage with all cells, since no cell needs another."""
         cells: list[Cell] = []
         for source in self.sources:
             _, corpus = with_text(self.config(self.models[0], source, 0))
@@ -184,9 +184,10 @@ class MarkovGap:
 
 
 def true_loss(source: str | Path, corpus: Corpus) -> float:
-    """Nats per token of the true chain on the held-out text; the first letters of a chain's order are uniform.
+    """The loss of the true chain on the held-out text, in nats per token.
 
-    ValueError for a source that no chain writes.
+    The first `order` letters of a document are uniform.
+    ValueError for a source that is not a chain.
     """
     chain = chain_of(source)
     if chain is None:

@@ -1,16 +1,17 @@
-"""T-mazes of growing length: agents that learn by playing, and must keep a cue from the first step to the last.
+"""T-mazes of growing length: agents that learn by playing must remember a cue from the first step to the last.
 
     study = Maze((agent("gtrxl"), agent("xl"), agent("lstm")), lengths=(10, 20, 30))
     rows = run(study.study, Path("runs/maze")).of(Turned)
 
-    gtrxl    attention with the relative positions of Transformer-XL, norm on the input, and gates of GRU
-    xl       the same, as Transformer-XL has it: the norm after each sublayer's sum, and no gates
-    lstm     an LSTM in the place of attention; any other mixer likewise, by its kind
+    gtrxl    attention with Transformer-XL's relative positions, pre-norm, and GRU gates in place of residual sums
+    xl       the same with post-norm and without gates, as in Transformer-XL
+    lstm     an LSTM in place of attention; any other mixer by its kind
 
-All read an episode whole. Without memory the turn is right half of the time; one that never turns has a return of 0.
+All agents read a whole episode. Without memory half of the turns are right; an agent that never turns has a return of
+0.
 
-Source: Parisotto et al., GTrXL, arXiv:1910.06764, whose section 4 compares these three. What differs: the task, the
-actor-critic, which stands for V-MPO, and an LSTM that has the feed-forward networks of the others.
+Source: Parisotto et al., GTrXL, arXiv:1910.06764, whose section 4 compares these three. What differs: the task; an
+actor-critic in place of V-MPO; and the LSTM has the same feed-forward networks as the other agents.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,19 +30,19 @@ from seqloom.training.settings import resolve
 
 PRESET = "decision/maze"
 BASE = ("training.save_every=1000000", "training.device=cpu")
-"""settings of all agents, on top of the preset"""
+"""settings of all agents, applied to the preset"""
 XL = ("model.mixer.kind=attention", "model.mixer.heads=2", "model.position=transformer_xl")
 NAMED = {
     "gtrxl": (*XL, "model.residual=gru"),
     "xl": (*XL, "model.residual=add", "model.norm_place=after"),
 }
-"""the agents that are more than a mixer, by name"""
+"""the agents that change more than the mixer, by name"""
 RIGHT = 0.95
-"""the mean return from which the way counts as learned"""
+"""the mean return from which a maze counts as learned"""
 
 
 def agent(text: str) -> Contender:
-    """An agent by its name, gtrxl or xl, or a mixer in the place of attention: KIND or KIND:NAME=VALUE,…"""
+    """An agent by its name, gtrxl or xl, or by the mixer in place of attention: KIND or KIND:NAME=VALUE,…"""
     if text in NAMED:
         return Contender(text, NAMED[text])
     made = contender(text)
@@ -50,13 +51,13 @@ def agent(text: str) -> Contender:
 
 @final
 class Turned(Row):
-    """How well an agent plays after some batches; None where its training `failed`."""
+    """The score of an agent after some batches; None where its training `failed`."""
 
     agent: str
     length: int
     seed: int
     batches: int
-    """that it has learned from"""
+    """batches that it has learned from"""
     batch: int
     """episodes of a batch"""
     dim: int
@@ -65,9 +66,9 @@ class Turned(Row):
     reached: float | None
     """mean return: the share of right turns"""
     steps: float | None
-    """mean steps of an episode; the shortest way takes `length` + 1"""
+    """mean steps of an episode; at least `length` + 1 are needed"""
     played: int
-    """episodes"""
+    """episodes that the agent played for the score"""
     failed: str | None = None
 
 
@@ -81,9 +82,9 @@ class MazeCell(RunCell):
     length: int
 
     def read(self, run: Run, failed: str | None) -> list[Turned]:
-        """A row for each time that it was scored."""
+        """A row for each score in the run's metrics."""
         training, model = self.config.training, self.config.layered
-        weights = sum(each.numel() for each in self.config.model.build().parameters())
+        weights = sum(tensor.numel() for tensor in self.config.model.build().parameters())
         about: dict[str, Any] = {
             "agent": self.agent,
             "length": self.length,
@@ -109,7 +110,7 @@ class MazeCell(RunCell):
 @final
 @dataclass(frozen=True)
 class Maze:
-    """The agents and the lengths; ValueError, in one line, for values that repeat and settings that do not fit."""
+    """The agents and the lengths. ValueError for repeated values and settings that do not fit."""
 
     agents: Sequence[Contender]
     lengths: Sequence[int]
@@ -118,32 +119,32 @@ class Maze:
     changes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        for what, given in (("agents", [each.name for each in self.agents]), ("lengths", self.lengths)):
+        for what, given in (("agents", [agent.name for agent in self.agents]), ("lengths", self.lengths)):
             if not given or len(set(given)) < len(given):
                 raise ValueError(f"maze needs {what} that differ, not {', '.join(map(str, given)) or 'none'}")
         require_count(self.seeds)
         for length in self.lengths:
-            for each in self.agents:
-                of_environment(self.config(each, length, 0))
+            for agent in self.agents:
+                of_environment(self.config(agent, length, 0))
 
     @property
     def study(self) -> Study:
-        """Its cells share nothing but the folder: other agents and lengths may be added to it."""
+        """The study. Its cells share only the folder, to which other agents and lengths may be added."""
         return Study("maze", {}, self.stages)
 
     def stages(self, results: Results) -> Iterator[list[Cell]]:
-        """All cells, none of which needs another; the shortest mazes of a seed first."""
+        """One stage with all cells, since no cell needs another; a seed's shortest mazes come first."""
         yield [
-            self._cell(each, length, seed)
+            self._cell(agent, length, seed)
             for seed in range(self.seeds)
             for length in sorted(self.lengths)
-            for each in self.agents
+            for agent in self.agents
         ]
 
     def config(self, agent: Contender, length: int, seed: int) -> RunConfig:
         """The settings of an agent in one maze."""
-        own = [f"training.batches={self.batches}", f"training.seed={seed}"]
-        return resolve(PRESET, [*BASE, *self.changes, *agent.changes, *own], f"TMaze-{length}")
+        varied = [f"training.batches={self.batches}", f"training.seed={seed}"]
+        return resolve(PRESET, [*BASE, *self.changes, *agent.changes, *varied], f"TMaze-{length}")
 
     def _cell(self, agent: Contender, length: int, seed: int) -> MazeCell:
         config = of_environment(self.config(agent, length, seed))

@@ -1,4 +1,4 @@
-"""Training steps on random tokens, to be timed: the time of a step does not depend on the text."""
+"""Training steps on random tokens, for timing: the time of a step does not depend on the text."""
 
 from collections.abc import Callable
 from itertools import count
@@ -20,7 +20,7 @@ from seqloom.training.optimizers import optimizer
 
 
 def labelled_noise(context: int, vocab: int, texts: int) -> Tokens:
-    """Examples that fill the context, of random ids and one label; the same in each process."""
+    """Examples of random ids that fill the context, all with one label; the same in every process."""
     width = (context - 1) // texts
     ids = np.random.default_rng(0).integers(1, max(vocab, 2), size=(64 * texts, width), dtype=id_type(vocab))
     ids[:, -1] = 0  # each text ends with `<eos>`
@@ -30,13 +30,13 @@ def labelled_noise(context: int, vocab: int, texts: int) -> Tokens:
 
 
 def noise(context: int, vocab: int, tokens: int = 2**16) -> Tokens:
-    """A text of `tokens` ids and one window, all ids equally likely; the same in each process."""
+    """A text of `tokens` uniform random ids and one window more; the same in every process."""
     ids = np.random.default_rng(0).integers(vocab, size=tokens + context, dtype=id_type(vocab))
     return Tokens(ids, np.zeros(1, np.int64), np.full(1, len(ids)))
 
 
 def episodes_of_noise(model: DecisionConfig) -> Episodes:
-    """Episodes that fill the context, of random states and actions; the same in each process."""
+    """Episodes of random states and actions that fill the context; the same in every process."""
     draws, environment = np.random.default_rng(0), model.environment
     steps = min(model.context, model.vocab)
     count = 64 * steps

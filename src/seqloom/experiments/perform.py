@@ -1,4 +1,4 @@
-"""Runs one cell, in any process, and saves its rows; says in one line why a cell failed."""
+"""Runs one cell in this process and saves its rows, or says in one line why it failed."""
 
 import sys
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def reason(error: BaseException) -> str:
 
 
 def of_memory(error: BaseException) -> bool:
-    """Whether memory ran out: Python's error, torch's of the CPU, or torch's of a GPU."""
+    """Whether the error is of exhausted memory: Python's, or torch's for the CPU or a GPU."""
     torchs = "can't allocate memory" in str(error) or type(error).__name__ == "OutOfMemoryError"
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and torchs)
 
@@ -46,7 +46,7 @@ def perform(cell: Cell, out: Path, command: str, say: Say, show: Show) -> None:
 
 
 def work(cell: Cell, out: str, command: str) -> int:
-    """Runs a cell without a progress bar (its folder shows the progress), and returns the exit code."""
+    """Runs a cell without a progress bar, and returns the exit code; the process that started it reads its rows."""
     try:
         perform(cell, Path(out), command, print_line, _unshown)
     except Stopped as stopped:

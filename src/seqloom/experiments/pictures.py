@@ -19,17 +19,17 @@ from seqloom.generation.sample import Sampling
 TOKENS = 120
 TOP_P = 0.6
 VIEWS = 4
-"""most views of one mixer: a mean and some heads represent 32 heads"""
+"""the most views of one mixer, such as a mean and three heads of 32"""
 LONGEST = 128
-"""most tokens in a view"""
+"""the most tokens in a view"""
 FILLED = 2048
-"""most tokens of a text that fills the memories of a mixer"""
+"""the most tokens of a text that fills the memories of a mixer"""
 
 
 def sample(model: Model, tokenizer: Tokenizer, prompt: str, seed: int) -> dict[str, Any]:
-    """A text from a prompt: each token's text, and the probability that the model gave it before cuts.
+    """A text generated from a prompt: of each token its text and its probability before top-p cuts.
 
-    A token that ends in the middle of a character has an empty text. A full window drops a quarter of itself at once.
+    A token that ends in the middle of a character has an empty text. A full window drops its oldest quarter at once.
     """
     ids = tokenizer.encode(prompt)
     prompts = torch.tensor([ids])
@@ -48,7 +48,7 @@ def sample(model: Model, tokenizer: Tokenizer, prompt: str, seed: int) -> dict[s
 
 
 def viewed(config: ModelConfig) -> int:
-    """How many tokens views are made of, at most: a context, or as many as fill the memories that views show."""
+    """The most tokens that views need: a context, or as many as fill the memories of a mixer with long views."""
     shown = min(config.context, LONGEST)
     if not isinstance(config, LayeredConfig):
         return shown
@@ -56,14 +56,14 @@ def viewed(config: ModelConfig) -> int:
 
 
 def _filled(mixer: MixerConfig, context: int) -> int:
-    """The tokens that show all of a mixer of long views; 0 of others."""
+    """The tokens that fill the memories of a mixer with long views; 0 for other mixers."""
     return min(context + (mixer.tokens_back or 0), FILLED) if mixer.long_views else 0
 
 
 def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, Any]]:
-    """The views of the first, the middle and the last layer's mixer while the model reads `ids`, and its reach.
+    """The views of the mixers of the first, middle and last layer when the model reads `ids`, and the model's reach.
 
-    None of a model without layers of mixers.
+    [] for a model without layers of mixers.
     """
     if not model.mixers:
         return []
@@ -85,9 +85,9 @@ def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, 
 
 
 def _read_by(model: Model, mixer: Mixer, text: Tensor) -> Tensor:
-    """What the mixer reads (1, T, D) when the model reads the text: as source and as target, where it translates."""
+    """The input (1, T, D) of the mixer when the model reads the text, which is source and target if it translates."""
     caught: list[Tensor] = []
-    # a mixer with extras of its own is read without a call of its forward
+    # a mixer with extras is called by `forward_with_extras` and not by `forward`
     reading = mixer.forward_with_extras
 
     def watched(x: Tensor, *others: Any) -> Any:

@@ -1,8 +1,8 @@
-"""The price of a study, or of one training, before it begins: parameters, memory, operations, time.
+"""The price of a study or a training before it begins: parameters, memory, operations, time. Nothing is trained.
 
-The seconds of a step are the median of the rows of a run of the same model where there are enough of them, and of a few
-steps on noise, timed now, where there are not. Scoring held-out text counts as a third of a step per batch of it
-(forward only). What is timed, as a race, takes as many steps as it has rounds. Nothing is trained.
+The seconds of a step are the median over the rows of a run of the same model, or, where there are not enough rows, over
+a few steps on noise that are timed now. A batch of held-out text that is scored (forward only) counts as a third of a
+step. A race counts as many steps as it has rounds.
 """
 
 import statistics
@@ -28,9 +28,9 @@ from seqloom.training.config import RunConfig
 from seqloom.training.memory import activations, keep_freed_memory, require_room, weights
 
 STEPS = 3
-"""timed steps of a model that has no rows yet, after one that is not timed"""
+"""timed steps of a model without rows, after one step that is not timed"""
 ENOUGH = 20
-"""rows of a run from which the time of a batch is taken"""
+"""the fewest rows of a run from which the time of a batch is taken"""
 
 
 @final
@@ -43,26 +43,26 @@ class Part:
     runs: int = 0
     finished: int = 0
     batches: int = 0
-    """of all its runs"""
+    """batches of all its runs"""
     left: float = 0.0
-    """training steps still to be done, one after another"""
+    """training steps that are still to be done"""
     alone: float = 0.0
-    """the part of them that is timed, with the machine to itself"""
+    """those of these steps that need the machine alone, because they are timed"""
     known: list[float] = field(default_factory=list)
-    """seconds of a batch, by the rows of its runs"""
+    """seconds of a batch by the rows of its runs"""
     seconds: float = 0.0
-    """of a batch"""
+    """seconds of a batch"""
     timed: str = ""
-    """the source of `seconds`: rows of a run, or timed now"""
+    """where `seconds` is from: rows of a run, or steps timed now"""
 
     @property
     def parameters(self) -> int:
-        """Trainable numbers."""
+        """The number of trainable parameters."""
         return weights(self.config.model)[0]
 
     @property
     def memory(self) -> int:
-        """Bytes that training takes at least."""
+        """The fewest bytes of memory that training takes."""
         training = self.config.training
         return weights(self.config.model)[1] * (training.dtype.itemsize // 4) + activations(self.config.model, training)
 
@@ -84,12 +84,12 @@ class Plan:
 
     @property
     def hours(self) -> float:
-        """Hours left: timed cells run one after another, all others `jobs` at once."""
+        """The hours left: timed cells run one after another, other cells `jobs` at once."""
         shared = sum((part.left - part.alone) * part.seconds for part in self.parts) / self.jobs
         return (shared + sum(part.alone * part.seconds for part in self.parts)) / 3600
 
     def __str__(self) -> str:
-        """A table by model, and the sum in one line."""
+        """A table with a line per model, and a line with the sums."""
         head = (
             *("model", "runs", "finished", "batches", "parameters", "memory", "operations a batch"),
             *("ms a batch", "measured", "left (h:m:s)"),
@@ -111,7 +111,10 @@ class Plan:
 
 
 def plan(study: Study, out: Path, workers: Workers | None = None) -> Plan:
-    """Reads rows and times steps. ValueError as of `runner.run`, and where a model does not fit into memory."""
+    """The plan of a study, from its rows and from timed steps.
+
+    Raises ValueError as `runner.run` does, and where a model does not fit into memory.
+    """
     cells = preview(study, out)
     for cell in cells:
         cell.check(out / cell.name)
@@ -128,7 +131,7 @@ def plan(study: Study, out: Path, workers: Workers | None = None) -> Plan:
 
 
 def timed(parts: Sequence[Part]) -> Sequence[Part]:
-    """The parts with the seconds of a batch: from rows, or measured now on noise, one model at a time."""
+    """Sets the seconds of a batch of every part: from rows, or measured now on noise, one model at a time."""
     unknown = []
     for part in parts:
         if part.known:
@@ -145,20 +148,20 @@ def timed(parts: Sequence[Part]) -> Sequence[Part]:
 
 
 def training(config: RunConfig) -> str:
-    """One training: its price, as `seqloom train --plan` prints it. ValueError where it has no room."""
+    """The text of the price of one training (`seqloom train --plan`). ValueError where it does not fit into memory."""
     from seqloom.core.device import chosen
 
     require_room(config.model, chosen(config.training.device), config.training)
     part = Part("", config, 1, 0, config.training.batches, config.training.batches)
     lines = [("parameters", f"{part.parameters:,}"), ("memory", f"{written(part.memory)} at least")]
     left = 0.0
-    for number, own in enumerate(config.by_stage, 1):
-        priced = Part("", own, 1, 0, own.training.batches, own.training.batches)
+    for number, stage in enumerate(config.by_stage, 1):
+        priced = Part("", stage, 1, 0, stage.training.batches, stage.training.batches)
         timed([priced])
         left += priced.left * priced.seconds
         if config.training.stages:
             lines.append((f"stage {number}", config.training.stages[number - 1].summary))
-        if own.model.fits:
+        if stage.model.fits:
             return "\n".join(f"{name:<12} {value}" for name, value in [*lines, ("time", "not known: it counts")])
         time = f"{1e3 * priced.seconds:,.3g} ms a batch ({priced.timed}), {clock(priced.left * priced.seconds)} in all"
         lines += [("operations", f"{priced.operations:,} a batch, forward"), ("time", time)]
@@ -175,18 +178,18 @@ def _operations(config: RunConfig) -> int:
 
 
 def _measured(config: RunConfig) -> float:
-    """Seconds of a step on noise, timed now."""
+    """The seconds of a training step on noise, timed now."""
     with use(**config.backends):
         return seconds(training_step(config.model, config.training), STEPS).median
 
 
 def _mean(config: RunConfig, of: Callable[[RunConfig], float]) -> float:
-    """The mean over the batches of a run, whose stages differ."""
-    return sum(own.training.batches * of(own) for own in config.by_stage) / config.training.batches
+    """The mean of a quantity over the batches of a run, whose stages have different settings."""
+    return sum(stage.training.batches * of(stage) for stage in config.by_stage) / config.training.batches
 
 
 def _key(config: RunConfig) -> str:
-    """The same for runs that differ in their seed alone."""
+    """A key that is the same for runs that differ only in their seed."""
     settings = config.model_dump(mode="json")
     del settings["training"]["seed"]
     return canonical(settings)

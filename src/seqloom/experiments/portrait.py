@@ -1,4 +1,4 @@
-"""A portrait of a trained model: the size of its state, texts, the share of grammatical sentences, views."""
+"""What a report shows of a trained model: size of its state, sampled texts, share of grammatical sentences, views."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,24 +19,24 @@ from seqloom.report.comparison import Sample, View
 from seqloom.runs.layout import find_run
 
 STORIES = 32
-"""number of texts that are checked against the grammar"""
+"""number of sampled texts that are checked against the grammar"""
 LENGTH = 200
-"""most tokens of such a text"""
+"""the most tokens of such a text"""
 
 
 @final
 class Portrait(Row):
-    """One contender, by the model of its first seed."""
+    """What is measured of one contender, on the model of its first seed."""
 
     contender: str
     state_bytes: int | None
     """bytes of one text's state once the window is full"""
     table_bytes: int | None = None
-    """bytes of what a model without gradients has counted; None of others"""
+    """bytes of the tables of a model of counts; None for other models"""
     grammatical: float | None = None
     """share of sampled sentences that are of the grammar"""
     agreeing: float | None = None
-    """share of those that also agree with their story so far"""
+    """share of the grammatical sentences that also agree with their story so far"""
     samples: list[Sample]
     views: list[View]
 
@@ -44,14 +44,14 @@ class Portrait(Row):
 @final
 @dataclass(frozen=True)
 class PortraitCell(Cell):
-    """Reads the model in `run`, a run's folder beneath the study's."""
+    """Measures the trained model in the folder `run_folder`."""
 
     schema: ClassVar = Portrait
     contender: str
     run_folder: str
     """relative to the study's folder"""
     identity: dict[str, Any]
-    """of the run, and how many batches it was trained for"""
+    """the identity of the run, with the number of batches that it was trained for"""
     device: str
     passage: tuple[int, ...]
     """ids of the text that views are made of"""
@@ -97,7 +97,7 @@ class PortraitCell(Cell):
 
 
 def _state_bytes(model: Model) -> int | None:
-    """The state of one row after a full window, trimmed as it would be saved; None without a state."""
+    """Bytes of the trimmed state of one row after a full window; None for a model without a state."""
     if not (model.traits.streams or model.traits.translates):
         return None
     ids = torch.zeros(1, model.config.context, dtype=torch.long, device=model.device)

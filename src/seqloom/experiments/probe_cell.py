@@ -1,4 +1,4 @@
-"""The cell of a grid of probes: a small model trained on the questions of one probe, and its answers as rows."""
+"""The cell of a grid of probes that trains a small model on one probe; its rows have the accuracy of the answers."""
 
 import shutil
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ from seqloom.training.preparation import build
 
 @final
 class Answers(Row):
-    """How many questions a model answered rightly: all of them, or those of one distance."""
+    """The accuracy of a model's answers to all questions, or to those of one range of distances."""
 
     mixer: str
     probe: str
     difficulty: int
     settings: dict[str, Any]
-    """of the probe"""
+    """settings of the probe"""
     chance: float
     optimum: float
     dim: int
@@ -37,7 +37,7 @@ class Answers(Row):
     batches: int
     seconds: float
     distance: tuple[int, int] | None
-    """tokens between what is remembered and the question, from … to; None: all questions"""
+    """range of distances in tokens from the question back to what must be remembered; None for all questions"""
     asked: int
     right: int
     accuracy: float | None
@@ -45,25 +45,28 @@ class Answers(Row):
     failed: str | None = None
     """the reason where there are no answers"""
     test: dict[str, Any] | None = None
-    """settings of the rows that were asked about, where they are not those that were learned"""
+    """settings of the probe in the test, where they differ from those in training"""
     state_bytes: int | None = None
-    """of one row after its last token; None for a mixer that keeps no state"""
+    """bytes of the state of one row after its last token; None for a mixer without a state"""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class ProbeCell(RunCell):
-    """A mixer in a model of some size, trained on a probe at a learning rate from a seed."""
+    """Trains a model with a mixer on a probe, at a learning rate, from a seed."""
 
     schema: ClassVar = Answers
     mixer: str
     title: str
-    """the probe as it was named, with the settings that are not the difficulty's"""
+    """the probe as the user named it, with the settings that the difficulty does not set"""
     difficulty: int
     probe: Probe
 
     def read(self, run: Run, failed: str | None) -> list[Answers]:
-        """All questions, then those of each distance; one row without answers where the loss became NaN."""
+        """A row of all questions and one per range of distances.
+
+        A single row without answers if the loss became NaN.
+        """
         rows = read(run.metrics)
         steps = [row for row in rows if "loss" in row]
         length = {"batches": len(steps), "seconds": round(sum(row["seconds"] for row in steps), 2)}
@@ -74,7 +77,7 @@ class ProbeCell(RunCell):
         return [Answers(**shared, **row) for row in score["answers"]]
 
     def tidy(self, folder: Path) -> None:
-        """Removes the checkpoints: the rows are all that a probe is trained for."""
+        """Removes the checkpoints, since only the rows of a probe are needed."""
         shutil.rmtree(Run(folder).checkpoints, ignore_errors=True)
 
     def text(self, rows: Sequence[Answers]) -> str:

@@ -1,8 +1,8 @@
-"""Cells run by processes of this machine.
+"""Runs cells in processes of this machine.
 
-`python -m seqloom.experiments.processes` is such a process. It reads a pickled cell from standard input; the end of
-input means that the process which started it is gone, and it saves and ends. Exit code 0 when the cell is done, 128 +
-signal when it was stopped, 2 with one line for an error.
+`python -m seqloom.experiments.processes` is such a process. It reads a pickled cell from standard input. When standard
+input ends, the process that started it is gone, so it saves and ends. Its exit code is 0 when the cell is done, 128 +
+signal when it was stopped, and 2, with one line, for an error.
 """
 
 import os
@@ -25,7 +25,7 @@ from seqloom.runs.layout import make_folder
 
 @final
 class Processes:
-    """Processes of this machine, each with its share of the cores; what they print goes to OUT/logs."""
+    """A pool of processes on this machine, which share the cores evenly; what they print goes to OUT/logs."""
 
     leave = False
 
@@ -51,11 +51,11 @@ class Process:
                 [sys.executable, "-m", "seqloom.experiments.processes"],
                 stdin=subprocess.PIPE, stdout=log, stderr=log,
                 env={**os.environ, "OMP_NUM_THREADS": str(threads)},
-                start_new_session=True,  # a terminal's Ctrl-C reaches this process alone, which passes it on once
+                start_new_session=True,  # so that Ctrl-C reaches only the parent, which passes it on once
             )  # fmt: skip
         assert self._process.stdin is not None
         self._process.stdin.write(pickle.dumps((cell, str(out), command)))
-        self._process.stdin.flush()  # and stays open: its end tells the process that this one is gone
+        self._process.stdin.flush()  # it stays open: where it ends, the child knows that its parent is gone
 
     def alive(self) -> bool:
         """See `Worker`."""
@@ -79,13 +79,13 @@ class Process:
 
 
 def _leave_with_the_parent() -> None:
-    while os.read(0, 4096):  # not `sys.stdin`, whose lock a thread must not hold when Python ends
+    while os.read(0, 4096):  # not by `sys.stdin`: a thread must not hold its lock when Python exits
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _main() -> int:
-    cell, out, command = pickle.load(sys.stdin.buffer)  # our own process wrote it
+    cell, out, command = pickle.load(sys.stdin.buffer)  # written by our parent process
     threading.Thread(target=_leave_with_the_parent, daemon=True).start()
     try:
         return work(cell, out, command)

@@ -1,6 +1,6 @@
-"""A race: the times of a training step and of a generated token, all contenders in turns in one process.
+"""A race: all contenders take turns in one process, and their training steps and generated tokens are timed.
 
-Other load on the machine affects all contenders alike. Seconds from runs' own rows are not compared.
+Other load on the machine then affects all contenders alike; seconds in the rows of different runs are not comparable.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from seqloom.ops.backends import use
 from seqloom.training.config import RunConfig
 
 ROUNDS = 7
-"""turns of each model"""
+"""turns of every model"""
 WARM = 2
 """training steps before the first turn"""
 
@@ -33,26 +33,26 @@ class Times(Row):
 
     contender: str
     step: float | None
-    """seconds of a training step, median; None of a model that counts, which has none"""
+    """seconds of a training step, the median; None for a model of counts, which has none"""
     token: float | None = None
-    """seconds of a token, median over texts written from the first token until the window is full; None without any"""
+    """seconds per generated token, the median over texts from the first token until the window is full, if any"""
     peak: int | None = None
-    """most bytes that a training step holds beyond the model and the optimizer's memory"""
+    """the most bytes that a training step holds besides the model and the optimizer's state"""
 
 
 @final
 @dataclass(frozen=True)
 class Race(Cell):
-    """Training steps on noise, and texts by the trained models where `runs` has their folders."""
+    """Times training steps on noise, and texts of trained models if `runs` has their folders."""
 
     alone: ClassVar = True
     schema: ClassVar = Times
     configs: dict[str, RunConfig]
-    """by contender"""
+    """settings by contender"""
     machine: str
-    """`analysis.origin.machine`: times of another machine are measured again"""
+    """`analysis.origin.machine`; times of another machine are not reused"""
     runs: dict[str, Path] | None = None
-    """the folder of a trained model, by contender; None: training steps alone"""
+    """folders of trained models by contender; None to time only training steps"""
     rounds: int = field(default_factory=lambda: ROUNDS)
 
     @property
@@ -87,7 +87,7 @@ class Race(Cell):
         ]
 
     def steps(self) -> list[tuple[RunConfig, float]]:
-        """Its rounds."""
+        """The training steps of all rounds, by model."""
         return [(config, self.rounds + WARM) for config in self.configs.values() if not config.model.fits]
 
 
@@ -99,7 +99,7 @@ def _sizes(config: RunConfig) -> dict[str, Any]:
 
 
 def _tokens(configs: Mapping[str, RunConfig], runs: Mapping[str, Path], rounds: int) -> dict[str, float]:
-    """Seconds of a token by each model that generates."""
+    """Seconds per generated token, by model that generates text."""
     models = {name: load(runs[name]).to(chosen(config.training.device)) for name, config in configs.items()}
     writing = {name: _writing(model, configs[name]) for name, model in models.items() if model.traits.generates}
     times: dict[str, Timing] = race(writing, rounds) if writing else {}

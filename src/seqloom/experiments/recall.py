@@ -1,10 +1,10 @@
-"""Probes: which skills a mixer learns, and up to which difficulty.
+"""A grid of probes: which synthetic tasks a mixer learns, and up to which difficulty.
 
     study = Recall((contender("attention"), contender("me")), ("mqar",), (1, 2, 3))
     rows = run(study.study, Path("runs/recall")).of(Answers)
 
-A grid of small models, each trained on the questions of one probe alone (`data/probes`), then asked about rows that it
-never saw. All read the same rows in the same order; what differs is the mixer, and what the grid varies.
+Every cell trains a small model on one probe (`data/probes`) and tests it on held-out rows. All models read the same
+rows in the same order; they differ in the mixer and in what the grid varies.
 """
 
 import json
@@ -34,9 +34,9 @@ BASE = ["data.source=stories", "model.dropout=0", "training.save_every=1000"]
 @final
 @dataclass(frozen=True)
 class Recall:
-    """The grid. `changes` are settings of all models, as `model.position=none`.
+    """The grid. `changes`: settings of all models, such as `model.position=none`.
 
-    ValueError, in one line, for values that repeat and for settings that do not fit.
+    ValueError for repeated values and for settings that do not fit.
     """
 
     mixers: Sequence[Contender]
@@ -50,15 +50,15 @@ class Recall:
     seeds: int = 1
     changes: Sequence[str] = ()
     test: str | None = None
-    """settings of the rows that trained models are asked about, as length=160"""
+    """settings of the probe in the test, such as length=160"""
     solved: float = SOLVED
-    """the share of right answers at which training ends, and which `climb` asks for"""
+    """the accuracy at which training ends, and which `climb` requires"""
     climb: bool = False
-    """whether a harder setting is only for mixers that solved the one before it, at their best rate and that width"""
+    """whether a difficulty is only for mixers that solved the one before, at the same width and their best rate"""
     folder: str = ""
-    """before the name of each cell"""
+    """a prefix of the names of all cells"""
     left_out: dict[tuple[str, str], str] | None = field(default=None, compare=False)
-    """takes in (mixer, probe) with the reason where a mixer does not fit a probe, which is an error without it"""
+    """if given, gets the reason by (mixer, probe) where a mixer does not fit a probe; otherwise that is an error"""
 
     def __post_init__(self) -> None:
         grid: dict[str, Sequence[object]] = {
@@ -75,11 +75,11 @@ class Recall:
 
     @property
     def study(self) -> Study:
-        """Its cells share nothing but the folder: other grids may be added to it."""
+        """The study. Its cells share only the folder, to which other grids may be added."""
         return Study("recall", {}, self.stages)
 
     def stages(self, results: Results) -> Iterator[list[Cell]]:
-        """All cells, none of which needs another; with `climb`, those of a difficulty after those of an easier one."""
+        """One stage with all cells; with `climb` one stage per difficulty, the easiest first."""
         if not self.climb:
             yield list(self.cells())
             return
@@ -92,9 +92,9 @@ class Recall:
             before = difficulty
 
     def _solved(self, results: Results, difficulty: int) -> set[tuple[str, str, int]]:
-        """The mixers, probes and widths that were solved at a difficulty; while there are no rows, all, for the plan.
+        """The (mixer, probe, width) that were solved at a difficulty; for a plan, without rows, all of them.
 
-        A training that ended before its last batch had solved its probe (`ProbeObjective.check`).
+        A training that ended before its last batch has solved its probe (`ProbeObjective.check`).
         """
         whole = [row for row in results.of(Answers) if row.distance is None and row.difficulty == difficulty]
         if not whole and not results.failed:
@@ -105,7 +105,7 @@ class Recall:
         return row.accuracy is not None and (row.batches < self.batches or row.accuracy >= self.solved)
 
     def cells(self) -> Iterator[ProbeCell]:
-        """Every cell, the easiest first, and all mixers on one before the next."""
+        """All cells, the easiest first; all mixers of a setting come before the next setting."""
         numbers = product(self.probes, self.difficulties, range(self.seeds), self.dims, self.lrs, self.mixers)
         for title, difficulty, seed, dim, lr, mixer in numbers:
             try:
@@ -132,7 +132,7 @@ class Recall:
         probe(title, difficulty)
         asked: dict[str, Any] = {"kind": "probe", "probe": title, "difficulty": difficulty, "solved": self.solved}
         objective = json.dumps(asked if self.test is None else {**asked, "test": self.test})  # JSON is YAML
-        own = [
+        varied = [
             f"model.dim={dim}",
             f"model.ffn={2 * dim}",
             f"model.depth={self.depth}",
@@ -142,13 +142,13 @@ class Recall:
             f"training.seed={seed}",
             f"training.objective={objective}",
         ]
-        return resolve("demo", [*BASE, *own, *self.changes, *mixer.changes])
+        return resolve("demo", [*BASE, *varied, *self.changes, *mixer.changes])
 
 
 @final
 @dataclass(frozen=True)
 class Best:
-    """A mixer at one width, at its best learning rate: means over the seeds."""
+    """The means over the seeds of a mixer at one width and its best learning rate."""
 
     mixer: str
     dim: int
@@ -162,10 +162,10 @@ class Best:
 
 
 def ranked(rows: Sequence[Answers]) -> list[Best]:
-    """Each mixer at each width, at the learning rate that did best by it, the best first.
+    """Every mixer and width at its best learning rate, by falling accuracy; `rows` are of one probe and difficulty.
 
-    Of the rows of one probe at one difficulty. As Zoology does, the learning rate is chosen by the questions that the
-    accuracy is of; runs that did not converge count as wrong.
+    As in Zoology, the learning rate is chosen by the same questions that the accuracy is of; answers of runs that did
+    not converge count as wrong.
     """
     best: dict[tuple[str, int], Best] = {}
 
@@ -173,9 +173,9 @@ def ranked(rows: Sequence[Answers]) -> list[Best]:
         return row.mixer, row.dim, row.lr
 
     for (mixer, dim, lr), group in groupby(sorted(rows, key=model), model):
-        own = list(group)
-        whole = [row for row in own if row.distance is None]
-        spans = {row.distance for row in own if row.distance is not None}
+        answers = list(group)
+        whole = [row for row in answers if row.distance is None]
+        spans = {row.distance for row in answers if row.distance is not None}
         candidate = Best(
             mixer,
             dim,
@@ -184,7 +184,7 @@ def ranked(rows: Sequence[Answers]) -> list[Best]:
             mean([row.batches for row in whole]),
             mean([row.seconds for row in whole]),
             mean([row.accuracy or 0.0 for row in whole]),
-            {span: mean([row.accuracy for row in own if row.distance == span]) for span in spans},
+            {span: mean([row.accuracy for row in answers if row.distance == span]) for span in spans},
             whole[0].state_bytes,
         )
         if (mixer, dim) not in best or candidate.accuracy > best[mixer, dim].accuracy:

@@ -1,10 +1,10 @@
 """The rows of a study on disk.
 
-    OUT/NAME/rows.json    of one cell: {format, cell, rows, origin, sha256}, written once, when the cell is done
-    OUT/results.jsonl     of all cells, a line each with its crc32: {cell, …row, …origin}; a failed cell: {cell, failed}
+    OUT/NAME/rows.json    the rows of a cell: {format, cell, rows, origin, sha256}, written when the cell is done
+    OUT/results.jsonl     the rows of all cells, one per line with a crc32: {cell, …row, …origin} or {cell, failed}
 
-`cell` in rows.json is the digest of the cell's settings. A cell whose settings have changed since is run
-again; rows of another format, or that were altered, are an error.
+`cell` in rows.json is the digest of the cell's settings. A cell whose settings have changed since is run again. Rows of
+another format, and rows that were altered, are an error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,12 +23,12 @@ from seqloom.runs.rows import checked, encode
 FORMAT = 1
 ROWS, RESULTS = "rows.json", "results.jsonl"
 LARGEST = 64 << 20
-"""bytes that the rows of one cell may have"""
+"""the most bytes of the rows of one cell"""
 R = TypeVar("R", bound=Row)
 
 
 def save(folder: Path, cell: Cell, rows: Sequence[Row], origin: Mapping[str, str]) -> None:
-    """Writes the rows of a cell, whole or not at all."""
+    """Writes the rows of a cell completely or not at all."""
     held = {
         "format": FORMAT,
         "cell": identity(cell.settings),
@@ -43,7 +43,7 @@ def save(folder: Path, cell: Cell, rows: Sequence[Row], origin: Mapping[str, str
 def load(folder: Path, cell: Cell) -> list[Row] | None:
     """The rows of a cell; None where it is not done with these settings.
 
-    ValueError, in one line, for rows of another format, and where the file was altered.
+    ValueError for rows of another format, and where the file was altered.
     """
     path = folder / ROWS
     if not path.is_file():
@@ -62,7 +62,7 @@ def load(folder: Path, cell: Cell) -> list[Row] | None:
 
 
 def document(path: Path) -> dict[str, Any]:
-    """What a rows.json holds, without its digest. ValueError as of `load`."""
+    """The content of a rows.json without its sha256. Raises ValueError as `load` does."""
     held = read_json(path, LARGEST, follow=False)
     version = held.get("format") if isinstance(held, dict) else None
     if version != FORMAT:
@@ -77,7 +77,7 @@ def document(path: Path) -> dict[str, Any]:
 
 @final
 class Results:
-    """The rows of a study so far, by cell, and why cells failed."""
+    """The rows of a study so far, by cell, and the reasons why cells failed."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -98,7 +98,10 @@ class Results:
         return [row for rows in self.rows.values() for row in rows if isinstance(row, schema)]
 
     def write(self) -> Path:
-        """Writes OUT/results.jsonl, with the rows of all cells in OUT, also of earlier commands; returns its path."""
+        """Writes OUT/results.jsonl with the rows of all cells in OUT, also those of earlier commands.
+
+        Returns its path.
+        """
         path = self.out / RESULTS
         lines = []
         for file in sorted(self.out.rglob(ROWS)):
@@ -111,7 +114,7 @@ class Results:
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
-    """The lines of OUT/results.jsonl. FileNotFoundError where there is no study; ValueError for a damaged line."""
+    """The lines of FOLDER/results.jsonl. FileNotFoundError where there is none; ValueError for a damaged line."""
     path = folder / RESULTS
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no results of a study there; give its --out")

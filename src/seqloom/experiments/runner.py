@@ -1,11 +1,11 @@
-"""One runner for all studies: cell by cell in this process, or stage by stage in several, or as jobs of a cluster.
+"""Runs the cells of a study: one by one in this process, or several at once in processes or as jobs of a cluster.
 
     results = run(study, Path("runs/compare"), Workers(jobs=2))
 
-A cell that is done is not run again. A cell that fails (an error, a signal that killed its process, no memory, a full
-disk) is a row with its reason, and the others go on; the same command tries it again. What is timed (`Cell.alone`) runs
-after the other cells of its stage, in this process, one at a time, with all cores. A signal saves what is running and
-raises `Stopped`.
+A cell that is done is not run again. A cell that fails (by an error, a killed process, lack of memory, a full disk) is
+recorded with the reason, and the other cells run; the same command tries it again. Cells that are timed (`Cell.alone`)
+run after the other cells of their stage, one at a time in this process, with all cores. On a signal the running cells
+are saved, and `Stopped` is raised.
 """
 
 import sys
@@ -32,12 +32,12 @@ from seqloom.training.memory import keep_freed_memory
 @final
 @dataclass(frozen=True)
 class Workers:
-    """Where cells run: `jobs` at once in processes of this machine, or as jobs of a `cluster` (slurm, local)."""
+    """Where cells run: `jobs` at once on this machine, or as jobs of a `cluster` (slurm, or local for tests)."""
 
     jobs: int = 1
     cluster: str | None = None
     cluster_settings: tuple[str, ...] = ()
-    """`name=value` of submitit, such as slurm_partition=gpu"""
+    """settings `name=value` of submitit, such as slurm_partition=gpu"""
 
     def __post_init__(self) -> None:
         if self.jobs < 1:
@@ -56,7 +56,7 @@ class Workers:
 
 
 def preview(study: Study, out: Path) -> list[Cell]:
-    """The cells of all stages as far as they are known before anything runs. ValueError where there is none."""
+    """The cells of all stages, as far as they are known before anything runs. ValueError where there are none."""
     cells = _known(study, Results(out))
     if not cells:
         raise ValueError(f"the study {study.name} has no cells: name something to be run or measured")
@@ -82,8 +82,8 @@ def _known(study: Study, results: Results) -> list[Cell]:
 def run(study: Study, out: Path, workers: Workers | None = None, *, command: str = "") -> Results:
     """Runs all cells that are not done and writes OUT/results.jsonl.
 
-    ValueError for a study without cells, and where OUT, or a run in it, belongs to other settings: before anything
-    runs. `Stopped` where a signal ended it.
+    Raises ValueError, before anything runs, for a study without cells, and where OUT or a run in it has other settings;
+    `Stopped` where a signal ended it.
     """
     cells = preview(study, out)
     for cell in cells:
@@ -106,7 +106,7 @@ def run(study: Study, out: Path, workers: Workers | None = None, *, command: str
 
 
 def _run_stage(stage: Sequence[Cell], results: Results, table: LiveTable, pool: Pool | None, command: str) -> None:
-    """Runs the cells of one stage; those that need the machine to themselves come last."""
+    """Runs the cells of one stage, those that need the machine alone last."""
     todo = []
     for cell in stage:
         if results.add(cell):
@@ -129,7 +129,7 @@ def _run_here(cell: Cell, results: Results, table: LiveTable, command: str) -> N
     except Stopped:
         results.add(cell)
         raise
-    except KeyboardInterrupt:  # in a measurement, which saves its rows at its end
+    except KeyboardInterrupt:  # Ctrl-C in a measurement, which saves its rows only at its end
         raise Stopped(cell.name, 130) from None
     except Exception as error:
         results.failed[cell.name] = reason(error)

@@ -1,11 +1,11 @@
-"""A study: stages of cells. A cell is a run or a measurement: settings in, rows of one declared schema out.
+"""A study consists of stages of cells. A cell is a training or a measurement with settings, and returns rows.
 
-    def stages(results):                      a generator; it goes on when all cells of the stage have ended
+    def stages(results):                      a generator; it continues when all cells of a stage have ended
         yield [RunCell(...), RunCell(...)]    cells of a stage do not depend on each other
         yield [Race(...)]                     and may read the rows of earlier stages, here from `results`
 
-`runner.run` performs them: in this process, in several, or on a cluster. A cell's folder is OUT/NAME. Its rows are
-saved there (`results`), so that an interrupted study goes on cell by cell.
+`runner.run` runs them in this process, in several, or on a cluster. A cell's folder is OUT/NAME. Its rows are saved
+there (module `results`), so that an interrupted study continues with the next cell.
 """
 
 from abc import ABC, abstractmethod
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 
 class Row(BaseModel):
-    """A row of results. Subclasses declare the fields; anything else, and numbers that are not finite, are errors."""
+    """A row of results. Subclasses declare the fields; other fields and numbers that are not finite are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 @final
 class Stopped(Exception):
-    """A signal stopped a cell, which was saved; `code` is the exit code of a process that a signal ends."""
+    """A signal stopped a cell, which was saved. `code` is the exit code for that signal."""
 
     def __init__(self, name: str, code: int, rows: Sequence[Row] | None = None) -> None:
-        """`rows` are those of the cell, where it had just ended when the signal came."""
+        """`rows` are the rows of the cell if it had ended when the signal came."""
         super().__init__(f"stopped and saved; the same command goes on with {name}")
         self.code = code
         self.rows = rows
@@ -45,29 +45,29 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Cell(ABC):
-    """One run or one measurement of a study. It must be picklable: other processes run it too."""
+    """One training or measurement of a study. It must be picklable, since other processes may run it."""
 
     name: str
-    """its folder beneath the study's, unique in the study"""
+    """the name of its folder in the study's folder, unique in the study"""
     alone: ClassVar[bool] = False
-    """whether it needs the machine to itself, as everything that is timed does"""
+    """whether it needs the machine alone, because it is timed"""
     schema: ClassVar[type[Row]]
-    """of its rows"""
+    """the class of its rows"""
 
     @property
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Plain JSON of everything that its rows depend on: rows of other settings are not reused."""
+        """All that its rows depend on, as plain JSON: saved rows of other settings are not reused."""
 
     @abstractmethod
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Row]:
         """Runs the cell and returns its rows.
 
-        `Stopped` where a signal ended it; any other error makes the cell a failed one.
+        Raises `Stopped` where a signal ended it; after any other error the cell counts as failed.
         """
 
     def check(self, folder: Path) -> None:
-        """Raises ValueError where the folder holds something that the cell cannot go on with."""
+        """Raises ValueError where the folder holds something that the cell cannot continue."""
         return
 
     def tidy(self, folder: Path) -> None:
@@ -75,19 +75,19 @@ class Cell(ABC):
         return
 
     def steps(self) -> list[tuple[RunConfig, float]]:
-        """(settings, number of training steps) of every model that it trains or times, for the plan."""
+        """For a plan, (settings, number of training steps) of every model that it trains or times."""
         return []
 
     def text(self, rows: Sequence[Any]) -> str:
-        """Its rows in a few words, for the progress table."""
+        """The rows in a few words, for the progress table."""
         return "done"
 
 
 @dataclass(frozen=True)
 class RunCell(Cell):
-    """A training run in the cell's folder; subclasses define the rows that are read from it.
+    """A training in the cell's folder; subclasses define the rows that are read from it.
 
-    A NaN loss is a result, not a failure.
+    A run whose loss became NaN counts as a result, not as a failure.
     """
 
     config: RunConfig
@@ -95,20 +95,20 @@ class RunCell(Cell):
     """`training.preparation.identity` of the settings and the text"""
     allow_drift: bool = False
     scoring: float = 0.0
-    """training steps that scoring the held-out text takes, about"""
+    """about how many training steps take as long as scoring the held-out text"""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The run's identity, and how many batches it is trained for."""
+        """The identity of the run, and its number of batches."""
         return {"run": self.identity, "batches": self.config.training.batches}
 
     def check(self, folder: Path) -> None:
-        """Raises ValueError where the folder holds a run of other settings, and names them."""
+        """Raises ValueError, which names the settings, where the folder holds a run with other settings."""
         if (folder / "config.json").exists():
             open_run(folder, self.identity, create=False)
 
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Row]:
-        """Trains to the end, from where an earlier call stopped."""
+        """Trains to the end, from the last checkpoint of an earlier call if there is one."""
         try:
             outcome = train(self.config, folder, allow_drift=self.allow_drift, say=say, show=show)
         except NotFinite as error:
@@ -121,15 +121,15 @@ class RunCell(Cell):
 
     @abstractmethod
     def read(self, run: Run, failed: str | None) -> Sequence[Row]:
-        """The rows of a run that was trained to its end, or that `failed`: whose loss became NaN."""
+        """The rows of a run that was trained to its end; `failed` is the reason where its loss became NaN."""
 
     def steps(self) -> list[tuple[RunConfig, float]]:
-        """Its batches, and what its scores take."""
+        """Its batches, plus the steps that its scores take as long as."""
         return [(self.config, self.config.training.batches + self.scoring)]
 
 
 def scoring(config: RunConfig, tokens: int) -> float:
-    """Training steps that all scores of a held-out text of so many tokens take: forward is a third of a step."""
+    """How many training steps take as long as all scores of a held-out text of `tokens` tokens (forward: a third)."""
     every = config.training.evaluate_every or config.training.batches
     scores = max(1, -(-config.training.batches // every))
     return scores * tokens / (config.training.batch * config.model.context) / 3
@@ -138,7 +138,7 @@ def scoring(config: RunConfig, tokens: int) -> float:
 @final
 @dataclass(frozen=True)
 class Study:
-    """Cells in stages, in a folder that belongs to `settings`: what all cells share."""
+    """Cells in stages. The study's folder is bound to `settings`, which all cells share."""
 
     name: str
     settings: dict[str, Any]

@@ -2,7 +2,7 @@
 
 sublayer   y = mixer(x), then the gradients of x and of all weights
 forward    y = mixer(x) without gradients
-token      one token by `step(reuse=True)`, at a state that has read `context` tokens (and those timed before)
+token      one token by `step(reuse=True)`, after `context` tokens and the tokens timed before it
 step       a whole training step of a preset's model: `noise.training_step`
 """
 
@@ -30,7 +30,7 @@ def sublayer(mixer: Mixer, x: Stream) -> Run:
 
 
 def forward(mixer: Mixer, x: Stream) -> Run:
-    """Forward over x (B, T, D), no gradients."""
+    """Forward over x (B, T, D), without gradients."""
 
     def run() -> Tensor:
         with torch.no_grad():
@@ -49,14 +49,14 @@ class Tokens:
             self.state = mixer.extend(x[:, :-1], mixer.start(len(x), capacity=x.shape[1] + TOKENS))[1]
 
     def __call__(self) -> None:
-        """Reads on."""
+        """Reads the last token `TOKENS` times."""
         with torch.no_grad():
             for _ in range(TOKENS):
                 _, self.state = self.mixer.step(self.token, self.state, reuse=True)
 
 
 def require_sizes(name: str, mixer: Mixer, batch: int, context: int, what: str) -> None:
-    """ValueError if a mixer, perhaps on the meta device, cannot be timed so: no streaming, too long, no room."""
+    """Raises ValueError if a mixer (possibly on the meta device) cannot stream, read `context` tokens, or fit."""
     traits = mixer.traits
     if what == "token" and not traits.streams:
         raise ValueError(f"{name} cannot read token by token: time it with --what sublayer or forward")

@@ -1,9 +1,8 @@
-"""The summary of a comparison: rows of its study into the table, its statistics, and each contender's samples and
-views.
+"""Summarizes the rows of a comparison: the table, its statistics, and the samples and views of the contenders.
 
     comparison = summarize(study, results, command)       → OUT/comparison.json, format 2
 
-The order is that of the held-out loss. The baseline is the first contender whose layers all have self-attention.
+Contenders are ordered by held-out loss. The baseline is the first contender whose layers all have self-attention.
 """
 
 import json
@@ -30,17 +29,17 @@ FILE = "comparison.json"
 
 
 def compare(study: Compare, out: Path, workers: Workers | None = None, command: str = "") -> report.Comparison:
-    """Runs what is not done yet, and writes and returns the summary.
+    """Runs the cells that are not done, and writes and returns the summary.
 
-    ValueError for settings that do not fit and for an OUT of other settings; NotFinite where nothing could be trained;
-    `Stopped` when a signal ends it.
+    Raises ValueError for settings that do not fit and for an OUT of other settings, NotFinite where no contender could
+    be trained, and `Stopped` where a signal ended it.
     """
     results = run(study.study, out, workers, command=command)
     return write(study, results, command)
 
 
 def write(study: Compare, results: Results, command: str) -> report.Comparison:
-    """Writes OUT/comparison.json and returns what is in it."""
+    """Writes OUT/comparison.json and returns its content."""
     comparison = summarize(study, results, command)
     hidden = set() if study.left_out is not None else {"left_out"}
     document = {"format": report.FORMAT, **comparison.model_dump(mode="json", exclude=hidden)}
@@ -50,7 +49,7 @@ def write(study: Compare, results: Results, command: str) -> report.Comparison:
 
 
 def summarize(study: Compare, results: Results, command: str) -> report.Comparison:
-    """The table of all contenders, the lowest held-out loss first, those that failed last."""
+    """The table of all contenders, by rising held-out loss; those that failed come last."""
     entries = [Entry(contender, study.config(contender), results) for contender in study.sized(results)]
     good = [entry for entry in entries if entry.failed is None]
     if not good:
@@ -144,14 +143,14 @@ def _further(study: Compare, results: Results) -> tuple[dict[str, Values], list[
 
 
 def _probed(study: Compare, results: Results) -> list[tuple[str, str, float | None, str | None]]:
-    """(contender, probe, accuracy, why there is none) of all probes."""
+    """(contender, probe, accuracy, or the reason why there is none) of all probes."""
     rows = [row for row in results.of(Answers) if row.distance is None]
     answers = [(row.mixer, row.probe, row.accuracy, row.failed) for row in rows]
     return answers + [(name, title, None, why) for (name, title), why in study.probes_left_out.items()]
 
 
 def _limitations(entry: Entry, study: Compare) -> list[str]:
-    """Short phrases after "it cannot"."""
+    """Short phrases that follow "it cannot"."""
     name = entry.contender.name
     tokens = [row for row in entry.results.of(Token) if row.contender == name and row.why not in (None, NO_STREAM)]
     return [

@@ -1,4 +1,4 @@
-"""Workers: cells that run in other processes or as jobs of a cluster, followed by the rows that they write.
+"""Follows cells that run in other processes or as jobs of a cluster, by the rows that they write.
 
 follow(cells, Processes(out, jobs=2, command), results, table)      see `processes` and `cluster` for the pools
 """
@@ -19,7 +19,7 @@ from seqloom.training.signals import Stop
 EVERY = 0.5
 """seconds between two checks of the workers"""
 TAIL = 1 << 18
-"""bytes at the end of a file of rows that hold the last ones"""
+"""bytes that are read at the end of a file of rows, which hold the last rows"""
 
 
 class Worker(Protocol):
@@ -29,14 +29,14 @@ class Worker(Protocol):
         """Whether it is running or waiting for its turn."""
 
     def stop(self) -> None:
-        """Asks it to save and to end."""
+        """Tells it to save and to end."""
 
     def why(self) -> str:
         """The reason why it ended without rows."""
 
 
 class Pool(Protocol):
-    """Starts workers, `most` at once; `leave` says whether they keep running after a signal to this process."""
+    """Starts workers, at most `most` at once; `leave` says whether they keep running after a signal to this process."""
 
     most: int
     leave: bool
@@ -48,7 +48,7 @@ class Pool(Protocol):
 def follow(cells: Sequence[Cell], pool: Pool, results: Results, table: LiveTable) -> None:
     """Runs the cells in a pool and shows their progress until all have ended; failures are put into `results`.
 
-    A signal asks the workers to save and waits for them, or leaves them working; then `Stopped`.
+    On a signal it tells the workers to save and waits for them, or leaves them running, and then raises `Stopped`.
     """
     waiting = list(cells)
     working: list[tuple[Cell, Worker, Advance, ExitStack]] = []
@@ -68,7 +68,7 @@ def follow(cells: Sequence[Cell], pool: Pool, results: Results, table: LiveTable
             time.sleep(EVERY)
             for entry in list(working):
                 cell, worker, advance, bar = entry
-                ended = not worker.alive()  # before its rows are read, so that its last ones are not missed
+                ended = not worker.alive()  # asked before its rows are read, so that its last rows are not missed
                 step, loss = last(results.out / cell.name / "metrics.jsonl")
                 if step > steps[cell.name]:
                     advance(step - steps[cell.name], note=f"loss {loss:.3f}" if loss is not None else "")
@@ -109,6 +109,6 @@ def last(path: Path) -> tuple[int, float | None]:
             row = json.loads(line)
             if "loss" in row:
                 return int(row["step"]), row["loss"]
-        except (ValueError, TypeError, KeyError):  # a torn line: the process is writing it now
+        except (ValueError, TypeError, KeyError):  # an incomplete line, which the process is writing
             continue
     return 0, None

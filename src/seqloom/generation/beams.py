@@ -151,7 +151,7 @@ def _ranked(
     for ids, log_p, ended in more:
         if log_p > -torch.inf and (len(closed) < beams.beams or log_p / scale > closed[-1].score):
             closed = [*closed, Hypothesis(ids.tolist(), log_p, log_p / scale, ended)]
-            closed = sorted(closed, key=lambda each: -each.score)[: beams.beams]
+            closed = sorted(closed, key=lambda hypothesis: -hypothesis.score)[: beams.beams]
     return closed
 
 

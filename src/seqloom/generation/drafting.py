@@ -81,8 +81,8 @@ def require_draft(draft: Any, model: Model) -> None:
             raise TypeError(f"{name} is a number, not {described(value)}")
         if value is not None and not 0 <= value <= most:
             raise ValueError(f"{name} is from 0 to {most:g}, not {value}")
-    own, other = (getattr(one.tokenizer, "json", None) for one in (model, draft.model))
-    if model.config.vocab != draft.model.config.vocab or (own is not None and other is not None and own != other):
+    large, small = (getattr(one.tokenizer, "json", None) for one in (model, draft.model))
+    if model.config.vocab != draft.model.config.vocab or (large is not None and small is not None and large != small):
         raise ValueError("the draft model has another tokenizer: train it with --set data.tokenizer of the large one")
 
 
@@ -167,9 +167,9 @@ def _exactly(
     logits: Tensor, p: Tensor, q: list[Tensor], ids: list[int], draft: Draft, generator: torch.Generator
 ) -> tuple[int, int]:
     """How many drafts stay, and the token after them."""
-    for number, (id, own) in enumerate(zip(ids, q, strict=True)):
-        if float(torch.rand((), dtype=torch.float64, generator=generator)) * own[id] >= p[number, id]:
-            return number, _drawn((p[number] - own).clamp(min=0), generator)
+    for number, (id, draws) in enumerate(zip(ids, q, strict=True)):
+        if float(torch.rand((), dtype=torch.float64, generator=generator)) * draws[id] >= p[number, id]:
+            return number, _drawn((p[number] - draws).clamp(min=0), generator)
     return len(ids), _drawn(p[len(ids)], generator)
 
 

@@ -135,24 +135,24 @@ class PastBuckets(SharedHeads, PackedMixer, ABC):
             now = torch.where(within(lengths, T), now, -1)
         new = {"k": self.keys(q), "v": v, "buckets": chosen(lambda: self.buckets(q)).transpose(2, 3)}
         time = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
-        k, v, buckets = (torch.cat([state[n][:, :, :used].to(each.dtype), each], 2) for n, each in new.items())
+        k, v, buckets = (torch.cat([state[n][:, :, :used].to(tensor.dtype), tensor], 2) for n, tensor in new.items())
         q = pad(q, (0, 0, used, 0))  # cached tokens ask nothing
         y = attend(q, k, v, time, by_bucket(buckets.transpose(2, 3), time), self.rule)[:, :, used:]
-        entries = {n: extended(state[n], room, state["length"], each, lengths) for n, each in new.items()}
+        entries = {n: extended(state[n], room, state["length"], tensor, lengths) for n, tensor in new.items()}
         return self.out(y), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # As `read`; the token is written into the cache first, and read there with the others. A full one doubles.
         q, v = self.projected(x[:, None])
-        own = chosen(lambda: self.buckets(q)).transpose(2, 3)  # (B, H, 1, R)
+        own_buckets = chosen(lambda: self.buckets(q)).transpose(2, 3)  # (B, H, 1, R)
         length = length_of(state)
         room = ring.token_room(state["k"].shape[2], length, self.context, reuse)
         count = length.bound if length.even else None
-        new = {"k": self.keys(q), "v": v, "buckets": own}
-        entries = {n: written(state[n], room, length.tokens, count, each, reuse) for n, each in new.items()}
+        new = {"k": self.keys(q), "v": v, "buckets": own_buckets}
+        entries = {n: written(state[n], room, length.tokens, count, tensor, reuse) for n, tensor in new.items()}
         used = ring.held(room, length.after(1, 1))
         then = ring.times(room, length.tokens + 1)[:, :used]
         k, v, buckets = (entries[n][:, :, :used] for n in new)
-        y = newest(q, k.to(x.dtype), v.to(x.dtype), buckets, own, length.tokens, then, self.rule)
+        y = newest(q, k.to(x.dtype), v.to(x.dtype), buckets, own_buckets, length.tokens, then, self.rule)
         return self.out(y)[:, 0], entries

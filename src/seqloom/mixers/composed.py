@@ -38,8 +38,8 @@ class ComposedMixer(Mixer):
         """The groups of the parts, then one of its own parameters, where it has any."""
         of_parts = [group for mixer in self.mixers.values() for group in mixer.param_groups()]
         taken = {id(parameter) for group in of_parts for parameter in group["params"]}
-        own = [parameter for parameter in self.parameters() if id(parameter) not in taken]
-        return [*of_parts, {"params": own}] if own else of_parts
+        remaining = [parameter for parameter in self.parameters() if id(parameter) not in taken]
+        return [*of_parts, {"params": remaining}] if remaining else of_parts
 
     @property
     @override

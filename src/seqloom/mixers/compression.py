@@ -104,10 +104,10 @@ class Compression(nn.Module):
         now = torch.where(known.now < end[:, None], known.now, -1)
         ends = torch.where(real, known.times(count, self.dilation)[:, :, -1], -1)
         x = known.x[:, known.held :]
-        each = content_attention(x, blocks.flatten(1, 2), now, ends.repeat_interleave(self.rate, 1), of_layer)
+        attended = content_attention(x, blocks.flatten(1, 2), now, ends.repeat_interleave(self.rate, 1), of_layer)
         fewer = content_attention(x, compressed, now, ends, of_layer)
         sees = (before(now[:, :, None], ends[:, None]) & (ends >= 0)[:, None]).any(2)
-        distance = torch.linalg.vector_norm(each - fewer, dim=2)
+        distance = torch.linalg.vector_norm(attended - fewer, dim=2)
         return Extras(losses={"attention_reconstruction": mean_of(distance, sees)})
 
 

@@ -77,7 +77,7 @@ class Block(nn.Module):
     @property
     def gates(self) -> list[Gate]:
         """The gates of its sublayers, in order; none where outputs are added."""
-        return [each for each in (self.gate_1, self.gate_2) if each is not None]
+        return [gate for gate in (self.gate_1, self.gate_2) if gate is not None]
 
     @property
     def sublayers(self) -> tuple[Mixer, ...]:
@@ -156,8 +156,8 @@ class Block(nn.Module):
         self, x: Token, state: LayerState, handed: Handed, *, reuse: bool = False
     ) -> tuple[Token, LayerState, Handed]:
         """See `Mixer.step`, and what earlier and later layers hand over of this token."""
-        own: dict[str, Any] = self._modules  # an attribute of a module takes as long as one token's product
-        mixer, norm, before = own["mixer"], own["norm_1"], self.norm_before
+        modules: dict[str, Any] = self._modules  # an attribute of a module takes as long as one token's product
+        mixer, norm, before = modules["mixer"], modules["norm_1"], self.norm_before
         x, second = self._streams(x) if self.reversible else (x, x)
         z = of_token(norm, second) if before else x
         if isinstance(mixer, HandingMixer):
@@ -166,10 +166,10 @@ class Block(nn.Module):
             y, after = mixer.step(z, state[0], reuse=reuse)
         adds = self.adds and not self.training
         h = x + y if adds else self._joined(0, x, y)
-        channel = own.get(self.kind)
+        channel = modules.get(self.kind)
         if channel is None:
             return h, (after,), handed
-        norm = own["norm_2"]
+        norm = modules["norm_2"]
         z = x if self.parallel else h
         y, then = channel.step(of_token(norm, z) if before else z, state[1], reuse=reuse)
         if self.reversible:

@@ -78,8 +78,8 @@ class ChannelMix(Channel):
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # As `read`; the previous token is in the state, and where C may do a token, it is one call.
-        own: dict[str, Any] = self._parameters  # an attribute of a module takes longer
-        shares, last = (own["mu_r"], own["mu_k"]), state["last"]
+        parameters: dict[str, Any] = self._parameters  # an attribute of a module takes longer
+        shares, last = (parameters["mu_r"], parameters["mu_k"]), state["last"]
         weights = matrices(*map(self._modules.get, ("w_r", "w_k", "w_v")))
         if weights is not None and mixing.able(x, (last,), *shares, *weights):
             last = last if reuse else last.clone()

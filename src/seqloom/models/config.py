@@ -168,7 +168,7 @@ class BidirectionalConfig(TransformerConfig, ABC):
     @field_validator("mixer", mode="after")
     @classmethod
     def _in_both_directions(cls, value: MixerConfig | tuple[MixerConfig, ...]) -> MixerConfig | tuple[MixerConfig, ...]:
-        return tuple(read_both_ways(each) for each in value) if isinstance(value, tuple) else read_both_ways(value)
+        return tuple(read_both_ways(mixer) for mixer in value) if isinstance(value, tuple) else read_both_ways(value)
 
     @model_validator(mode="after")
     def _both_directions(self) -> Any:

@@ -211,11 +211,11 @@ class Decoder(CausalTransformer):
 
     def __init__(self, config: DecoderConfig, layers: int | None = None) -> None:
         super().__init__(config, layers)
-        own = config.depth - 1 if config.has_exit_heads else 0
+        heads = config.depth - 1 if config.has_exit_heads else 0
         built = (config.norm, config.norm_place, config.head_bias)
-        self.exit_heads = nn.ModuleList(ExitHead(config.dim, config.outputs, *built) for _ in range(own))
+        self.exit_heads = nn.ModuleList(ExitHead(config.dim, config.outputs, *built) for _ in range(heads))
         """the output layer of each layer but the last, where it is not the model's"""
-        if own and not self.token.weight.is_meta:
+        if heads and not self.token.weight.is_meta:
             plain(self.exit_heads, config.std)
 
     @override

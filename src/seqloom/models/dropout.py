@@ -34,8 +34,8 @@ class Dropout(RowDraws, nn.Dropout):
             return super().forward(input) if self.ranks == 1 else self._by_torch(input)
         n = self.ranks * input.numel()
         draws = torch.empty(-(-n // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)[:n]
-        own = draws.view(self.ranks, *input.shape)[self.rank]
-        keep = own >= round(self.p * LEVELS) - LEVELS // 2
+        rows = draws.view(self.ranks, *input.shape)[self.rank]
+        keep = rows >= round(self.p * LEVELS) - LEVELS // 2
         return input * keep.to(input.dtype).mul_(1 / (1 - self.p))
 
     def _by_torch(self, input: Tensor) -> Tensor:

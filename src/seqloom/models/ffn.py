@@ -53,7 +53,7 @@ class FFN(Channel):
         learns = torch.is_grad_enabled()
         pieces = x.split(self.chunk, 1)
         parts = [
-            checkpoint(self._tokens, each, use_reentrant=False) if learns else self._tokens(each) for each in pieces
+            checkpoint(self._tokens, piece, use_reentrant=False) if learns else self._tokens(piece) for piece in pieces
         ]
         return torch.cat(parts, 1), {}
 

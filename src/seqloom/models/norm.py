@@ -26,8 +26,8 @@ def normalisation(kind: Norm, dim: int) -> nn.Module:
 def of_token(norm: nn.Module, x: Token) -> Token:
     """`norm(x)` of one token per row; without hooks on the module, by the functional form, which is faster."""
     if type(norm) is nn.LayerNorm and not hooked(norm):
-        own = norm._parameters
-        return torch.layer_norm(x, norm.normalized_shape, own["weight"], own["bias"], norm.eps)
+        parameters = norm._parameters
+        return torch.layer_norm(x, norm.normalized_shape, parameters["weight"], parameters["bias"], norm.eps)
     if type(norm) is nn.RMSNorm and not hooked(norm):
         return torch.rms_norm(x, norm.normalized_shape, norm._parameters["weight"], norm.eps)
     y: Tensor = norm(x)

@@ -117,14 +117,14 @@ class _Stack(torch.autograd.Function):
                 with torch.enable_grad(), choices.fixed(ctx.made[number]):
                     y, extras = sublayer(read, ctx.seed + number)
                 a = a - y.detach()
-                own = sublayer.parameters
+                parameters = sublayer.parameters
                 outputs = [(o, d) for o, d in zip((y, *extras.losses.values()), (da, *of_losses), strict=True)]
                 outputs = [(o, d.to(o.dtype)) for o, d in outputs if o.requires_grad]
                 found = torch.autograd.grad(
-                    [o for o, _ in outputs], [read, *own], [d for _, d in outputs], allow_unused=True
+                    [o for o, _ in outputs], [read, *parameters], [d for _, d in outputs], allow_unused=True
                 )
                 db = db if found[0] is None else db + found[0]
-                for parameter, slope in zip(own, found[1:], strict=True):
+                for parameter, slope in zip(parameters, found[1:], strict=True):
                     if slope is not None:
                         before = sums.get(id(parameter))
                         sums[id(parameter)] = slope if before is None else before + slope

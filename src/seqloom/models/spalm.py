@@ -79,12 +79,12 @@ class Spalm(CausalTransformer):
     @override
     def traits(self) -> ModelTraits:
         """It streams where its layers and the frozen model can, and reads as far as both."""
-        own = super().traits
+        traits = super().traits
         if self.lookup is None:
-            return own
+            return traits
         other = self.lookup.traits
-        limits = [limit for limit in (own.longest, other.longest) if limit is not None]
-        return ModelTraits(True, own.streams and other.streams, min(limits, default=None))
+        limits = [limit for limit in (traits.longest, other.longest) if limit is not None]
+        return ModelTraits(True, traits.streams and other.streams, min(limits, default=None))
 
     def mixed(self, x: Float[Tensor, "*rows D"], followed: Int[Tensor, "*rows k"]) -> Float[Tensor, "*rows D"]:
         """z of the stream x after the last layer, and of the tokens that followed; an entry of -1 is none."""
@@ -122,8 +122,8 @@ class Spalm(CausalTransformer):
 
     @override
     def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
-        own = super().start(batch, capacity=capacity)
-        return _joined(own, self._open().start(batch, capacity=capacity))
+        ours = super().start(batch, capacity=capacity)
+        return _joined(ours, self._open().start(batch, capacity=capacity))
 
     @override
     def extend_with_extras(
@@ -137,34 +137,34 @@ class Spalm(CausalTransformer):
         self, ids: Ids, state: ModelState, keep: Keep | None = None, followed: Followed | None = None
     ) -> tuple[Stream, ModelState, Extras]:
         """As of other models. With `followed` the frozen model does not read on: later pieces need it as well."""
-        own, theirs = self._divided(state)
-        x, own, extras = super().read_with_extras(ids, own, keep)
+        ours, theirs = self._divided(state)
+        x, ours, extras = super().read_with_extras(ids, ours, keep)
         if followed is None:
             self._require_read_along(state)
             followed, theirs = self._open().extend(ids, theirs, keep)
-        return self.mixed(x, _fitting(followed, ids)), _joined(own, theirs), extras
+        return self.mixed(x, _fitting(followed, ids)), _joined(ours, theirs), extras
 
     @override
     def step(
         self, ids: Int[Tensor, " B"], state: ModelState, *, reuse: bool = False
     ) -> tuple[Float[Tensor, "B W"], ModelState]:
-        own, theirs = self._divided(state)
-        x, own, _ = self._step(ids, own, None, reuse)
+        ours, theirs = self._divided(state)
+        x, ours, _ = self._step(ids, ours, None, reuse)
         self._require_read_along(state)
         followed, theirs = self._open().step(ids, theirs, reuse=reuse)
         logits: Tensor = self.head(self.mixed(x, followed))
-        return logits, _joined(own, theirs)
+        return logits, _joined(ours, theirs)
 
     @override
     def trim(self, state: ModelState) -> ModelState:
-        own, theirs = self._divided(state)
-        return _joined(super().trim(own), self._open().trim(theirs))
+        ours, theirs = self._divided(state)
+        return _joined(super().trim(ours), self._open().trim(theirs))
 
     @override
     def crop(self, state: ModelState, tokens: int) -> ModelState:
-        own, theirs = self._divided(state)
+        ours, theirs = self._divided(state)
         self._require_read_along(state)
-        return _joined(super().crop(own, tokens), self._open().crop(theirs, tokens))
+        return _joined(super().crop(ours, tokens), self._open().crop(theirs, tokens))
 
     @override
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
@@ -173,10 +173,10 @@ class Spalm(CausalTransformer):
         if outputs is not None:
             count("outputs", outputs)
             rows = outputs
-        own = super().cost(T, per, outputs)
+        ours = super().cost(T, per, outputs)
         gate = linear(rows, self.config.dim, 1) + sigmoid(rows) + Cost(add=rows, path=("addition",))
         mixture = Cost(mul=2 * rows * self.config.dim, add=rows * self.config.dim, path=("multiplication", "addition"))
-        total = own + self._memory_price(rows) + replace(gate, path=()) + mixture
+        total = ours + self._memory_price(rows) + replace(gate, path=()) + mixture
         return total if self.lookup is None else total + self.lookup.cost(T, per, rows).parallel()
 
     def _memory_price(self, rows: int) -> Cost:
@@ -210,8 +210,8 @@ class Spalm(CausalTransformer):
             raise ValueError("the frozen model has not read what this state holds: give `followed`, as before")
 
 
-def _joined(own: ModelState, theirs: ModelState) -> ModelState:
-    return ModelState(own.layers + theirs.layers, own.extra)
+def _joined(ours: ModelState, theirs: ModelState) -> ModelState:
+    return ModelState(ours.layers + theirs.layers, ours.extra)
 
 
 def _fitting(followed: Any, ids: Tensor) -> Tensor:

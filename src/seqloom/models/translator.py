@@ -205,9 +205,9 @@ class Translator(Transformer, ABC):
         layers: list[LayerState] = []
         handed, signals, halting = Handed(), self._signals(time), self._halting(keep)
         for number, (block, after) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
-            own, source, *rest = state.layers[number]
+            mixer_state, source, *rest = state.layers[number]
             z = x if signals is None else x + signals(number)
-            h, memory, handed, _ = block.extend_with_extras(z, (own,), handed, keep)
+            h, memory, handed, _ = block.extend_with_extras(z, (mixer_state,), handed, keep)
             y, then = after.extend(h, source, tuple(rest), keep)
             x = y if halting is None else halting.take(x, y)
             layers.append((*memory, source, *then))
@@ -231,9 +231,9 @@ class Translator(Transformer, ABC):
         layers: list[LayerState] = []
         handed, signals, halting = Handed(), self._signals(time), self._halting(None)
         for number, (block, after) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
-            own, source, *rest = state.layers[number]
+            mixer_state, source, *rest = state.layers[number]
             z = x if signals is None else x + signals(number)[:, 0]
-            h, memory, handed = block.step(z, (own,), handed, reuse=reuse)
+            h, memory, handed = block.step(z, (mixer_state,), handed, reuse=reuse)
             y, then = after.step(h, source, tuple(rest), reuse)
             x = y if halting is None else halting.take(x, y)
             layers.append((*memory, source, *then))
@@ -246,8 +246,10 @@ class Translator(Transformer, ABC):
         """The same state, contiguous and without unused room, as it is saved."""
         arguments.check_state(state, None, len(self.blocks), self._sublayers_per_layer)
         layers = tuple(
-            (*block.trim((own,)), source, *after.trim(tuple(rest)))
-            for block, after, (own, source, *rest) in zip(self.blocks, self.source_blocks, state.layers, strict=True)
+            (*block.trim((mixer_state,)), source, *after.trim(tuple(rest)))
+            for block, after, (mixer_state, source, *rest) in zip(
+                self.blocks, self.source_blocks, state.layers, strict=True
+            )
         )
         return state._replace(layers=layers)
 

@@ -1,4 +1,4 @@
-"""Equations without parameters, each with a reference and faster backends. Importing this registers them all."""
+"""Equations without parameters, each with a reference and faster backends; importing this package registers all."""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -6,4 +6,4 @@ from pkgutil import iter_modules
 for _module in iter_modules(__path__):
     if _module.ispkg:
         import_module(f"{__name__}.{_module.name}")
-import_module(f"{__name__}.attention.sparse")  # which is built on attention
+import_module(f"{__name__}.attention.sparse")  # imported after attention, on which it is built

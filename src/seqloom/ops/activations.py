@@ -1,4 +1,4 @@
-"""The activations that a feed-forward network chooses from, each number for itself.
+"""The elementwise activations that a feed-forward network can have.
 
     relu        max(x, 0)
     gelu        x Φ(x) = x/2 (1 + erf(x/√2))
@@ -53,4 +53,4 @@ PRICES: Final[dict[str, Callable[[int], Cost]]] = {
     "silu": sigmoid,
     "relu2": _relu2,
 }
-"""the price of so many numbers"""
+"""functions from a number of elements to the price of an activation"""

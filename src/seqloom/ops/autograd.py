@@ -1,11 +1,11 @@
-"""A kernel of ours as an operator of torch: with shapes, so that a graph holds it as it is, and with derivatives.
+"""Makes a kernel an operator of torch, with shapes, so that graphs contain it unchanged, and with derivatives.
 
     forward = paired("scan", _forward, _backward, shapes=..., gradient_shapes=..., save=..., again=...)
     h = forward(a, b, state)
 
-Three ways lead to the same function. Where something watches what torch runs (a graph is captured, operations are
-counted or mapped) it is the operator. Where gradients are wanted it is an autograd function, which costs 50 µs where
-the operator costs 183. Without gradients it is called as it is, so that a token step pays nothing.
+The function is called in one of three ways. Where something observes torch's operations (a captured graph, a counter, a
+transform such as vmap), the operator is called. Otherwise, with gradients, an autograd function is called, which takes
+50 µs where the operator takes 183. Without gradients the function is called directly, so that a step has no overhead.
 """
 
 import inspect
@@ -19,18 +19,18 @@ from torch.autograd import forward_ad
 from seqloom.ops.native import watched
 
 Sizes: TypeAlias = Sequence[Sequence[int]]
-"""a shape for each tensor that comes out"""
+"""the shape of each output"""
 Gradients: TypeAlias = tuple[Tensor | None, ...]
 CPU, GPU = ("cpu",), ("cuda", "cpu")
-"""devices: kernels of Triton run on a CPU too, under its interpreter"""
+"""device types; Triton's kernels also run on a CPU, under its interpreter"""
 
 
 @final
 class Operator:
-    """`run`, a function of tensors, as `seqloom::name`. Its annotations are the operator's schema.
+    """The function `run` as the operator `seqloom::name`, whose schema is given by the annotations of `run`.
 
-    `shapes` takes what `run` takes and returns the shape of each tensor that comes out; these have the dtype and the
-    device of the first one that goes in.
+    `shapes` takes the arguments of `run` and returns the shape of each output; outputs have the dtype and the device of
+    the first input.
     """
 
     def __init__(
@@ -45,14 +45,14 @@ class Operator:
         self.name = name
         self.run = run
         self.operator = torch.library.custom_op(f"seqloom::{name}", run, mutates_args=(), device_types=devices)
-        """what a graph holds"""
+        """the operator that graphs contain"""
         self.operator.register_fake(fake)
         self.backward: Operator | None = None
-        """its gradients, where they are an operator too"""
+        """the operator of its gradients, if there is one"""
         self._function: Callable[..., Any] = self.operator
 
     def differentiable(self, save: Callable[[Any, Any, Any], None], gradients: Callable[..., Gradients]) -> None:
-        """Gives it gradients: `save(ctx, inputs, output)` in the forward, `gradients(ctx, *of_outputs)` after it."""
+        """Sets its derivatives: `save(ctx, inputs, output)` for forward, `gradients(ctx, *of_outputs)` for backward."""
         self.operator.register_autograd(gradients, setup_context=save)
         run = self.run
 
@@ -70,7 +70,7 @@ class Operator:
         self._function = Function.apply
 
     def __call__(self, *given: Any) -> Any:
-        """What `run` returns, the first argument a tensor. RuntimeError in forward mode, which has no derivatives."""
+        """Returns what `run` returns; the first argument is a tensor. RuntimeError in forward-mode differentiation."""
         if watched(given[0]) or given[0].is_meta:
             return self.operator(*given)
         if forward_ad._current_level >= 0:
@@ -96,10 +96,11 @@ def paired(
 ) -> Operator:
     """The operator `name`_forward, whose gradients are the operator `name`_backward.
 
-    `save(inputs, outputs)` chooses what backward reads. `backward(*saved, *dy)` gets the gradients of the first
-    `results` outputs, the first never None, and returns one for each input, at least of those that have any; what it
-    returns for an input that was None is ignored. `again` takes the same and returns gradients that can be
-    differentiated again, with None where there is none; without it a second derivative raises RuntimeError.
+    `save(inputs, outputs)` returns what backward reads. `backward(*saved, *dy)` gets the gradients of the first
+    `results` outputs, of which the first is never None, and returns the gradients of the inputs in order; later inputs
+    without gradients may be left out, and a gradient of an input that was None is ignored. `again` has the same
+    arguments and returns gradients that can be differentiated again, or None; without `again` a second derivative
+    raises RuntimeError.
     """
     back = Operator(f"{name}_backward", backward, gradient_shapes, devices)
     operator = Operator(f"{name}_forward", forward, shapes, devices)
@@ -132,10 +133,10 @@ def paired(
 def differentiate(
     compute: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor | None], of_outputs: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
-    """The gradients of `compute(*inputs)` as tensors that can be differentiated again; None where none is wanted.
+    """The gradients of `compute(*inputs)` as tensors that can be differentiated again; None for inputs without.
 
-    `compute` is written in torch's own operations. The inputs are taken under new names, so that a state that itself
-    depends on the weights counts as given.
+    `compute` uses torch's operations only. Inputs are replaced by views, so that an input that depends on another one,
+    such as a state on the weights, counts as independent of it.
     """
     named = [None if input is None else input.view_as(input) for input in inputs]
     ends = [(y, dy) for y, dy in zip(compute(*named), of_outputs, strict=True) if dy is not None]

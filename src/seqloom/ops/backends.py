@@ -1,12 +1,12 @@
-"""Which of its backends an op runs: the one that it chooses by size, unless the block around the call forces another.
+"""Chooses the backend of an op: the one that its rule picks, unless a block around the call forces another.
 
     with use(lag_sum="direct"): ...         # forces a backend of one op
     with recorded() as ran: ...             # ran == {"lag_sum": ["direct"]}: what each op ran inside the block
 
-Both are context variables, so that other threads and tasks do not see them. An op reads them once, at its call. Its
-backward may run in another thread: what an op chooses there, it chooses by what was forced around its forward
-(`captured`, `restored`); for activation checkpointing there is `checkpoint_contexts`. A compiled or exported graph
-keeps the backends that it was captured with, whatever is forced around it later.
+Both are context variables, which other threads and tasks do not see. An op reads them once per call. The backward pass
+may run in another thread; ops that it calls use the backends that were forced in forward (`captured`, `restored`), and
+activation checkpointing uses `checkpoint_contexts`. A compiled or exported graph keeps the backends with which it was
+captured.
 """
 
 from bisect import insort
@@ -26,25 +26,25 @@ Forced: TypeAlias = Mapping[str, str]
 """backends by the name of their op"""
 
 
-class _Here(NamedTuple):
-    """What holds around a call: one variable, so that a call looks it up once."""
+class _Context(NamedTuple):
+    """The forced backends and the recorders around a call, in one context variable, so that a call has one look-up."""
 
     forced: Forced
     records: tuple[dict[str, list[str]], ...]
 
 
-_NOTHING = _Here(MappingProxyType({}), ())
-_here: ContextVar[_Here] = ContextVar("seqloom_backends", default=_NOTHING)
+_NOTHING = _Context(MappingProxyType({}), ())
+_here: ContextVar[_Context] = ContextVar("seqloom_backends", default=_NOTHING)
 _ops: dict[str, "Op"] = {}
 
 
 def register(op: "Op") -> None:
-    """Makes an op and its backends known; each op does so itself."""
+    """Adds an op to the registry; `Op` calls it."""
     _ops[op.name] = op
 
 
 def ops() -> "dict[str, Op]":
-    """Every op by its name; `seqloom.ops` imports them all."""
+    """All ops by name; importing `seqloom.ops` registers them."""
     return dict(_ops)
 
 
@@ -76,9 +76,9 @@ def use(**backends: str) -> Iterator[None]:
 
 @contextmanager
 def recorded() -> Iterator[dict[str, list[str]]]:
-    """The backends that each op chooses inside the block, sorted by name; blocks around it get them too.
+    """Yields a dict that collects the backends that ops choose inside the block, by op; outer blocks collect them too.
 
-    A compiled graph chooses when it is captured, not when it runs.
+    A compiled graph chooses its backends when it is captured, not when it runs.
     """
     ran: dict[str, list[str]] = {}
     here = _here.get()
@@ -90,13 +90,13 @@ def recorded() -> Iterator[dict[str, list[str]]]:
 
 
 def captured() -> Forced:
-    """What is forced here: for a forward to save, and its backward to restore."""
+    """The backends that are forced here; a forward pass saves them, and its backward pass restores them."""
     return _here.get().forced
 
 
 @contextmanager
 def restored(forced: Forced) -> Iterator[None]:
-    """Inside the block exactly what was `captured` is forced, and nothing else."""
+    """Forces exactly the backends that `captured` returned inside the block."""
     token = _here.set(_here.get()._replace(forced=forced))
     try:
         yield
@@ -110,7 +110,7 @@ def checkpoint_contexts() -> tuple[AbstractContextManager[None], AbstractContext
 
 
 def check(backends: dict[str, str]) -> None:
-    """Raises ValueError unless each named op has the backend wanted for it."""
+    """Raises ValueError unless every named op exists and has the backend given for it."""
     for op, name in backends.items():
         if op not in known():
             raise ValueError(f"unknown op {op!r}; {near(op, known())}")
@@ -119,10 +119,10 @@ def check(backends: dict[str, str]) -> None:
 
 
 def known() -> dict[str, tuple[str, ...]]:
-    """The names of each op's backends."""
+    """The names of the backends of every op."""
     return {name: tuple(op.backends) for name, op in _ops.items()}
 
 
 def lacking(op: str) -> dict[str, str]:
-    """The backends of `op` that cannot run on this machine, each with why."""
+    """The backends of `op` that cannot run on this machine, with the reasons."""
     return _ops[op].lacking()

@@ -34,7 +34,7 @@ class BlockLinear(nn.Module):
 
     @property
     def both(self) -> tuple[Tensor, Tensor]:
-        """W and b of a layer that has a bias."""
+        """W and b, of a layer that has a bias."""
         assert self.bias is not None
         return self.weight, self.bias
 
@@ -49,6 +49,6 @@ class BlockLinear(nn.Module):
         return y.transpose(0, 1).reshape(*x.shape[:-1], -1)
 
     def price(self, span: Span) -> Cost:
-        """The operations and the critical path for these tokens of one row."""
+        """The operations and the critical path for the tokens of `span` in one row."""
         H, N, M = self.weight.shape
         return linear(span.rows * H, N, M, self.bias is not None)

@@ -1,4 +1,4 @@
-"""The caches of keys and values: rings (B, G, C, K) of `ring`, whose heads are written alike; and of whole tokens."""
+"""Caches of keys and values, which are rings (B, G, C, K) as in `ring`, and caches of whole tokens."""
 
 import torch
 from jaxtyping import Float
@@ -56,9 +56,9 @@ def remembered(
 def with_past(
     state: State | None, new: dict[str, Stream], most: int | None, lengths: Lengths | None = None, reuse: bool = False
 ) -> tuple[dict[str, Float[Tensor, "B C D"]], Entries]:
-    """What all tokens so far hold (B, C, N), by name, `new` (B, T, N) the last of them; and the entries after them.
+    """The values of all tokens so far (B, C, N), by name, `new` (B, T, N) the last ones; and the state's entries after.
 
-    For caches that do not wrap, whose slots are the positions of tokens. Without a state these are all tokens.
+    For caches that do not wrap, whose slots are the positions of tokens. Without a state, `new` has all tokens.
     """
     if state is None:
         return new, {}

@@ -1,15 +1,15 @@
-"""Which tokens and which slots a query sees, where old tokens are compressed block by block.
+"""The pattern of attention where old tokens are compressed block by block: which tokens and slots a query sees.
 
     n(t) = max(0, ⌈(t - M) / c⌉)                the blocks that are compressed when the query at time t reads
     tokens j with c n(t) ≤ j ≤ t                memory and sequence: M - c + 1 to M tokens before its own
     slots b with n(t) - S ≤ b < n(t)            of block b, the tokens c b … c b + c - 1
     distance t - j of a token,   M + n(t) - b of a slot: slots follow the memory one by one
 
-A block is compressed once its first token is more than M back. So what a query sees follows from its time alone,
-however a text is cut, and it reaches M + c S tokens back at most.
+A block is compressed once its first token is more than M tokens back. So what a query sees depends on its time alone,
+however a text is cut into pieces, and it reaches at most M + c S tokens back.
 
-Source: Rae et al., Compressive Transformer, arXiv:1911.05507, section 3 and Algorithm 1. There the oldest tokens are
-compressed a segment at a time, so that a token sees M tokens before its segment; M = n_m, S = n_cm.
+Source: Rae et al., Compressive Transformer, arXiv:1911.05507, section 3 and Algorithm 1; M = n_m, S = n_cm. What
+differs: there the oldest tokens are compressed a segment at a time, so that a token sees M tokens before its segment.
 """
 
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ from torch import Tensor
 from seqloom.core.cost import Span
 
 SLOT = 1 << 40
-"""the time of slot b is SLOT + b: later than that of every token"""
+"""the time of slot b is SLOT + b, which is larger than that of any token"""
 
 
 @final
 @dataclass(frozen=True)
 class CompressedPast:
-    """A pattern of attention over tokens at their times and slots at theirs, see `SLOT`."""
+    """A pattern over tokens and slots, which have different times (`SLOT`)."""
 
     memory: int
     """M, a multiple of the rate"""
@@ -43,7 +43,7 @@ class CompressedPast:
         return torch.where(j < SLOT, (j >= self.rate * n) & (j <= i), (b < n) & (b >= n - self.slots))
 
     def tokens(self, i: Tensor, j: Tensor) -> Tensor:
-        """The same, of tokens alone."""
+        """True where the query at time i sees the token at time j; slots are not considered."""
         return (j >= self.rate * self.blocks_at(i)) & (j <= i)
 
     def distance(self, i: Tensor, j: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ class CompressedPast:
         return (-((self.memory - time) // self.rate)).clamp(min=0)
 
     def terms(self, span: Span) -> int:
-        """The number of pairs of a query and what it sees."""
+        """The number of pairs of a query and a token or slot that it sees."""
         return self._pairs(span.T) - (self._pairs(span.T - 1) if span.per == "token" else 0)
 
     def token_terms(self, span: Span) -> int:
@@ -68,11 +68,11 @@ class CompressedPast:
         return self._token_pairs(span.T) - (self._token_pairs(span.T - 1) if span.per == "token" else 0)
 
     def made(self, span: Span) -> int:
-        """The number of blocks that are compressed for these queries, and for none before them."""
+        """The number of blocks that are compressed for these queries and not already for earlier ones."""
         return self.blocks(span.T - 1) - (self.blocks(span.T - 2) if span.per == "token" else 0)
 
     def distances(self, span: Span) -> int:
-        """The number of distances that these queries, and none before them, are away from what they see."""
+        """The number of distances to tokens and slots that these queries are the first to have."""
         before = self._distances(span.T - 1) if span.per == "token" else 0
         return self._distances(span.T) - before
 

@@ -1,4 +1,4 @@
-"""The gated linear unit: half of what comes in is let through by the other half.
+"""The gated linear unit: the first half of the channels, gated by the second half.
 
     u = a ∘ σ(b)           a and b the halves of the last axis
 
@@ -19,5 +19,5 @@ def gated(both: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows D"]:
 
 
 def price(numbers: int) -> Cost:
-    """The price of gating so many numbers."""
+    """The price of `numbers` gated outputs."""
     return sigmoid(numbers) + Cost(mul=numbers, path=("multiplication",))

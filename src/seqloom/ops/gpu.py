@@ -1,7 +1,7 @@
-"""Where Triton's kernels run: on a GPU, or on a CPU under Triton's interpreter, which is for tests.
+"""Whether Triton's kernels can run: on a GPU, or, for tests, on a CPU under Triton's interpreter.
 
-Triton is an extra (`pip install 'seqloom[kernels]'`); torch for CUDA brings it. An op's kernels are in its module
-`gpu_kernels`, the only kind that imports Triton. TRITON_INTERPRET=1 must be set before Python starts.
+Triton is an extra (`pip install 'seqloom[kernels]'`), which torch for CUDA includes. An op's kernels are in its module
+`gpu_kernels`; only such modules import Triton. TRITON_INTERPRET=1 must be set before Python starts.
 """
 
 import os
@@ -12,14 +12,14 @@ import torch
 from seqloom.core.graphs import constant
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-"""whether kernels run on the CPU, in slow motion"""
+"""whether kernels run on the CPU under the interpreter, which is slow"""
 OLDEST = (8, 0)
-"""the least compute capability that Triton makes code for"""
+"""the lowest compute capability that is supported"""
 
 
 @constant
 def why() -> str:
-    """Why no kernel can run here, in a few words; "" if it can."""
+    """The reason why kernels cannot run here, in a few words; "" if they can."""
     if find_spec("triton") is None:
         return "Triton is not installed: pip install 'seqloom[kernels]'"
     if INTERPRETED:
@@ -30,7 +30,7 @@ def why() -> str:
 
 
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not."""
+    """This backend with the reason why it is not available; empty where it is."""
     reason = why()
     return {"triton": reason} if reason else {}
 
@@ -41,12 +41,12 @@ def able(device: torch.device) -> bool:
 
 
 def best(device: torch.device) -> bool:
-    """Whether kernels are the default there: never in a graph that is to run elsewhere."""
+    """Whether kernels are the default on this device; never while a graph is exported, which may run elsewhere."""
     return device.type == "cuda" and not torch.compiler.is_exporting() and able(device)
 
 
 def blocks(n: int, size: int) -> int:
-    """How many blocks of `size` hold n."""
+    """The number of blocks of `size` that hold n items."""
     return -(-n // size)
 
 

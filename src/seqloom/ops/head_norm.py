@@ -1,4 +1,4 @@
-"""The norm of each head with its gain, as a part of a mixer; the equations and the gates are `gated_norm`'s."""
+"""A module for the norm of heads with its gain; the equations and the gates are those of `gated_norm`."""
 
 from typing import final
 
@@ -21,10 +21,10 @@ class HeadNorm(nn.RMSNorm):
 
     @override
     def forward(self, y: Float[Tensor, "B H T V"], z: Float[Tensor, "B T D"] | None = None) -> Float[Tensor, "B T D"]:
-        """What the heads gave, normed and gated by z, next to each other: D = H V."""
+        """The outputs of heads, normalized and gated by z, as one stream: D = H V."""
         assert self.eps is not None
         return normed(y.transpose(1, 2), z, self.weight, self.eps, self.gate)
 
     def price(self, span: Span) -> Cost:
-        """The operations and the critical path for these tokens of one row."""
+        """The operations and the critical path for the tokens of `span` in one row."""
         return price(span.rows, self.heads, self.width, self.gate != "none")

@@ -1,4 +1,4 @@
-"""The positions of tokens where a mixer has weights for so many positions and no more."""
+"""Positions of tokens for mixers with weights for a limited number of positions, and the error beyond it."""
 
 from typing import TypeAlias
 
@@ -23,17 +23,18 @@ def within(kind: str, context: int, tokens: int) -> None:
 
 
 def within_after(kind: str, context: int, length: Length, lengths: Tensor | int, most: int) -> None:
-    """The same after each row reads `lengths` tokens more, `most` at most; not checked where values cannot be read."""
-    if length.bound is not None and length.bound + most > context:  # else no value is read back from the device
+    """As `within`, after each row reads `lengths` tokens more, at most `most`; not checked where values are unknown."""
+    if length.bound is not None and length.bound + most > context:  # only then a value is read from the device
         within(kind, context, int((length.tokens + lengths).max()))
 
 
 def positions(
     kind: str, context: int, x: Stream, state: State | None = None, lengths: Lengths | None = None
 ) -> Positions:
-    """The positions of the tokens of x (B, T, D), of which each row holds `lengths`: (B, T), without a state (1, T).
+    """The positions of the tokens of x (B, T, D), from 0: (B, T) after a state, (1, T) without one.
 
-    Raises ValueError where there are more than `context`; without a state dropped tokens count as well.
+    `lengths` (B,) are the tokens of each row. Raises ValueError where there are more than `context`; without a state
+    padding counts as well.
     """
     T = x.shape[1]
     if state is None:

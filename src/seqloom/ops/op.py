@@ -1,12 +1,12 @@
-"""An op as one object: its backends, the rule that chooses among them, examples for tests and listings, its price.
+"""An op: an equation without parameters, with its backends, the rule that chooses one, examples, and its price.
 
     OP = Op("scans", {"reference": Backend(reference.scan), "native": Backend(...)}, rule=by_size, examples=(example,),
                price=price)
-    name = OP.choose(b)                     # once a call; what the rule chooses by
+    name = OP.choose(b)                     # once per call, with the arguments of the rule
     h = OP[name](a, b, state)
 
-An op that exists has the parity tests of every backend (tests/ops/test_registry.py), its rows in
-`seqloom list --backends`, and backends that `backends.use` forces.
+Every op is tested for parity of all its backends (tests/ops/test_registry.py), is listed by `seqloom list --backends`,
+and its backends can be forced by `backends.use`.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,24 +18,24 @@ from torch import Tensor
 from seqloom.ops import backends
 
 CHANNELS = 32
-"""channels of every example"""
+"""the number of channels in all examples"""
 Draw: TypeAlias = Callable[..., Tensor]
-"""sizes → a tensor of numbers, one of the inputs of an example"""
+"""sizes → a tensor of random numbers, an input of an example"""
 
 
 @runtime_checkable
 class Example(Protocol):
-    """Calls an op on inputs of B rows, T tokens and `CHANNELS` channels, all made from what `draw` gives."""
+    """Calls an op with inputs of B rows, T tokens and `CHANNELS` channels, which `draw` makes."""
 
     def __call__(self, draw: Draw, B: int, T: int, /) -> Tensor | tuple[Tensor, ...]:
-        """What every backend must compute alike."""
+        """The outputs of the op, which must agree for all backends."""
 
 
 @runtime_checkable
 class Streamed(Protocol):
-    """An op that reads on, as its test calls it: `op(…, state=None, lengths=None) → y, state`.
+    """An op with a state, in the form in which tests call it: `op(…, state=None, lengths=None) → y, state`.
 
-    `streamed(draw, B, T)` returns the op over its inputs along time, each (B, T, …), and these inputs.
+    `streamed(draw, B, T)` returns the op as a function of its inputs along time, each (B, T, …), and these inputs.
     """
 
     def __call__(self, draw: Draw, B: int, T: int, /) -> tuple[Callable[..., tuple[Tensor, Any]], tuple[Tensor, ...]]:
@@ -52,11 +52,11 @@ class Backend:
     """One way to compute an op."""
 
     run: Any
-    """a function; where the op has several forms, a module or a mapping of their functions"""
+    """a function; if the op has several forms, a module or a mapping with a function for each"""
     lacking: Callable[[], Mapping[str, str]] = dict
-    """its name and why this machine cannot run it; empty if it can"""
+    """returns its name with the reason why this machine cannot run it; empty if it can"""
     fits: Callable[..., bool] = _anything
-    """whether it can do a call, by what the rule chooses by"""
+    """whether it supports a call, given the arguments of the rule"""
 
 
 @final
@@ -75,18 +75,18 @@ class Op:
         self.name = name
         self.backends = ways
         self.rule = rule
-        """what a call is chosen by → the name of the fastest backend"""
+        """maps the arguments of `choose` to the name of the fastest backend"""
         self.examples = examples
         self.streamed = streamed
-        """the forms in which it reads on from a state"""
+        """the forms with a state"""
         self.price = price
-        """what it costs, as `seqloom.core.cost` counts: a function, or a module with one for each form"""
+        """the price as `seqloom.core.cost` counts it: a function, or a module with a function for each form"""
         backends.register(self)
 
     def choose(self, *of: Any) -> str:
-        """The name of the backend for one call: the forced one, else the rule's. ValueError if it cannot do this call.
+        """The name of the backend for one call, forced or by the rule. ValueError if it cannot do the call.
 
-        `of` are the arguments of the rule. Call it once per call of the op, in its forward.
+        `of` are the arguments of the rule. It must be called once per call of the op, in its forward pass.
         """
         name = backends.choice(self.name, self.rule(*of))
         if not self.backends[name].fits(*of):
@@ -95,7 +95,7 @@ class Op:
         return name
 
     def __getitem__(self, name: str) -> Any:
-        """What the backend runs."""
+        """The function (or functions) of a backend."""
         return self.backends[name].run
 
     def lacking(self) -> dict[str, str]:

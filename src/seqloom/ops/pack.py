@@ -1,7 +1,7 @@
-"""Kept tokens moved to the front of their rows, and back; packed documents laid into rows of their own.
+"""Moves kept tokens to the front of their rows and back, and separates packed documents into rows.
 
-A mixer that reads packed rows never sees a dropped token: rows are padded on the right with zeros, and what a causal
-mixer writes for a kept token cannot depend on the padding.
+A mixer that reads packed rows never reads a dropped token: rows are padded on the right with zeros, and the output of a
+causal mixer at a kept token does not depend on the padding.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ def within(lengths: Lengths, T: int) -> Keep:
 
 @dataclass(frozen=True)
 class Packing:
-    """The positions that the tokens of packed rows came from, for `unpack`."""
+    """The positions from which the tokens of packed rows were taken, for `unpack`."""
 
     order: Int[Tensor, "B T"]
     """the position that each packed position was taken from"""
@@ -34,7 +34,7 @@ class Packing:
 
 
 def pack(x: Stream, keep: Keep) -> tuple[Stream, Packing]:
-    """The kept tokens of each row, in order, then zeros; the values of dropped tokens (even NaN) are gone."""
+    """The kept tokens of each row in order, then zeros; values of dropped tokens, even NaN, have no effect."""
     order = torch.argsort(~keep, dim=1, stable=True)
     packing = Packing(order, keep.sum(1))
     rows = x.gather(1, order[:, :, None].expand_as(x))
@@ -50,10 +50,10 @@ def unpack(rows: Stream, packing: Packing) -> Stream:
 def separate(
     x: Shaped[Tensor, "B T D"], document: Int[Tensor, "B T"]
 ) -> tuple[Shaped[Tensor, "N M D"], Bool[Tensor, "N M"], tuple[Int[Tensor, " P"], Int[Tensor, " P"]]]:
-    """Rows that hold several documents, one row a document: (N, M, D), its keep (N, M), and where tokens went.
+    """Separates rows that hold several documents into one row per document: (N, M, D), with its keep (N, M).
 
-    `document` (B, T) numbers the documents of a row; a negative number is padding. The last result
-    has, for each real token in reading order, its document's row and its position there, for `join`.
+    `document` (B, T) numbers the documents of a row; a negative number is padding. The last result, for `join`, has for
+    each token that is not padding, in reading order, the row of its document and its position there.
     """
     real = document >= 0
     if not bool(real.any()):
@@ -76,17 +76,16 @@ def join(
     document: Int[Tensor, "B T"],
     where: tuple[Int[Tensor, " P"], Int[Tensor, " P"]],
 ) -> Stream:
-    """The documents of `separate` back in the rows that they came from (B, T, D), with 0 at padding."""
+    """The inverse of `separate`: the rows (B, T, D) that the documents came from, with 0 at padding."""
     real = document >= 0
     return rows.new_zeros(*document.shape, rows.shape[2]).masked_scatter(real[:, :, None], rows[where])
 
 
 def by_length(document: Int[Tensor, "B T"]) -> list[Int[Tensor, "B T"]]:
-    """`document`, with numbers below T, once for each group of documents of similar lengths, and -1 at all others.
+    """Groups documents by length: copies of `document` (numbers below T), each with -1 outside of one group.
 
-    Lengths up to 2 are one group, those in (2^n + 1, 2^(n + 1) + 1] another for each n: laid out by `separate`, a
-    group's rows are padded to at most twice their tokens, whatever the other lengths are. Empty where no token belongs
-    to a document.
+    Lengths up to 2 are one group, and lengths in (2^n + 1, 2^(n + 1) + 1] one group for each n. So `separate` pads the
+    rows of a group to at most twice their tokens. Empty where no token belongs to a document.
     """
     real = document >= 0
     number = document.clamp(min=0)

@@ -1,7 +1,7 @@
-"""The inputs that a piece of a text can read in a layer with a `CompressedPast`.
+"""The inputs that the queries of a piece can read in a layer with a `CompressedPast`.
 
 They are the last M inputs before the piece, from the ring of the state; the inputs of the piece; and the slots, into
-which older blocks of inputs were compressed. The next blocks to compress begin in each row where the last one ended.
+which older blocks of inputs were compressed. In each row the next block to compress begins where the last one ended.
 """
 
 from collections.abc import Mapping
@@ -44,11 +44,11 @@ class PastInputs:
 
     @property
     def held(self) -> int:
-        """Inputs before the piece."""
+        """The number of inputs before the piece."""
         return self.x.shape[1] - self.now.shape[1]
 
     def new(self, T: int, even: bool) -> int:
-        """How many blocks are complete after T more tokens: exact where all rows are equally long, else a bound."""
+        """Blocks that T more tokens complete: exact if all rows are equally long (`even`), else a bound."""
         bound = self.length.bound
         if bound is not None and even and self.length.even:
             return self.past.blocks(bound + T) - self.past.blocks(bound)

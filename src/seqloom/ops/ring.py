@@ -1,7 +1,7 @@
 """A ring of the last tokens: slot s of C holds the token at the latest time ≡ s (mod C).
 
-As long as C is not smaller than the number of tokens read, nothing wraps and the ring is a plain growing buffer; so one
-op serves windows and caches. Rows may have read different numbers of tokens.
+While at most C tokens have been read, the ring has not wrapped and is a growing buffer; so the same code serves windows
+and caches. Rows may have read different numbers of tokens.
 """
 
 from typing import TypeAlias
@@ -14,7 +14,7 @@ from seqloom.core.shapes import Lengths, Token
 from seqloom.core.state import Length
 
 Ring: TypeAlias = Num[Tensor, "B C D"]
-"""numbers of any kind: keys, or those of buckets"""
+"""of any dtype: keys, or the numbers of buckets"""
 
 
 def times(size: int, length: Lengths) -> Int[Tensor, "B C"]:
@@ -25,16 +25,18 @@ def times(size: int, length: Lengths) -> Int[Tensor, "B C"]:
 
 
 def held(size: int, length: Length) -> int:
-    """How many of `size` slots a row may have written; all, where that is not known."""
+    """The most slots of `size` that a row may have written; all if that is not known."""
     return size if length.bound is None else min(size, length.bound)
 
 
 def room(size: int, length: Length, new: int, most: int | None) -> int:
-    """How many slots hold `new` more tokens, of which the last `most` are needed, or all: never fewer than `size`."""
+    """The slots needed for `new` more tokens if the last `most` tokens (None: all) are kept; at least `size`."""
     needed = held(size, length) + new
     if most is not None:
         needed = min(needed, most)
-    return needed if needed > size else size  # not `max`, whose result has no known size in a graph of free sizes
+    return (
+        needed if needed > size else size
+    )  # not `max`, whose result is not a known size in a graph with symbolic sizes
 
 
 def token_room(size: int, length: Length, most: int | None, reuse: bool) -> int:
@@ -72,7 +74,10 @@ def latest(ring: Ring, length: Lengths, count: int) -> Num[Tensor, "B N D"]:
 
 
 def pick(x: Num[Tensor, "B T D"], positions: Int[Tensor, "B N"]) -> Num[Tensor, "B N D"]:
-    """Each row's tokens at these slots of it: whole tokens at a time, up to 8 times faster than `gather` on a CPU."""
+    """The tokens of each row at these slots.
+
+    On a CPU up to 8 times faster than `gather`, since it copies whole tokens.
+    """
     first = torch.arange(len(x), device=x.device)[:, None] * x.shape[1]
     return x.flatten(0, 1).index_select(0, (first + positions).flatten()).unflatten(0, positions.shape)
 

@@ -1,10 +1,10 @@
-"""The short convolution in front of a mixer's sum over time, with its taps: each channel by itself, then silu.
+"""The module of the short depthwise convolution before a mixer's sum over time, then silu.
 
     y_t = silu(b + Σ_{k<W} taps_k ∘ x_{t-k})            x_t = 0 before the first token; taps and b uniform in ±W^(-1/2)
 
-Griffin has it without silu.
+Griffin has no silu.
 
-Source: Gu & Dao, Mamba, arXiv:2312.00752, section 3.4, after Fu et al., H3, arXiv:2212.14052; before training as
+Source: Gu & Dao, Mamba, arXiv:2312.00752, section 3.4, after Fu et al., H3, arXiv:2212.14052; initial weights as in
 torch's Conv1d. Nothing differs.
 """
 
@@ -40,11 +40,11 @@ class ShortConvolution(nn.Module):
 
     @property
     def entry(self) -> Entry:
-        """What a mixer's memory declares as `window`."""
+        """The declaration of `window` for a mixer's memory."""
         return Entry((len(self.weight) - 1, self.dim))
 
     def forward(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        """The convolution of x (B, T, D), and the window after it, which is not computed without a state."""
+        """The convolution of x (B, T, D), and the window after it; without a `state` none is computed."""
         if state is None:
             return convolve(x, self.weight, self.bias, silu=self.silu), {}
         window = state["window"]
@@ -54,7 +54,7 @@ class ShortConvolution(nn.Module):
         return convolve(x, self.weight, self.bias, window, self.silu), {"window": moved(x, window, lengths)}
 
     def token(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """The convolution of one token x (B, D), and the window after it; with `reuse` it is written over."""
+        """The convolution of one token x (B, D), and the window after it; with `reuse` the given one is overwritten."""
         given = x, self.weight, self.bias, state["window"], length_of(state)
         if self.silu:
             y, after = convolve_token(*given, reuse=reuse)
@@ -64,5 +64,5 @@ class ShortConvolution(nn.Module):
         return y, {"window": after}
 
     def price(self, span: Span) -> Cost:
-        """The operations and the critical path for these tokens of one row."""
+        """The operations and the critical path for the tokens of `span` in one row."""
         return convolution(span, self.dim, len(self.weight), self.bias is not None, self.silu)

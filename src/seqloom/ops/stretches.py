@@ -1,9 +1,9 @@
-"""A sequence reduced by stretches of equal length: their means, their largest numbers, or sums by taps.
+"""Pools a sequence over stretches of equal length: their means, their maxima, or sums with taps.
 
     mean   y_j = 1/n_j Σ_l x_{jW+l}        max   y_j = max_l x_{jW+l}        conv   y_j = Σ_l taps_l ∘ x_{jW+l}
 
-l = 0 … n_j - 1 runs over the tokens of stretch j: W, or fewer in the last one. A row with fewer tokens has fewer
-stretches; the others are `empty`, and what they hold means nothing.
+l = 0 … n_j - 1 runs over the tokens of stretch j, which has W tokens, or fewer if it is the last. A row with fewer
+tokens has fewer stretches; the other stretches are `empty`, and their values are arbitrary.
 """
 
 from typing import Literal, TypeAlias
@@ -43,7 +43,7 @@ def reduced(
 
 
 def empty(lengths: Lengths, width: int, count: int) -> Bool[Tensor, "B N"]:
-    """Which of `count` stretches hold no token of a row."""
+    """Which of `count` stretches have no token of a row."""
     return torch.arange(count, device=lengths.device) * width >= lengths[:, None]
 
 

@@ -1,4 +1,4 @@
-"""The token before each token, and the last one remembered: RWKV's token shift.
+"""RWKV's token shift: the token before each token, with the last token in the state.
 
     earlier_t = x_{t-1}                x_0 is the state's `last` (B, D), or 0
 
@@ -13,9 +13,9 @@ from seqloom.ops import ring
 
 
 def shifted(x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-    """The token before each of x (B, T, D), and `last` after them, which is not computed without a state.
+    """The token before each token of x (B, T, D), and the entry `last` after them; without a `state` none is computed.
 
-    With `lengths` (B,) each row holds so many tokens, then padding.
+    With `lengths` (B,) each row has that many tokens, then padding.
     """
     if state is None:
         return torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], 1), {}

@@ -95,7 +95,7 @@ def charts(rows: Rows) -> list[Chart]:
     made = []
     for name in dict.fromkeys(source(row) for row in rows):
         own = [row for row in rows if source(row) == name]
-        made += [chart(own, each) for each in FINDINGS if len(_places(own, each)) > 1]
+        made += [chart(own, finding) for finding in FINDINGS if len(_places(own, finding)) > 1]
     return made
 
 

@@ -76,7 +76,7 @@ def conclusion(rows: Rows) -> list[tuple[str, str]]:
         f"Worse{at}": [change for change in sorted(changes) if change[0] > STEADY],
     }
     return [
-        (heading, ", ".join(_changed(*each, bool(at)) for each in group)) for heading, group in groups.items() if group
+        (heading, ", ".join(_changed(*key, bool(at)) for key in group)) for heading, group in groups.items() if group
     ]
 
 

@@ -117,7 +117,7 @@ def _judged(trained: Classifier, model: Model, held: Windows, batch: int) -> tup
         for name, depths in _ways(trained, read).items():
             first = trained.first(depths.shape[1])
             marks = (table.gather(-1, depths[..., None] - 1)[:, first:] for table in (read.same, read.right))
-            row = [float(each.float().mean()) for each in (depths[:, first:], *marks)]
+            row = [float(values.float().mean()) for values in (depths[:, first:], *marks)]
             sums[name] = sums.get(name, np.zeros(3)) + np.array(row) / SCORED
     return loss, tuple(Judged(name, *row.tolist()) for name, row in sums.items())
 

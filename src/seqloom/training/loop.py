@@ -91,8 +91,10 @@ class Losses:
 
 def clipped_together(module: nn.Module) -> list[list[nn.Parameter]]:
     """The parameters in the lists whose gradients have one norm: most of them, and those that mixers set apart."""
-    apart = {id(each) for part in module.modules() if isinstance(part, Mixer) for each in part.clipped_apart}
-    lists = ([each for each in module.parameters() if (id(each) in apart) == alone] for alone in (False, True))
+    apart = {id(parameter) for part in module.modules() if isinstance(part, Mixer) for parameter in part.clipped_apart}
+    lists = (
+        [parameter for parameter in module.parameters() if (id(parameter) in apart) == alone] for alone in (False, True)
+    )
     return [parameters for parameters in lists if parameters]
 
 

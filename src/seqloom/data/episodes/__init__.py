@@ -1,8 +1,8 @@
-"""Episodes of agents that act: recorded by a policy in an environment of `gymnasium`, kept in the cache.
+"""Episodes of agents: a policy plays an environment of `gymnasium`, and what it did is recorded in the cache.
 
-    episodes:ENV:POLICY[:COUNT[:SEED]]         as episodes:CartPole-v1:mixed or episodes:TMaze-30:scripted:500:1
+    episodes:ENV:POLICY[:COUNT[:SEED]]      such as episodes:CartPole-v1:mixed or episodes:TMaze-30:scripted:500:1
 
-Needs the extra `seqloom[agents]` to record and to play; what was recorded is read without it.
+Recording and playing need the extra `seqloom[agents]`; recorded episodes are read without it.
 """
 
 from seqloom.data.episodes.environment import Environment, described, opened

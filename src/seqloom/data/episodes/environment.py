@@ -1,9 +1,9 @@
-"""Environments of `gymnasium` by name, and the sizes of one that a model is made for.
+"""Environments of `gymnasium` by name, and their sizes, which a model needs.
 
-CartPole-v1, MountainCar-v0, …     those that are registered, with a vector as observation
+CartPole-v1, MountainCar-v0, …     any registered environment whose observations are vectors
 TMaze-LENGTH                       the T-maze (`t_maze`) of 10 to 100 steps; TMaze is TMaze-10
 
-Actions are one of several, or a vector of bounded numbers.
+Actions are discrete (one of several), or continuous (a vector of bounded numbers).
 """
 
 import re
@@ -18,13 +18,13 @@ from seqloom.core.config import Config, near
 from seqloom.data.episodes.t_maze import SHORTEST, t_maze
 
 Numbers = Annotated[tuple[float, ...], Field(strict=False)]
-"""a field that takes a list of numbers"""
+"""the type of a field that takes a list of numbers"""
 MAZE = "TMaze"
 
 
 @final
 class Environment(Config):
-    """What a model knows of an environment and of the episodes that it learns from; all of it follows from the data."""
+    """The sizes and bounds of an environment, as a model needs them; all of them follow from the data."""
 
     name: str = Field("", description="the name of the environment")
     states: int = Field(1, ge=1, le=2**16, description="numbers of a state")
@@ -40,19 +40,19 @@ class Environment(Config):
         return ((2 * actions - low - high) / (high - low)).astype(np.float32)
 
     def unscaled(self, actions: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """The inverse of `scaled`; what lies beyond is cut."""
+        """The inverse of `scaled`; values beyond -1 … 1 are clipped."""
         low, high = np.array(self.low), np.array(self.high)
         return (low + (np.clip(actions, -1, 1) + 1) / 2 * (high - low)).astype(np.float32)
 
     def at_random(self, draws: np.random.Generator) -> Callable[[Any], Any]:
-        """The policy that takes any action, each as likely."""
+        """The policy that draws every action uniformly."""
         if not self.continuous:
             return lambda state: int(draws.integers(self.actions))
         return lambda state: draws.uniform(self.low, self.high).astype(np.float32)
 
 
 def gymnasium() -> Any:
-    """The library. ValueError where it is not installed."""
+    """The module `gymnasium`. ValueError where it is not installed."""
     try:
         import gymnasium as library
     except ImportError:
@@ -61,7 +61,7 @@ def gymnasium() -> Any:
 
 
 def opened(name: str) -> Any:
-    """The environment of a name, started in this process. ValueError for an unknown one, with what was near."""
+    """The environment of this name, started in this process. ValueError for an unknown name, with similar ones."""
     library = gymnasium()
     if name == MAZE or name.startswith(f"{MAZE}-"):
         return _maze(library, name)
@@ -69,7 +69,7 @@ def opened(name: str) -> Any:
         raise ValueError(f"unknown environment {name[:100]!r}; {near(name, [MAZE, *library.registry])}")
     try:
         return library.make(name)
-    except Exception as error:  # an environment may ask for any package, and fail as it likes
+    except Exception as error:  # an environment may import any package and raise any error
         raise ValueError(f"gymnasium cannot start {name} ({' '.join(str(error).split())[:200]})") from None
 
 
@@ -81,7 +81,7 @@ def _maze(library: Any, name: str) -> Any:
 
 
 def described(name: str, environment: Any) -> Environment:
-    """The sizes of an environment. ValueError where states or actions are of another sort than ours."""
+    """The sizes of an environment. ValueError where its states or actions are of a kind that models cannot read."""
     library = gymnasium()
     states, actions = environment.observation_space, environment.action_space
     spaces = library.spaces

@@ -1,4 +1,4 @@
-"""Episodes by name: episodes:ENV:POLICY[:COUNT[:SEED]], recorded once and kept in the cache."""
+"""Episodes by name, episodes:ENV:POLICY[:COUNT[:SEED]], which are recorded once and then read from the cache."""
 
 import hashlib
 import sys
@@ -12,15 +12,15 @@ from seqloom.data.episodes.store import Episodes
 
 PREFIX = "episodes"
 COUNT = 1000
-"""episodes of a name without a number"""
+"""episodes to record where the name has no COUNT"""
 MOST = 10**5
 _FORMAT = 1  # raise it when what is recorded under a name changes
 
 
 def read_episodes(source: str, *, cache: str | Path | None = None) -> Episodes:
-    """The episodes of a name, from the cache where they were recorded before.
+    """The episodes of a name, from the cache if they were recorded before.
 
-    ValueError for what is no such name, and as of `record`. A damaged file is recorded again, with a warning.
+    Raises ValueError for an invalid name, and as `record` does. A damaged file is recorded again, with a warning.
     """
     prefix, *words = source.split(":")
     numbers = words[2:]

@@ -1,11 +1,11 @@
-"""Policies that are recorded: what an agent does, given the states of its episode so far.
+"""The policies that episodes are recorded with: they choose an action, given the states of the episode so far.
 
-random       any action, each as likely
-scripted     a rule for each environment, below, which looks at the last state; in the T-maze it keeps the first cue
-mixed        as scripted for a number of steps that is drawn evenly from 0 to 5/4 of the limit, and then at random:
-             episodes of all returns, from which a model can learn to reach the return that it is asked for
-trained      a network that is trained here, by a search from a seed (`trained`)
-replay       one of the policies that this search has tried, drawn for each episode
+random       uniform actions
+scripted     a rule for the environment (below), which reads the last state; in the T-maze it remembers the first cue
+mixed        as scripted for a number of steps drawn uniformly from 0 to 5/4 of the limit, then as random: episodes
+             with all returns, from which a model can learn to reach the return that it is asked for
+trained      a network that a search from a seed finds (module `trained`)
+replay       for each episode, one of the policies that this search has tried
 """
 
 import math
@@ -20,14 +20,14 @@ from seqloom.data.episodes.t_maze import FORWARD
 from seqloom.data.episodes.trained import search
 
 Act: TypeAlias = Callable[[Any], Any]
-"""from a state to an action; it may remember the states of one episode"""
+"""maps a state to an action; it may remember the states of one episode"""
 POLICIES = ("random", "scripted", "mixed", "trained", "replay")
 UNBOUNDED = 1000
-"""steps that a mixed policy takes for the limit of an environment without one"""
+"""the limit that a mixed policy assumes, in steps, where the environment has none"""
 
 
 def policy(name: str, environment: Environment, draws: np.random.Generator) -> Act:
-    """The policy of a name for one episode. ValueError for an unknown one, or where an environment has no script."""
+    """The policy of this name, for one episode. ValueError for an unknown name, or an environment without a script."""
     if name == "random":
         return environment.at_random(draws)
     if name not in POLICIES:
@@ -43,7 +43,7 @@ def policy(name: str, environment: Environment, draws: np.random.Generator) -> A
 
 
 def then_random(script: Act, wild: Act, limit: int, draws: np.random.Generator) -> Act:
-    """The script for a drawn number of steps, and random actions after them."""
+    """Follows `script` for a drawn number of steps, and `wild` after them."""
     left = int(draws.integers(5 * limit // 4 + 1))
 
     def act(state: Any) -> Any:
@@ -55,7 +55,7 @@ def then_random(script: Act, wild: Act, limit: int, draws: np.random.Generator) 
 
 
 def scripted(name: str) -> Act:
-    """The rule of an environment. ValueError where there is none."""
+    """The scripted policy of an environment. ValueError where there is none."""
     if name.partition("-")[0] == MAZE:
         return through_the_maze()
     if name not in SCRIPTS:
@@ -64,7 +64,7 @@ def scripted(name: str) -> Act:
 
 
 def through_the_maze() -> Act:
-    """Keeps the cue of the first state, walks to the junction and turns."""
+    """Remembers the cue of the first state, walks to the junction, and turns by the cue."""
     cue = 0.0
 
     def act(state: Any) -> int:
@@ -76,18 +76,18 @@ def through_the_maze() -> Act:
 
 
 def balance(state: Any) -> int:
-    """Pushes the cart to the side that the pole falls to, a little later where that brings it to the middle."""
-    place, speed, angle, turning = (float(number) for number in state)
-    return int(angle + 0.3 * turning + 0.02 * place + 0.06 * speed > 0)
+    """Pushes the cart to the side that the pole falls to; the cart's own position and speed bring it to the middle."""
+    position, speed, angle, turning = (float(number) for number in state)
+    return int(angle + 0.3 * turning + 0.02 * position + 0.06 * speed > 0)
 
 
 def swing(state: Any) -> int:
-    """Pushes the car the way it rolls, so that each swing is higher."""
+    """Pushes the car in the direction that it rolls, so that each swing is higher than the one before."""
     return 2 if float(state[1]) >= 0 else 0
 
 
 def swing_hard(state: Any) -> Any:
-    """As `swing`, with the whole force."""
+    """As `swing`, for continuous actions: with the full force."""
     return np.array([1.0 if float(state[1]) >= 0 else -1.0], np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Episodes, recorded: an environment is played by a policy, each episode from a seed of its own."""
+"""Records episodes: a policy plays an environment, each episode from its own seed."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ from seqloom.data.episodes.policies import policy
 from seqloom.data.episodes.store import Episodes
 
 LONGEST = 10_000
-"""steps after which an episode has no end"""
+"""steps after which an episode counts as endless"""
 
 
 def record(name: str, by: str, count: int, seed: int) -> Episodes:
-    """`count` episodes of an environment, played by a policy; a function of the seed.
+    """Plays `count` episodes of environment `name` with policy `by`; the result depends on the arguments alone.
 
-    ValueError for names that are unknown, and for an episode without end.
+    ValueError for unknown names, and for an episode that does not end.
     """
     environment = opened(name)
     sizes = described(name, environment)
-    policy(by, sizes, np.random.default_rng(0))  # a wrong name is said before anything is played
+    policy(by, sizes, np.random.default_rng(0))  # raises for a wrong name before anything is played
     states: list[Any] = []
     actions: list[Any] = []
     rewards: list[float] = []

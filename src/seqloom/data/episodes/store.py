@@ -1,4 +1,4 @@
-"""Recorded episodes as arrays, and as one file under a digest."""
+"""Recorded episodes as arrays, and as one file with a checksum."""
 
 import hashlib
 import json
@@ -16,42 +16,42 @@ from seqloom.data import cache
 from seqloom.data.episodes.environment import Environment
 
 LARGEST = 4 << 30
-"""bytes of a file at most"""
+"""the most bytes of a file"""
 _MAGIC = b"SEQLOOME1\n"
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """The steps of some episodes, end to end; each is whole, from its first step to its last."""
+    """The steps of complete episodes, one episode after the other."""
 
     states: npt.NDArray[np.float32]
-    """(N, S), the state that each step begins with"""
+    """(N, S), the state at the start of each step"""
     actions: npt.NDArray[Any]
-    """(N,) int64, or (N, A) float32 of vectors as the environment takes them"""
+    """(N,) int64 for discrete actions, (N, A) float32 in the environment's units for continuous ones"""
     rewards: npt.NDArray[np.float64]
-    """(N,), what each step brought"""
+    """(N,), the reward of each step"""
     starts: npt.NDArray[np.int64]
-    """(E,), where each episode begins"""
+    """(E,), the index of the first step of each episode"""
     environment: Environment
 
     def __len__(self) -> int:
-        """How many episodes there are."""
+        """The number of episodes."""
         return len(self.starts)
 
     @property
     def steps(self) -> int:
-        """The steps of all episodes."""
+        """The number of steps of all episodes."""
         return len(self.rewards)
 
     @property
     def ends(self) -> npt.NDArray[np.int64]:
-        """(E,), one past the last step of each episode."""
+        """(E,), the index after the last step of each episode."""
         return np.append(self.starts[1:], np.int64(self.steps))
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """(E,), the steps of each episode."""
+        """(E,), the number of steps of each episode."""
         return self.ends - self.starts
 
     @property
@@ -61,7 +61,7 @@ class Episodes:
 
     @cached_property
     def to_go(self) -> npt.NDArray[np.float64]:
-        """(N,), the return to go: the sum of the rewards from each step to the end of its episode."""
+        """(N,), the return-to-go: the sum of the rewards from each step to the end of its episode."""
         sums = np.cumsum(self.rewards)
         return np.repeat(sums[self.ends - 1], self.lengths) - sums + self.rewards
 
@@ -72,18 +72,18 @@ class Episodes:
 
     @property
     def identity(self) -> str:
-        """The sha256 of everything that is stored."""
+        """The sha256 of all stored arrays."""
         return hashlib.sha256(self._bytes()).hexdigest()
 
     def chosen(self, episodes: npt.NDArray[np.bool_]) -> "Episodes":
-        """Those of a mask (E,), in their order."""
+        """The episodes that a mask (E,) selects, in their order."""
         steps = np.repeat(episodes, self.lengths)
         lengths = self.lengths[episodes]
         parts = (self.states[steps], self.actions[steps], self.rewards[steps])
         return Episodes(*parts, np.cumsum(lengths) - lengths, self.environment)
 
     def save(self, path: Path) -> None:
-        """Writes the file, whole or not at all."""
+        """Writes the file completely or not at all."""
         data = self._bytes()
         cache.write(path, _MAGIC, hashlib.sha256(data).digest(), data)
 
@@ -99,15 +99,15 @@ class Episodes:
         head = json.loads(data[8 : 8 + size])
         environment: Environment = read(Environment, head["environment"])
         arrays = {}
-        place = 8 + size
+        offset = 8 + size
         for name, dtype, shape in head["arrays"]:
             count = int(np.prod(shape))
-            arrays[name] = np.frombuffer(data, dtype, count, place).reshape(shape)
-            place += count * np.dtype(dtype).itemsize
+            arrays[name] = np.frombuffer(data, dtype, count, offset).reshape(shape)
+            offset += count * np.dtype(dtype).itemsize
         return cls(**arrays, environment=environment)
 
     def _bytes(self) -> bytes:
-        """The length of a head in JSON, the head, and the arrays that it names, in its order."""
+        """The file's contents: the length of a JSON header, the header, and the arrays in the order that it lists."""
         named = {"states": self.states, "actions": self.actions, "rewards": self.rewards, "starts": self.starts}
         arrays = [(name, array.dtype.newbyteorder("<").str, array.shape) for name, array in named.items()]
         head = json.dumps({"environment": self.environment.model_dump(mode="json"), "arrays": arrays}).encode()
@@ -118,9 +118,9 @@ class Episodes:
 
 
 def sides(episodes: Episodes, held_out: float, seed: int) -> tuple[Episodes, Episodes]:
-    """The episodes for training and those that are held out, a share `held_out` of them chosen by the seed.
+    """The episodes for training and the held-out ones, a share `held_out` of all that is drawn by the seed.
 
-    ValueError where there is one episode alone.
+    ValueError where there is only one episode.
     """
     count = len(episodes)
     if count < 2:

@@ -1,10 +1,10 @@
-"""The T-maze: a cue at the start, a corridor without any, and a turn at its end that only the cue tells.
+"""The T-maze: a cue at the start, a corridor, and a junction at its end where the cue says which turn is right.
 
     state   (cue, junction)     cue: -1 or 1 at the start, 0 after it;   junction: 1 at the end of the corridor
     action  0 forward, 1 turn to -1, 2 turn to 1                          a turn before the junction changes nothing
-    reward  1 for the turn that the cue told, 0 for all else              a turn at the junction ends the episode
+    reward  1 for the turn that the cue names, 0 otherwise                a turn at the junction ends the episode
 
-The junction is `length` steps from the start, and after 4 `length` steps the episode ends without a turn.
+The junction is `length` steps from the start. After 4 `length` steps the episode ends even without a turn.
 
 Source: Bakker, Reinforcement Learning with Long Short-Term Memory, NeurIPS 2001, section 4.1. What differs: three
 actions for four directions, rewards 1 and 0 for 4 and -0.1, and no reward for standing still.
@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 SHORTEST, LONGEST = 10, 100
-"""lengths of the corridor"""
+"""allowed lengths of the corridor, in steps"""
 FORWARD = 0
 PATIENCE = 4
-"""an episode ends after so many times the length"""
+"""an episode ends after this many times the length, in steps"""
 
 
 def t_maze(library: Any, length: int) -> Any:
-    """The maze of a length, given `gymnasium`. ValueError for a length that it does not have."""
+    """The T-maze with a corridor of `length` steps, given the module `gymnasium`. ValueError for other lengths."""
     if not SHORTEST <= length <= LONGEST:
         raise ValueError(f"a T-maze has a length of {SHORTEST} to {LONGEST}, not {length:,}")
     spec = library.envs.registration.EnvSpec(
@@ -39,9 +39,9 @@ def t_maze(library: Any, length: int) -> Any:
 
 @cache
 def _maze(library: Any) -> Any:
-    """The class, which derives from one of the library's."""
+    """The class of the maze, which derives from `gymnasium.Env`."""
 
-    class TMaze(library.Env):  # type: ignore[misc]  # a class that is known once the library is imported
+    class TMaze(library.Env):  # type: ignore[misc]  # known only once gymnasium is imported
         """A corridor of `length` steps."""
 
         metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  # the library's own form
@@ -50,24 +50,24 @@ def _maze(library: Any) -> Any:
             self.length = length
             self.observation_space = library.spaces.Box(-1.0, 1.0, (2,), np.float32)
             self.action_space = library.spaces.Discrete(3)
-            self.cue, self.place = 1, 0
+            self.cue, self.position = 1, 0
 
         def reset(
             self, *, seed: int | None = None, options: dict[str, Any] | None = None
         ) -> tuple[Any, dict[str, Any]]:
             super().reset(seed=seed)
-            self.cue, self.place = (1 if self.np_random.random() < 0.5 else -1), 0
+            self.cue, self.position = (1 if self.np_random.random() < 0.5 else -1), 0
             return self._seen(), {}
 
         def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-            if self.place < self.length:
-                self.place += int(action) == FORWARD
+            if self.position < self.length:
+                self.position += int(action) == FORWARD
                 return self._seen(), 0.0, False, False, {}
             if int(action) == FORWARD:
                 return self._seen(), 0.0, False, False, {}
             return self._seen(), float(2 * int(action) - 3 == self.cue), True, False, {}
 
         def _seen(self) -> Any:
-            return np.array([self.cue if self.place == 0 else 0, self.place == self.length], np.float32)
+            return np.array([self.cue if self.position == 0 else 0, self.position == self.length], np.float32)
 
     return TMaze

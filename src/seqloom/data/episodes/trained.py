@@ -1,20 +1,20 @@
-"""A policy that is trained here: a small recurrent network, found by the cross-entropy method from a seed.
+"""A trained policy: a small recurrent network, found by the cross-entropy method from a seed.
 
-    x_t = (s_t - center) / farthest                                   each number of a state lies about in -1 … 1
-    h_t = tanh(x_t W + (1 + u) ∘ h_{t-1} + b),   h_0 = 0              8 units, which can keep the cue of a T-maze
+    x_t = (s_t - center) / farthest                                   scales the numbers of a state to about -1 … 1
+    h_t = tanh(x_t W + (1 + u) ∘ h_{t-1} + b),   h_0 = 0              8 units, which can remember the cue of a T-maze
     o_t = [h_t, x_t] A + c                                            the action is the largest o_t, or tanh(o_t)
 
     generation g of G: θ_1 … θ_P ~ N(μ_g, σ_g²) play the same n episodes; over the E of them with the best mean return
     μ_{g+1} = mean θ,    σ_{g+1}² = variance θ + Z (1 - (g + 1)/G)
 
-The noise Z keeps the search from narrowing too soon. It ends once μ reaches the return that gymnasium names for the
-environment (`reward_threshold`), in m episodes of its own, or after G generations. `trained` plays the μ that did best
-in these; `replay` plays, in each episode, one θ of a generation that is drawn: episodes of all that the search has
-tried, as the buffer of an agent that learns holds them.
+The noise Z keeps σ from shrinking too soon. The search ends once μ reaches the return at which gymnasium calls the
+environment solved (`reward_threshold`), measured in m further episodes, or after G generations. The policy `trained`
+plays the μ with the best return in these. The policy `replay` draws a generation for each episode and plays one θ of
+it, so that its episodes are like the replay buffer of an agent during its training.
 
 Source: Szita and Lőrincz, Learning Tetris Using the Noisy Cross-Entropy Method, Neural Computation 18, 2006, whose
 noise falls with the generations; replay: Fu et al., D4RL, arXiv:2004.07219 (medium-replay). What differs: their policy
-is linear; here it is a network, whose readout also sees the state.
+is linear; here it is a network whose output layer also reads the state.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from seqloom.data.episodes.environment import Environment, opened
 
 Array: TypeAlias = npt.NDArray[np.float64]
 SEED = 0
-"""of the search: each environment has one trained policy"""
+"""the seed of the search, so that an environment has one trained policy"""
 UNITS = 8
 GENERATIONS = 40
 """G"""
@@ -40,14 +40,14 @@ EPISODES, TESTS = 4, 16
 START, NOISE = 2.0, 0.1
 """σ_0 and Z"""
 RANDOM = 20
-"""random episodes that states are scaled by"""
+"""random episodes from which the scale of the states is computed"""
 LONGEST = 1000
-"""steps of an episode of the search at most"""
+"""the most steps of an episode of the search"""
 
 
 @final
 class Network:
-    """Policies of the weights (P, N), which act side by side in an episode each; as a policy it is the only one."""
+    """P policies with weights (P, N) that each play one episode at the same time; with P = 1 it can be called."""
 
     def __init__(self, environment: Environment, weights: Array, center: Array, farthest: Array) -> None:
         self.environment, self.center, self.farthest = environment, center, farthest
@@ -66,7 +66,7 @@ class Network:
         return self.environment.unscaled(np.tanh(out)) if self.environment.continuous else out.argmax(1)
 
     def __call__(self, state: Any) -> Any:
-        """The action of the only policy at the next state of its episode."""
+        """The action at the next state of the episode, of a network with one policy."""
         action = self.act(np.asarray(state)[None])[0]
         return action if self.environment.continuous else int(action)
 
@@ -74,7 +74,7 @@ class Network:
 @final
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What a search has tried and found."""
+    """The policies of each generation of a search, and the best one."""
 
     environment: Environment
     centers: Array
@@ -82,16 +82,16 @@ class Search:
     deviations: Array
     """(g, N), σ of each generation"""
     best: Array
-    """(N,), the μ that did best"""
+    """(N,), the μ with the best return"""
     scale: tuple[Array, Array]
     """center and farthest (S,) of a state"""
 
     def found(self) -> Network:
-        """The policy that the search ends with, for one episode."""
+        """The best policy, for one episode."""
         return Network(self.environment, self.best[None], *self.scale)
 
     def tried(self, draws: np.random.Generator) -> Network:
-        """A policy of one of the generations, drawn, for one episode."""
+        """A policy drawn from a drawn generation, for one episode."""
         generation = int(draws.integers(len(self.centers)))
         weights = draws.normal(self.centers[generation], self.deviations[generation])
         return Network(self.environment, weights[None], *self.scale)
@@ -99,7 +99,7 @@ class Search:
 
 @lru_cache(maxsize=8)
 def search(environment: Environment, seed: int = SEED, generations: int = GENERATIONS) -> Search:
-    """Trains policies; a function of its arguments. Errors as of `opened`."""
+    """Searches for a policy; the result depends on the arguments alone. Raises as `opened` does."""
     draws = np.random.default_rng(seed)
     scale = _scale(environment, draws)
     size = sum(a * b for a, b in _shapes(environment))
@@ -109,7 +109,7 @@ def search(environment: Environment, seed: int = SEED, generations: int = GENERA
     goal = episodes[0].spec.reward_threshold
 
     def play(weights: Array, count: int) -> Array:
-        """The mean return of each policy in `count` episodes, the same for all."""
+        """The mean return of each policy in `count` episodes, whose seeds are the same for all policies."""
         seeds = np.tile(draws.integers(2**31, size=count), len(weights))
         policies = Network(environment, np.repeat(weights, count, 0), *scale)
         return returns_of(policies, episodes[: len(seeds)], seeds).reshape(-1, count).mean(1)
@@ -132,7 +132,7 @@ def search(environment: Environment, seed: int = SEED, generations: int = GENERA
 
 
 def returns_of(policies: Network, episodes: list[Any], seeds: Any) -> Array:
-    """The return (P,) of each policy, in an episode of its own, which begins from the seed of that number."""
+    """The returns (P,) of the policies, policy p playing `episodes[p]` from `seeds[p]`."""
     states = np.stack([episode.reset(seed=int(seed))[0] for episode, seed in zip(episodes, seeds, strict=True)])
     returns, going = np.zeros(len(episodes)), list(range(len(episodes)))
     for _ in range(LONGEST):
@@ -149,13 +149,13 @@ def returns_of(policies: Network, episodes: list[Any], seeds: Any) -> Array:
 
 
 def _shapes(environment: Environment) -> list[tuple[int, int]]:
-    """W, u, b, A and c."""
+    """The shapes of W, u, b, A and c."""
     states, actions = environment.states, environment.actions
     return [(states, UNITS), (1, UNITS), (1, UNITS), (UNITS + states, actions), (1, actions)]
 
 
 def _scale(environment: Environment, draws: np.random.Generator) -> tuple[Array, Array]:
-    """The mean of the states of random episodes, and how far each number goes from it; 1 where it does not change."""
+    """The mean (S,) of the states of random episodes, and each number's largest distance from it (1 if that is 0)."""
     act, episode = environment.at_random(draws), opened(environment.name)
     seen: list[Array] = []
     for _ in range(RANDOM):

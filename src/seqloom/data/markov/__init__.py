@@ -1,4 +1,4 @@
-"""Text from Markov chains of our own, visible or hidden: deterministic, with the loss that no model undercuts."""
+"""Deterministic text from Markov chains and hidden Markov chains, with the lowest loss that a model can have on it."""
 
 from seqloom.data.markov.chain import Chain, chain
 from seqloom.data.markov.hidden import HiddenChain, hidden_chain

@@ -3,9 +3,10 @@
     p(s | c) = w_s / Σ w,  w_s = 1 + b_s³,  b = bytes of SHAKE-256("markov/S/k/seed/context")     s of S letters
     π(c' s) = Σ_a π(a c') p(s | a c'),      H = -Σ_c π(c) Σ_s p(s | c) log p(s | c)               nats per letter
 
-With variable order, a context shorter than k ends the chain's memory where the parity of one more byte is even, and the
-row is that of this shorter context (Bühlmann and Wyner 1999, section 2); of the empty context, and where every earlier
-letter is an a, it is never ended, so that some row needs all k. All weights are positive: π exists and is unique.
+With variable order, p(s | c) is the row of the latest j letters of c alone, for the smallest j < k for which one more
+byte of SHAKE-256 for these letters is even, where there is such a j (Bühlmann and Wyner 1999, section 2). j = 0, and
+letters that are all an a, are excluded, so that some row needs all k letters. All weights are positive, so π exists and
+is unique.
 """
 
 import math
@@ -31,9 +32,10 @@ _CONTEXTS = 2**16
 @final
 @dataclass(frozen=True)
 class Chain:
-    """A chain of order `order` over the first letters of the alphabet; `weights[c]` has the integers of context c.
+    """A chain of order `order` over the first letters of the alphabet.
 
-    c reads its letters as the digits of a number, the latest one last. Row c of `weights` is p(s | c) times its sum.
+    `weights[c]` holds the integer weights of the letters after context c: p(s | c) times their sum. The number c has
+    the letters of the context as its digits, the latest letter last.
     """
 
     seed: int
@@ -42,7 +44,7 @@ class Chain:
 
     @property
     def states(self) -> int:
-        """How many letters it writes: 2 to 26."""
+        """The number of letters, 2 to 26."""
         return len(self.weights[0])
 
     @property
@@ -58,7 +60,7 @@ class Chain:
 
     @cached_property
     def stationary(self) -> Float64[np.ndarray, " contexts"]:
-        """π(c), how often each context stands in the long run, iterated until it moves by less than 1e-14 in sum."""
+        """π(c), the stationary probability of each context, iterated until its total change is below 1e-14."""
         contexts = len(self.weights)
         now = np.full(contexts, 1 / contexts)
         while True:
@@ -70,12 +72,12 @@ class Chain:
 
     @property
     def entropy_rate(self) -> float:
-        """H in nats per letter: the mean of -log p(s | c) over an infinite text, which no model's loss undercuts."""
+        """H in nats per letter, the mean of -log p(s | c) over an infinite text: no model has a lower loss on it."""
         p = self.probabilities
         return float(-(self.stationary * (p * np.log(p)).sum(axis=1)).sum())
 
     def documents(self, count: int) -> Iterator[str]:
-        """`count` documents of `LENGTH` letters. Each begins with `order` uniform letters and follows the chain then.
+        """`count` documents of `LENGTH` letters, which begin with `order` uniform letters and then follow the chain.
 
         Document n is a pure function of seed and n. ValueError for a negative count.
         """
@@ -83,9 +85,9 @@ class Chain:
         return (self._document(number) for number in range(count))
 
     def log_probability(self, text: str) -> float:
-        """Σ log p(letter | the `order` letters before it) in nats, over every letter that has so many before it.
+        """Σ log p(letter | the `order` letters before it) in nats, over all letters but the first `order`.
 
-        ValueError where the text is no longer than the order, or has a letter that is not the chain's.
+        ValueError where the text is not longer than the order, or has a letter that is not in the alphabet.
         """
         digits = require_letters(text, self.alphabet, self.order + 1)
         context, log_p = 0, []
@@ -113,9 +115,9 @@ class Chain:
 
 
 def chain(states: int, order: int, seed: int, *, variable: bool = False) -> Chain:
-    """The chain of a seed: 2 to 26 letters, of `order` letters at most (exactly, unless `variable`).
+    """The chain of a seed over `states` letters (2 to 26), of order `order`, or of at most that order if `variable`.
 
-    ValueError for numbers that are not allowed, and where states^order exceeds 65,536 contexts.
+    ValueError for numbers out of range, and where there are more than 65,536 contexts (states^order).
     """
     require_number(states, 2, len(LETTERS), "states of a Markov chain")
     require_number(order, 0, 16, "order of a Markov chain")
@@ -159,7 +161,7 @@ def _row(states: int, order: int, seed: int, letters: str) -> tuple[int, ...]:
 
 
 def _kept(states: int, order: int, seed: int, letters: str) -> str:
-    """The latest letters, of those of a whole context, that the chain looks at."""
+    """The latest letters of a context of k letters on which the next letter depends."""
     for length in range(1, order):
         latest = letters[order - length :]
         if set(latest) != {LETTERS[0]} and _bytes(states, order, seed, latest)[states] % 2 == 0:

@@ -1,11 +1,11 @@
-"""A hidden Markov chain over letters: hidden states follow a Markov chain, and each writes letters of its own.
+"""A hidden Markov chain over letters: hidden states follow a Markov chain, and each has its distribution of letters.
 
     p(z_1 = j) = 1/N,   p(z_t = j | z_{t-1} = i) = a_ij / Σ_j a_ij,   p(x_t = s | z_t = j) = e_js / Σ_s e_js
-    e_js = 1 + b³,   a_ij = 1 + b³, and four times the sum of its row more where i = j      b: bytes of SHAKE-256
+    e_js = 1 + b³,   a_ij = 1 + b³, then a_ii += 4 Σ_j a_ij                                 b: bytes of SHAKE-256
     α_t(j) = p(x_t | j) Σ_i α_{t-1}(i) p(j | i),      p(x_1 … x_T) = Σ_j α_T(j)                forward algorithm
 
-A state stays with a probability above 4/5, so that the letters have a long memory; their entropy rate has no closed
-form. The seeds of the bytes are "hmm/N/S/seed/transitions i" and "hmm/N/S/seed/letters j".
+A hidden state stays the same with a probability above 4/5, so that letters depend on a long past; their entropy rate
+has no closed form. The seeds of the bytes are "hmm/N/S/seed/transitions i" and "hmm/N/S/seed/letters j".
 """
 
 import math
@@ -24,13 +24,13 @@ from seqloom.core.seeds import require_seed
 from seqloom.data.markov.chain import LENGTH, LETTERS, require_letters, require_number
 
 STATES = 64
-"""hidden states at most"""
+"""the most hidden states"""
 
 
 @final
 @dataclass(frozen=True)
 class HiddenChain:
-    """`transitions[i]` and `letters[j]` are the integer weights of a hidden state's rows."""
+    """A hidden chain: `transitions[i]` and `letters[j]` are the integer weights a_i· and e_j·."""
 
     seed: int
     transitions: tuple[tuple[int, ...], ...]
@@ -38,7 +38,7 @@ class HiddenChain:
 
     @property
     def alphabet(self) -> str:
-        """The letters that it writes."""
+        """The letters of its texts."""
         return LETTERS[: len(self.letters[0])]
 
     @cached_property
@@ -60,7 +60,10 @@ class HiddenChain:
         return (self._document(number) for number in range(count))
 
     def log_probability(self, text: str) -> float:
-        """ln p(text) by the forward algorithm. ValueError for an empty text or a letter that is not the chain's."""
+        """log p(text) in nats, by the forward algorithm.
+
+        ValueError for an empty text or a letter out of the alphabet.
+        """
         digits = require_letters(text, self.alphabet, 1)
         alpha = np.full(len(self.letters), 1 / len(self.letters))
         logs = []
@@ -90,7 +93,7 @@ class HiddenChain:
 
 
 def hidden_chain(states: int, symbols: int, seed: int) -> HiddenChain:
-    """The chain of a seed: 2 to 64 hidden states over 2 to 26 letters. ValueError for no such numbers."""
+    """The chain of a seed with 2 to 64 hidden states over 2 to 26 letters. ValueError for numbers out of range."""
     require_number(states, 2, STATES, "states of a hidden Markov chain")
     require_number(symbols, 2, len(LETTERS), "symbols of a hidden Markov chain")
     require_seed(seed)

@@ -65,7 +65,7 @@ def _german(number: int) -> str:
 
 
 def _french(number: int, last: bool) -> str:
-    """The words of a number below 1000, which ends the whole number or stands before "mille"."""
+    """The words of a number below 1000; `last` unless "mille" follows, before which no plural s is written."""
     hundreds, rest = divmod(number, 100)
     below = _french_below_hundred(rest, last) if rest or not hundreds else ""
     if not hundreds:
@@ -79,7 +79,7 @@ def _french_below_hundred(number: int, last: bool) -> str:
         return FRENCH[number]
     if number >= 80:
         return "quatre-vingt" + (f"-{FRENCH[number - 80]}" if number > 80 else "s" if last else "")
-    tens = min(number // 10, 6)  # seventy is sixty and ten
+    tens = min(number // 10, 6)  # 70 to 79 are "soixante" and 10 to 19
     rest = number - 10 * tens
     if rest in (1, 11):
         return f"{FRENCH_TENS[tens - 2]} et {FRENCH[rest]}"

@@ -1,6 +1,6 @@
-"""Probes: small tasks that ask for one skill each, with a dial of difficulty and a known optimum.
+"""Probes: small synthetic tasks that test one ability each, with a difficulty from 1 to 15 and a known optimum.
 
-probe("mqar", 3).questions(seed=0, step=0, rows=64)          the same rows wherever and whenever they are asked for
+probe("mqar", 3).questions(seed=0, step=0, rows=64)          deterministic: the same rows on every machine
 """
 
 from seqloom.core.config import near, read
@@ -20,11 +20,11 @@ PROBES: dict[str, type[Probe]] = {
     kind.name: kind for kind in (MQAR, Induction, Copying, SelectiveCopying, Parity, Permutations, Compression, Needle)
 }
 HARDEST = 15
-"""of the dial; beyond, rows would be longer than any machine here reads"""
+"""the highest difficulty; beyond it rows would be too long to train on"""
 
 
 def probe(text: str, difficulty: int = 1) -> Probe:
-    """The probe `NAME` or `NAME:SETTING=NUMBER,…` (as `mqar:pairs=8`) at a difficulty; what is named is not the dial's.
+    """The probe `NAME` or `NAME:SETTING=NUMBER,…` (such as `mqar:pairs=8`); `difficulty` sets all other settings.
 
     ValueError, in one line, for unknown names, a difficulty outside 1 … HARDEST, and settings that do not fit.
     """

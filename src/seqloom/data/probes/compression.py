@@ -1,10 +1,10 @@
-"""Compress and reconstruct: words, then a sign; from what stands at the sign alone, all the words again.
+"""Compression: words, then a mark; all words must be reconstructed from the stream at the mark alone.
 
     w3 w1 w7 w2 #  | ? ? ? ?  → w3 w1 w7 w2            ids: 0 is #, 1 is ?, then the words
 
-Nothing after the sign is read: the stream at the sign must hold every word, and a network that knows which position is
-asked for takes it from there. A word's distance is that from the sign. Source: Poli et al., MAD, arXiv:2403.17844, and
-its code. Nothing differs but the sizes.
+The mixer reads nothing after the mark #. A network that is given the stream at the mark and the number of a word must
+predict this word. The distance of a question is from the word to the mark. Source: Poli et al., MAD, arXiv:2403.17844,
+and its code. Nothing differs but the sizes.
 """
 
 from typing import ClassVar, final
@@ -24,7 +24,7 @@ class Compression(Probe):
     """All tokens of a sequence must be predicted from the channels of one position."""
 
     name: ClassVar = "compression"
-    count: int = Field(ge=1, le=LONGEST // 4, description="words to be packed into one place")
+    count: int = Field(ge=1, le=LONGEST // 4, description="words to be compressed into one position")
     words: int = Field(16, ge=2, le=LONGEST, description="different words")
 
     @classmethod
@@ -52,7 +52,7 @@ class Compression(Probe):
     @property
     @override
     def summary(self) -> int:
-        """The position of the sign."""
+        """The position of the mark."""
         return self.count
 
     @override

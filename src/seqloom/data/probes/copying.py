@@ -2,9 +2,9 @@
 
     w3 w1 w7 w2 ? ? ? ?  → w3 w1 w7 w2            ids: 0 is ?, then the words
 
-Every answer stands at the same distance, which one fixed tap reaches; a small state has no room for all the words.
-Source: the copying problem of Hochreiter and Schmidhuber 1997 as in Arjovsky et al., arXiv:1511.06464, here
-without a pause before the questions, and the dial is the number of words.
+Every answer is at the same distance, so that one tap of a convolution can find it; a small state cannot hold all words.
+Source: the copying problem of Hochreiter and Schmidhuber 1997 as in Arjovsky et al., arXiv:1511.06464. What differs:
+there is no delay before the questions, and the difficulty is the number of words.
 """
 
 from typing import ClassVar, final
@@ -18,7 +18,7 @@ from seqloom.data.probes.probe import LONGEST, Probe, Questions, empty
 
 @final
 class Copying(Probe):
-    """Say it again."""
+    """The words of a sequence must be repeated in order."""
 
     name: ClassVar = "copying"
     count: int = Field(ge=1, le=LONGEST // 2, description="words to be copied")

@@ -1,8 +1,8 @@
-"""Random numbers of a batch that need only (key, sample): those of sample s are the same in any batch.
+"""Random numbers for the samples of a batch; those of a sample depend on (key, sample) and not on its batch.
 
-    bits(s, c, n) = number n of block s of Philox's stream under sha256(key, c)            c: how many draws came before
+    bits(s, c, n) = number n of block s of Philox's stream under sha256(key, c)            c: number of earlier calls
 
-Only Philox's raw bits are used, which numpy promises never to change; whatever is drawn from them is written out here.
+Only Philox's raw bits are used, which numpy promises not to change; the distributions are computed from them here.
 
 Source: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011. Nothing differs.
 """
@@ -16,12 +16,12 @@ import numpy.typing as npt
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 _BLOCK = 4
-"""numbers of one count of Philox"""
+"""numbers that Philox makes per value of its counter"""
 
 
 @final
 class Draws:
-    """The numbers of samples `first` … `first + rows - 1`; each call draws others, in the order of the calls."""
+    """Random numbers for the samples `first` … `first + rows - 1`; every call draws new ones."""
 
     def __init__(self, key: str, first: int, rows: int) -> None:
         self.rows = rows

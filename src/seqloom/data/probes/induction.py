@@ -1,4 +1,4 @@
-"""Induction: a sign stands once among random words, and again at the end; the answer is the word after the first.
+"""Induction: a mark occurs once among random words, and again at the end; the answer is the word after the first mark.
 
     w3 w1 # w7 w2 w2 … w5 #  → w7            ids: 0 is #, then the words
 
@@ -18,7 +18,7 @@ from seqloom.data.probes.probe import LONGEST, Probe, Questions, empty
 
 @final
 class Induction(Probe):
-    """What came after this sign, before?"""
+    """The word that followed the mark before must be predicted after the second mark."""
 
     name: ClassVar = "induction"
     length: int = Field(ge=3, le=LONGEST, description="tokens of a row")

@@ -1,10 +1,10 @@
-"""Multi-query associative recall: pairs of key and value, then each key again, once; the answer is its value.
+"""Multi-query associative recall: pairs of key and value, then every key once more; the answer is its value.
 
     k1 v1 k2 v2 … kn vn  · k2 · · k1 · …            ids: 0 is ·, then the keys, then the values
 
-Source: Arora et al., Zoology, arXiv:2312.04927, and its code. There early questions are likelier (a power law) and
-every other position may ask, where here all positions after the pairs are alike; and there the values of a row differ,
-so that some can be guessed by elimination.
+Source: Arora et al., Zoology, arXiv:2312.04927, and its code. What differs: there, early questions are more frequent (a
+power law), only every second position may ask, and the values of a row are all different, so that some can be guessed
+by elimination; here questions are uniform over the positions after the pairs, and values are independent.
 """
 
 from typing import ClassVar, final
@@ -19,11 +19,11 @@ from seqloom.data.probes.probe import LONGEST, Probe, Questions, empty
 
 @final
 class MQAR(Probe):
-    """Recall of many pairs."""
+    """The value of every key must be recalled."""
 
     name: ClassVar = "mqar"
-    pairs: int = Field(ge=1, description="pairs to be remembered, each asked for once")
-    length: int = Field(ge=3, le=LONGEST, description="tokens of a row, at least three a pair")
+    pairs: int = Field(ge=1, description="pairs to be remembered; every key is asked for once")
+    length: int = Field(ge=3, le=LONGEST, description="tokens of a row, at least three per pair")
     keys: int = Field(ge=1, le=LONGEST, description="different keys")
     values: int = Field(ge=2, le=LONGEST, description="different values")
 
@@ -38,7 +38,7 @@ class MQAR(Probe):
     @classmethod
     @override
     def at(cls, difficulty: int) -> dict[str, int]:
-        """4, 8, 16, … pairs in four tokens a pair; four keys and four values a pair to choose from."""
+        """4, 8, 16, … pairs; four tokens per pair; four times as many keys and values as pairs."""
         pairs = 2 ** (difficulty + 1)
         return {"pairs": pairs, "length": 4 * pairs, "keys": 4 * pairs, "values": 4 * pairs}
 
@@ -55,7 +55,7 @@ class MQAR(Probe):
     @property
     @override
     def chance(self) -> float:
-        """Values are drawn one by one, all equally likely."""
+        """Values are independent and all equally likely."""
         return 1 / self.values
 
     @override

@@ -1,9 +1,9 @@
-"""Needles in a haystack: a few pairs of key and value in a long text of random words; at its end the keys again.
+"""Needles in a haystack: pairs of key and value in a long text of random words; at its end the keys are asked for.
 
     w9 w3 k2 v5 w1 w1 … w4 k7 v2 w8 … w6 k7 k2  → v2 v5            ids: the keys, then the values, then the words
 
-Keys of a row differ, and are asked for in any order. Source: Hsieh et al., RULER, arXiv:2404.06654, its task with
-several queries, after Kamradt's test; there it is English, and needles are sentences.
+The keys of a row are different, and are asked for in random order. Source: the task with several queries of Hsieh et
+al., RULER, arXiv:2404.06654, after Kamradt's test. What differs: there the text is English, and needles are sentences.
 """
 
 from typing import ClassVar, final
@@ -18,11 +18,11 @@ from seqloom.data.probes.probe import LONGEST, Probe, Questions, empty
 
 @final
 class Needle(Probe):
-    """A few things of a long text."""
+    """The values of a few keys must be recalled after a long text."""
 
     name: ClassVar = "needle"
     length: int = Field(ge=3, le=LONGEST, description="tokens of a row")
-    needles: int = Field(4, ge=1, description="pairs in the text, each asked for once")
+    needles: int = Field(4, ge=1, description="pairs in the text; every key is asked for once")
     keys: int = Field(8, ge=1, le=LONGEST, description="different keys")
     values: int = Field(8, ge=2, le=LONGEST, description="different values")
     words: int = Field(8, ge=1, le=LONGEST, description="different words of the haystack")
@@ -54,7 +54,7 @@ class Needle(Probe):
     @property
     @override
     def chance(self) -> float:
-        """Values are drawn one by one, all equally likely."""
+        """Values are independent and all equally likely."""
         return 1 / self.values
 
     @override

@@ -1,10 +1,10 @@
-"""Parity: after each bit, whether the ones so far are odd in number.
+"""Parity: after each bit, whether the number of ones so far is odd.
 
-    1 0 1 1 0  → 1 1 0 1 1            ids: the bits; the first position asks nothing that is not in its own bit
+    1 0 1 1 0  → 1 1 0 1 1            ids: the bits; the first position is not scored, its answer is its own bit
 
-Every bit so far matters, so that the distance of a question is that of the first. A recurrence needs one bit of state;
-a softmax, or positive decays, must count. Source: Hahn, arXiv:1906.06755; asked at every position as in Delétang et
-al., arXiv:2207.02098, they ask at the end.
+The answer depends on every bit so far, so the distance of a question is to the first bit. A recurrence needs one bit of
+state; a softmax, or a recurrence with positive decays, has to count. Source: Hahn, arXiv:1906.06755. What differs:
+every position asks; Delétang et al., arXiv:2207.02098, ask at the end only.
 """
 
 from typing import ClassVar, final
@@ -19,7 +19,7 @@ from seqloom.data.probes.probe import LONGEST, Probe, Questions
 
 @final
 class Parity(Probe):
-    """Odd or even?"""
+    """The parity of all bits so far must be predicted at every position."""
 
     name: ClassVar = "parity"
     length: int = Field(ge=2, le=LONGEST, description="bits of a row")
@@ -43,7 +43,7 @@ class Parity(Probe):
     @property
     @override
     def chance(self) -> float:
-        """Without a single one of the bits, both answers are equally likely."""
+        """As long as one bit is unknown, both answers are equally likely."""
         return 1 / 2
 
     @override

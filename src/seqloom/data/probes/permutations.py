@@ -1,12 +1,12 @@
-"""Permutations: after each permutation of a few things, the composition of all so far.
+"""Permutations: after each permutation of n things, the composition of all permutations so far.
 
     p1 p2 p3 …  → p1, p2∘p1, p3∘p2∘p1, …        ids: the n! permutations of n things in lexicographic order;
-                                                 the first position asks nothing that is not in its own permutation
+                                                 the first position is not scored, its answer is its own token
 
-The word problem of the group S_n: of five things it is not solvable, and a model with a state that only fades, or a
-sum, cannot follow it at any length. Every permutation so far matters, so that the distance of a question is that of the
-first. Source: Merrill et al., The Illusion of State in State-Space Models, arXiv:2404.08819; Grazzi et al.,
-arXiv:2411.12537. Asked at every position as there.
+This is the word problem of the symmetric group S_n. S_5 is not a solvable group, and a model whose state only decays or
+sums cannot track it at every length. The answer depends on every permutation so far, so the distance of a question is
+to the first one. Source: Merrill et al., The Illusion of State in State-Space Models, arXiv:2404.08819; Grazzi et al.,
+arXiv:2411.12537; every position asks, as there.
 """
 
 from functools import cached_property
@@ -24,7 +24,7 @@ from seqloom.data.probes.probe import LONGEST, Probe, Questions
 
 @final
 class Permutations(Probe):
-    """Where is everything now?"""
+    """The composition of all permutations so far must be predicted at every position."""
 
     name: ClassVar = "permutations"
     length: int = Field(ge=2, le=LONGEST, description="permutations of a row")
@@ -49,7 +49,7 @@ class Permutations(Probe):
     @property
     @override
     def chance(self) -> float:
-        """Without a single one of the permutations, all compositions are equally likely."""
+        """As long as one permutation is unknown, all compositions are equally likely."""
         return 1 / self.vocab
 
     @cached_property

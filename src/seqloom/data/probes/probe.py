@@ -1,7 +1,7 @@
 """The contract of a probe: rows of tokens in which some positions ask for earlier tokens.
 
-Every probe can be answered in full from the tokens up to the question (`optimum` is 1), and its answers are drawn so
-that a model which does not look back is right in `chance` of the cases, whatever it guesses.
+The tokens up to a question determine its answer (`optimum` is 1). Answers are drawn so that a model that does not look
+back is right with probability `chance`, whatever it guesses.
 """
 
 import json
@@ -17,17 +17,18 @@ from seqloom.core.seeds import require_seed
 from seqloom.data.probes.draws import Draws, Ints
 
 HELD_OUT = 2**40
-"""the first step whose rows are never trained on"""
+"""the first step of the held-out rows, which are never trained on"""
 LONGEST = 2**20
-"""tokens of a row at most"""
+"""the most tokens of a row"""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """A batch. tokens (B, T): what is read; targets (B, T): the right answers, 0 where nothing is asked.
+    """A batch of rows with questions.
 
-    distance (B, T): tokens back to the one that must be known; 0 where nothing is asked.
+    tokens (B, T): what is read; targets (B, T): the right answers, 0 where nothing is asked; distance (B, T): how many
+    tokens back the earliest token lies that the answer depends on, 0 where nothing is asked.
     """
 
     tokens: Ints
@@ -45,17 +46,17 @@ class Probe(Config, ABC):
 
     name: ClassVar[str]
     optimum: ClassVar[float] = 1.0
-    """accuracy of a reader who remembers all"""
+    """accuracy of a model that remembers everything"""
 
     @classmethod
     @abstractmethod
     def at(cls, difficulty: int) -> dict[str, int]:
-        """The settings at a difficulty, from 1 on: each has about twice as much to remember as the one before it."""
+        """The settings at a difficulty, from 1 on; each difficulty has about twice as much to remember as the last."""
 
     @property
     @abstractmethod
     def vocab(self) -> int:
-        """Ids lie in 0 … vocab - 1, those of answers too."""
+        """The number of ids: those of tokens and answers are 0 … vocab - 1."""
 
     @property
     @abstractmethod
@@ -65,21 +66,21 @@ class Probe(Config, ABC):
     @property
     @abstractmethod
     def chance(self) -> float:
-        """Expected accuracy of a model that reads only the token that asks."""
+        """Expected accuracy of a model that reads only the token of the question."""
 
     @property
     def summary(self) -> int | None:
-        """The position whose stream alone answers, with no token read after it; None for probes without one."""
+        """The position from whose stream alone all answers are predicted; None, as by default, for most probes."""
         return None
 
     @abstractmethod
     def drawn(self, draws: Draws) -> Questions:
-        """Rows made of these draws."""
+        """Makes the rows from these random numbers."""
 
     def questions(self, seed: int, step: int, rows: int) -> Questions:
-        """The batch of a step, counted from 0; sample step · rows + r is row r, whatever `rows` is.
+        """The batch of a step, counted from 0: row r is sample step · rows + r of the stream of the seed.
 
-        Rows to be judged by begin at step `HELD_OUT`. ValueError where step or rows are negative.
+        Held-out rows begin at step `HELD_OUT`. ValueError for a negative step or less than one row.
         """
         require_seed(seed)
         if step < 0 or rows < 1:
@@ -89,6 +90,6 @@ class Probe(Config, ABC):
 
 
 def empty(rows: int, positions: int) -> tuple[Ints, Ints, Ints]:
-    """Tokens, targets and distances (rows, positions) of nothing but 0."""
+    """Tokens, targets and distances (rows, positions), all 0."""
     tokens, targets, distance = (np.zeros((rows, positions), np.int64) for _ in range(3))
     return tokens, targets, distance

@@ -1,9 +1,10 @@
-"""Selective copying: words strewn among blanks, then a question for each; the answers are the words in their order.
+"""Selective copying: words at random positions among blanks, then questions whose answers are the words in order.
 
     · w3 · · w1 w7 · ? ? ?  → w3 w1 w7            ids: 0 is ·, 1 is ?, then the words
 
-Where a word stood differs from row to row, so that no fixed tap finds it. Source: Gu and Dao, Mamba, arXiv:2312.00752,
-section 4.1.1 (16 words in 4,096 tokens); Poli et al., MAD, arXiv:2403.17844. Nothing differs but the sizes.
+The positions of the words differ between rows, so that no fixed tap of a convolution finds them. Source: Gu and Dao,
+Mamba, arXiv:2312.00752, section 4.1.1 (16 words in 4,096 tokens); Poli et al., MAD, arXiv:2403.17844. Nothing differs
+but the sizes.
 """
 
 from typing import ClassVar, final
@@ -24,7 +25,7 @@ class SelectiveCopying(Probe):
 
     name: ClassVar = "selective-copying"
     count: int = Field(ge=1, description="words to be copied")
-    length: int = Field(ge=1, le=LONGEST, description="places that the words are strewn among")
+    length: int = Field(ge=1, le=LONGEST, description="positions that the words are distributed over")
     words: int = Field(16, ge=2, le=LONGEST, description="different words")
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Small fairy tales from a grammar of our own: deterministic, never repeating, each with its exact probability."""
+"""Short generated fairy tales: deterministic, from a probabilistic grammar that gives each its exact probability."""
 
 from seqloom.data.stories.derivation import Choice, Derivation, corpus, derive, story
 from seqloom.data.stories.judgement import agreement, grammatical_share, is_sentence, sentences

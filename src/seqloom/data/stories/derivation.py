@@ -1,9 +1,10 @@
-"""Stories drawn from the grammar: number n of stream s is a pure function of s and n, on every machine and Python.
+"""Draws stories from the grammar: story n of stream s depends on s and n alone, on every machine and Python version.
 
-    u_1, u_2, … = 64-bit words of SHAKE-256("stories/s/n"),   choice i takes the option where u_i · total weight / 2^64
-    falls among the running sums of the integer weights; the probability of a story is the product over its choices.
+    u_1, u_2, … = 64-bit words of SHAKE-256("stories/s/n")
+    choice i takes the option in whose interval of the running sums of integer weights u_i · total weight / 2^64 falls
+    p(story) = product of the probabilities of its choices
 
-Nothing else is random. The words cover more choices than any derivation has, so no stream runs out.
+Nothing else is random. There are more words u than any derivation has choices.
 """
 
 import math
@@ -21,7 +22,7 @@ _WORDS = struct.Struct(f">{longest()}Q")
 
 
 class Choice(NamedTuple):
-    """Option number `option` of `rule`, which has this probability among the rule's options."""
+    """The choice of option number `option` of `rule`, with its probability."""
 
     rule: str
     option: int
@@ -31,14 +32,14 @@ class Choice(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Derivation:
-    """A story's text and the choices that wrote it, in the order of the text."""
+    """A story's text and the choices that produced it, in the order of the text."""
 
     text: str
     choices: tuple[Choice, ...]
 
     @property
     def log_probability(self) -> float:
-        """Natural logarithm of the probability of the choices, which is that of the text: it has no other choices."""
+        """Natural logarithm of the probability of the text, which only these choices produce."""
         return math.fsum(math.log(choice.probability) for choice in self.choices)
 
 
@@ -64,7 +65,10 @@ def _write(
 
 
 def derive(seed: int, number: int) -> Derivation:
-    """Story `number` (from 0) of stream `seed`, with its choices; ValueError for a negative number and no seed."""
+    """Story `number`, from 0, of stream `seed`, with its choices.
+
+    ValueError for a negative number or an invalid seed.
+    """
     require_seed(seed)
     if number < 0:
         raise ValueError(f"a story's number counts from 0, got {number}")
@@ -76,12 +80,12 @@ def derive(seed: int, number: int) -> Derivation:
 
 
 def story(seed: int, number: int) -> str:
-    """The text of story `number` (from 0) of stream `seed`: one paragraph, no line break, no space around it."""
+    """The text of story `number`, from 0, of stream `seed`: one paragraph without line breaks or outer spaces."""
     return derive(seed, number).text
 
 
 def corpus(count: int, seed: int) -> Iterator[str]:
-    """The first `count` stories of stream `seed`; ValueError for a negative count and no seed."""
+    """The first `count` stories of stream `seed`; ValueError for a negative count or an invalid seed."""
     require_seed(seed)
     if count < 0:
         raise ValueError(f"the number of stories must not be negative, got {count}")

@@ -1,8 +1,8 @@
-"""The tables as rules: the same rules write the stories, parse them and give their probabilities.
+"""The grammar of the stories, built from the tables: its rules write stories, parse them and give their probabilities.
 
-A rule is a list of options with weights. An option is a sequence of symbols: a `str` is written as it stands, an
-`Expand` is a choice among the options of a rule, a `Recall` repeats what an earlier choice bound. The grammar has no
-recursion, so every story is finite, and every choice is drawn independently of the others, so probabilities multiply.
+A rule is a list of options with weights. An option is a sequence of symbols: a `str` is literal text, an `Expand` a
+choice among the options of a rule, a `Recall` the repetition of an option that was bound to a variable. There is no
+recursion, so every story is finite; choices are independent, so probabilities multiply.
 """
 
 import re
@@ -21,7 +21,7 @@ _PLAIN = "plain"
 @final
 @dataclass(frozen=True, slots=True)
 class Expand:
-    """A choice among the options of `rule`; `var`, where given, binds the option for the rest of the story."""
+    """A choice among the options of `rule`; the option is bound to `var`, if given, for the rest of the story."""
 
     rule: str
     var: str | None
@@ -43,7 +43,7 @@ Symbol = str | Expand | Recall
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Option:
-    """One way to write a rule: symbols, an integer weight, and for words their text by form."""
+    """One option of a rule: its symbols, its integer weight, and, for a word, its text in each form."""
 
     symbols: tuple[Symbol, ...]
     weight: int
@@ -95,7 +95,7 @@ def _rule(name: str, entries: list[str]) -> Rule:
 
 
 def _domains() -> dict[str, tuple[Option, ...]]:
-    """For each var, every option that some choice can bind to it."""
+    """For each variable, every option that some choice can bind to it."""
     bound: dict[str, dict[str, tuple[Option, ...]]] = {}
     for rule in RULES.values():
         for option in rule.options:
@@ -115,7 +115,7 @@ TEMPLATES = tuple((name, option) for name in SENTENCES for option in RULES[name]
 
 @cache
 def longest(rule: str = "story") -> int:
-    """The largest number of choices under one choice of `rule`, itself included."""
+    """The largest number of choices in an expansion of `rule`, with the choice of its option."""
     return 1 + max(
         sum(longest(symbol.rule) for symbol in option.symbols if isinstance(symbol, Expand))
         for option in RULES[rule].options

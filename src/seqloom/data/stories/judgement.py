@@ -1,9 +1,9 @@
-"""How much of a written text is sentences of the grammar, and how much of that agrees with the story so far.
+"""Judges generated stories: how many sentences are of the grammar, and how many of these agree with the story so far.
 
-A sentence ends at . ! or ?, with the closing quote, where a space and a capital or a quote follow. The end of the text
-ends a sentence after a full stop only: a last ?" may be speech that goes on. A sentence is one of the grammar where
-some story contains it, letter for letter. It agrees where it has the hero, pronouns, treasure, animals, food and places
-that the story so far has introduced; the order of the sentences is not judged.
+A sentence ends at . ! or ?, with a closing quote if there is one, before a space and a capital letter or a quote. At
+the end of the text only a full stop ends a sentence, since speech that ends with ?" may go on. A sentence is of the
+grammar if some story contains exactly it. It agrees if its hero, pronouns, treasure, animals, food and places are those
+that the story has introduced before; the order of the sentences is not judged.
 """
 
 import re
@@ -16,7 +16,7 @@ _END = re.compile(r'[.!?]"?(?=\s+["A-Z])|\.(?=\s*$)')
 
 
 def _split(text: str) -> tuple[list[str], str]:
-    """The complete sentences of a text, and what follows the last of them."""
+    """The complete sentences of a text, and the incomplete rest after them."""
     sentences, start = [], 0
     for end in _END.finditer(text):
         sentences.append(text[start : end.end()].strip())
@@ -25,7 +25,7 @@ def _split(text: str) -> tuple[list[str], str]:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of `text` without the space between them; a last one without its end is included as it stands."""
+    """The sentences of `text` without the spaces between them; an incomplete last sentence is included."""
     whole, rest = _split(text)
     return [*whole, rest] if rest else whole
 
@@ -44,15 +44,15 @@ def _fit(sentence: str, scope: Scope) -> tuple[str, Scope] | None:
 
 
 def is_sentence(text: str) -> bool:
-    """Whether some story contains exactly this one sentence; repetitions inside it must agree with each other."""
+    """Whether some story contains exactly this sentence."""
     return _fit(text, {}) is not None
 
 
 def grammatical_share(text: str, *, cut: bool = False) -> tuple[int, int]:
-    """Sentences of the grammar among the complete sentences of `text`, and the number of these.
+    """(of the grammar, all): how many complete sentences of `text` are of the grammar, and how many there are.
 
-    A last sentence without its end does not count; `cut` says that `text` begins inside a sentence, and leaves that
-    first one out.
+    An incomplete last sentence does not count. With `cut`, `text` begins inside a sentence, which does not count
+    either.
     """
     complete = _complete(text, cut)
     return sum(map(is_sentence, complete)), len(complete)
@@ -61,8 +61,8 @@ def grammatical_share(text: str, *, cut: bool = False) -> tuple[int, int]:
 def agreement(text: str, *, cut: bool = False) -> tuple[int, int]:
     """(agreeing, all): how many sentences of the grammar in `text` agree with the story so far, and how many there are.
 
-    An opening begins a new story, in which nothing may be repeated before it is introduced. Before the first opening of
-    `text`, what was introduced is unknown, and a first mention agrees. `cut` is as in `grammatical_share`.
+    An opening sentence begins a new story, in which nothing may be repeated before it is introduced. Before the first
+    opening it is unknown what was introduced, and a first mention agrees. `cut` is as in `grammatical_share`.
     """
     scope: Scope = {}
     agreed = known = 0

@@ -1,9 +1,9 @@
-"""The derivation of a text: the choices that wrote it, read back from left to right over the same rules.
+"""Parses a story: finds the choices that produced it, from left to right, by the same rules.
 
-No option of a rule is a prefix of another (the tests prove it over the tables), so at each choice at most one option
-fits the text, the first that fits is the only one, and nothing is ever taken back. A story therefore has exactly one
-derivation, and p(text) = p(derivation). Scope: var → the options that it may still stand for; a missing var may stand
-for any of its domain, and what the text repeats of it narrows them. In a whole story every var has one option.
+No option of a rule is a prefix of another one (a test checks all pairs), so at each choice at most one option fits the
+text, and no backtracking is needed. A story therefore has exactly one derivation, and p(text) = p(derivation). A scope
+maps a variable to the options that it may still have; a variable that is missing may have any option of its domain, and
+repetitions in the text narrow them down. In a complete story every variable has one option.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,10 @@ def _expand(symbol: Expand, text: str, at: int, scope: Scope, choices: list[Choi
 def read(
     symbols: Sequence[Symbol], text: str, at: int, scope: Scope, choices: list[Choice]
 ) -> tuple[int, Scope] | None:
-    """Fit `symbols` to `text` from `at`: where they end and the scope then, or None; appends the choices made."""
+    """Matches `symbols` with `text` from index `at`: the end index and the scope there, or None.
+
+    Appends to `choices`.
+    """
     for symbol in symbols:
         if isinstance(symbol, str):
             end = (at + len(symbol), scope) if text.startswith(symbol, at) else None
@@ -60,17 +63,17 @@ def read(
 
 
 def parse(text: str) -> Derivation | None:
-    """The derivation of one whole story, or None where the text is no story of the grammar, to the last character."""
+    """The derivation of one complete story, or None where the text is not exactly a story of the grammar."""
     choices: list[Choice] = []
     end = read((Expand("story", None, ""),), text, 0, {}, choices)
     return Derivation(text, tuple(choices)) if end is not None and end[0] == len(text) else None
 
 
 def log_probability(text: str) -> float:
-    """Natural logarithm of the exact probability of one whole story; ValueError where the text is none.
+    """Natural logarithm of the exact probability of one complete story; ValueError where the text is not a story.
 
-    Minus this, over the text's tokens, is a lower bound on achievable loss, in expectation: averaged over stories, no
-    model's loss is below the entropy of the source. On one story a model's loss may be lower.
+    Averaged over stories, minus this divided by the number of tokens is the lowest loss that a model can have: the
+    entropy of the source. On a single story a model's loss may be lower.
     """
     derivation = parse(text)
     if derivation is None:

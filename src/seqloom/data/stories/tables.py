@@ -1,13 +1,13 @@
 """The grammar of the stories: the plot, the sentences and the words, each option with its weight.
 
     <rule>            one option of the rule, drawn by weight
-    <var=rule>        the same, and the story remembers the option as var (hero, elder, shine, thing, …)
-    <var=rule.form>   the same, written in one of its forms
-    {var}, {var.form} what the story remembers: a repetition, never a choice; a capital, as in {hero.They}, writes one
+    <var=rule>        the same; the option is bound to the variable var (hero, elder, shine, thing, …)
+    <var=rule.form>   the same; the option is written in one of its forms
+    {var}, {var.form} the option that is bound to var, in a form; with a capital ({hero.They}) it begins with a capital
 
-Forms: `a` puts a or an in front; `FORMS` adds the pronouns (they, them, their) and how a thief leaves (fled).
-Whatever the story remembers, nothing that one option of a rule can write is a prefix of what another can, so that a
-text has one derivation: the tests prove it for every pair. Written for this package, taken from nowhere.
+Forms: `a` puts a or an in front; `FORMS` adds the pronouns (they, them, their) and how a thief leaves (fled). Whatever
+is bound, no text of one option of a rule is a prefix of a text of another option, so that a text has one derivation; a
+test checks every pair. The sentences were written for this package.
 """
 
 PLOT = {

@@ -1,8 +1,8 @@
-"""How many stories there are: the entropy of the grammar and the odds that two stories are equal, both exact.
+"""The entropy of the grammar, and the probability that two stories are equal, both exact.
 
-    H(rule) = Σ_o p_o (-log p_o + Σ_{s in o} H(s)),     C(rule) = Σ_o p_o² Π_{s in o} C(s);     repetitions add nothing
+    H(rule) = Σ_o p_o (-log p_o + Σ_{s in o} H(s)),     C(rule) = Σ_o p_o² Π_{s in o} C(s)      o: options, s: choices
 
-Both hold because the choices are independent and a text has one derivation.
+Both hold because choices are independent and a text has one derivation; a `Recall` is no choice, and adds nothing.
 """
 
 import math
@@ -13,7 +13,7 @@ from seqloom.data.stories.grammar import RULES, Expand
 
 @cache
 def entropy(rule: str = "story") -> float:
-    """Nats of one expansion of `rule`; without argument, of a story: the mean of -log p, which no model undercuts."""
+    """The entropy in nats of an expansion of `rule`, by default of a story: no model has a lower mean loss."""
     options = zip(RULES[rule].options, RULES[rule].probabilities, strict=True)
     return math.fsum(
         p * (math.fsum(entropy(symbol.rule) for symbol in option.symbols if isinstance(symbol, Expand)) - math.log(p))
@@ -23,7 +23,10 @@ def entropy(rule: str = "story") -> float:
 
 @cache
 def repeat_probability(rule: str = "story") -> float:
-    """Probability that two independent expansions of `rule` are equal; n stories hold about n²/2 times it repeats."""
+    """The probability p that two independent expansions of `rule` are equal.
+
+    N stories have about p n²/2 repetitions.
+    """
     options = zip(RULES[rule].options, RULES[rule].probabilities, strict=True)
     return math.fsum(
         p * p * math.prod(repeat_probability(symbol.rule) for symbol in option.symbols if isinstance(symbol, Expand))

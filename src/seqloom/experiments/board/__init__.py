@@ -1,1 +1,1 @@
-"""The board: today's replacements of attention trained alike, at equal parameters, each at its own learning rate."""
+"""The board: replacements of attention with equal parameters, trained alike, each at its best learning rate."""

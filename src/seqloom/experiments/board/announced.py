@@ -7,7 +7,7 @@ from seqloom.experiments.board.study import Board
 
 
 def announced(board: Board) -> str:
-    """Everything that is decided beforehand, in plain text."""
+    """The text of all that is decided before the runs."""
     host, divided = board.host, board.corpus.division
     assert divided is not None
     training, model = host.training, host.layered

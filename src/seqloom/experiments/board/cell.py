@@ -1,9 +1,9 @@
-"""One run of the board: a training, then the test books read by the trained model.
+"""One run of the board: a training, and the scores of the trained model on the test books.
 
     bits per byte of a span of positions = Σ -log2 p over its tokens / its tokens / bytes per token of the whole text
 
-so that the spans, weighted by their tokens, add up to the whole. At `LONG` tokens a window is read in pieces, with the
-state handed on.
+so that the mean of the spans, weighted by their tokens, is that of the whole text. Windows of `LONG` tokens are read in
+pieces, which pass on the state.
 """
 
 import math
@@ -37,14 +37,14 @@ from seqloom.training.config import RunConfig
 from seqloom.training.preparation import with_text
 
 LONG = 2048
-"""tokens of a window beyond the context that was trained"""
+"""tokens of the long windows, more than the context in training"""
 EDGES = (0, 64, 256, 512, 1024, 2048)
 SCORES = ("training", "validation", "loss", "bits_per_byte", "by_position", "bits_per_byte_long", "by_position_long")
-"""fields of a row that are None where the run's loss became NaN"""
+"""the fields of a row that are None where the loss of the run became NaN"""
 PIECE = 512
-"""tokens that are read at once from a state"""
+"""tokens of a piece that is read from a state"""
 LENGTHS = (512, 2048, 8192)
-"""tokens of a text after which the state is measured"""
+"""tokens of a text after which the size of the state is measured"""
 
 
 @final
@@ -63,7 +63,7 @@ class BoardCell(RunCell):
         return identity(self.settings)
 
     def read(self, run: Run, failed: str | None) -> list[BoardRow]:
-        """One row: losses on the validation and the test books, sizes, state, backends, seconds."""
+        """One row: losses on validation and test books, sizes, bytes of the state, backends, seconds."""
         config, training = self.config.layered, self.config.training
         rows = read(run.metrics)
         losses = [row["loss"] for row in rows if "loss" in row]
@@ -114,7 +114,7 @@ class BoardCell(RunCell):
         ]
 
     def steps(self) -> list[tuple[RunConfig, float]]:
-        """As of a run; rates and seeds take the same time, and are one line of the plan."""
+        """As `RunCell.steps`, without rate and seed, which take the same time and share a line of the plan."""
         training = self.config.training.model_copy(update={"lr": RATES[1], "seed": 0})
         data = self.config.data.model_copy(update={"seed": 0})
         config = self.config.model_copy(update={"training": training, "data": data})
@@ -128,7 +128,7 @@ class BoardCell(RunCell):
 
 @final
 class Spans:
-    """Every token of a text predicted once, in windows of `length` tokens, `rows` at a time."""
+    """The loss of a text whose tokens are each predicted once, in windows of `length` tokens, `rows` at a time."""
 
     def __init__(self, model: Model, tokens: Tokens, length: int, rows: int) -> None:
         sums, counts = (torch.zeros(length, dtype=torch.float64) for _ in range(2))
@@ -138,7 +138,7 @@ class Spans:
             counts += keep.sum(0)
         total, count = float(sums.sum()), int(counts.sum())
         self.loss = total / count
-        """nats a token"""
+        """nats per token"""
         bits = count / int(tokens.sizes.sum()) / math.log(2)
         self.bits_per_byte = self.loss * bits
         self.by_position = {
@@ -146,11 +146,11 @@ class Spans:
             for first, last in pairwise(EDGES)
             if last <= length and counts[first:last].sum()
         }
-        """bits per byte of the tokens predicted from so many of their window"""
+        """bits per byte by the number of tokens of the window that come before the predicted one"""
 
 
 def _nats(model: Model, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """The loss of each target (B, T), read in pieces where there are more than the context."""
+    """The loss of each target (B, T); where T is above the context, the window is read in pieces."""
     if inputs.shape[1] <= model.config.context:
         return cross_entropy(widened(model(inputs)).transpose(1, 2), targets, reduction="none")
     state = model.start(len(inputs))
@@ -162,7 +162,7 @@ def _nats(model: Model, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Te
 
 
 def state_bytes(model: Model, tokens: Tokens) -> dict[str, int]:
-    """Bytes of the state of one row after it has read so many tokens of a text that is long enough."""
+    """Bytes of the state of one row, by the number of tokens (`LENGTHS`) that it has read of the text."""
     text = torch.from_numpy(tokens.ids[: LENGTHS[-1]].astype("int64"))[None].to(model.device)
     state, read, sizes = model.start(1), 0, dict[str, int]()
     while read < text.shape[1]:

@@ -1,11 +1,11 @@
 """The contenders of the board and the five questions that it decides, fixed before anything was trained.
 
-    ROWS        the twelve rows      three rates with seed 0, then more seeds at the best rate; equal parameters
-    BESIDE      the same, for scale: no mixing at all, and the smaller Extractors
-    BELOW       at its own size: what cannot be made equal; one run at the best rate of another
-    DECISIONS   tested together (Holm); their rows have five seeds. Every other difference is exploratory
+    ROWS        the contenders, with equal parameters: three rates with seed 0, then more seeds at the best rate
+    BESIDE      further contenders, for scale: no mixing at all, and the smaller Extractors; runs as for ROWS
+    BELOW       contenders that cannot have equal parameters: one run at the best rate of another contender
+    DECISIONS   tested together (Holm's correction), five seeds per row. Every other difference is exploratory
 
-Needs no torch.
+This module needs no torch.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from seqloom.experiments.contender import Contender
 ATTENTION = "{kind: attention, heads: 4, kv_heads: 2}"
 """the mixer of board/small"""
 RATES = (1e-3, 2e-3, 4e-3)
-"""learning rates that every row is trained at; further ones by factors of 2 until the best lies inside"""
+"""learning rates of every row; further rates follow by factors of 2 until the best is neither first nor last"""
 SEEDS = 3
 DECIDED_SEEDS = 5
-"""of the rows that a decision is about"""
+"""seeds of the rows that a decision is about"""
 
 
 def _three_to_one(kind: str) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ ROWS = (
 )
 BESIDE = (_kind("identity"), _kind("we"), _kind("me"))
 BELOW = {"she": "he"}
-"""the contender at its own size, and the one whose best rate it is trained at"""
+"""a contender with other parameters, and the contender whose best rate it is trained at"""
 TITLES = {
     "attention": "llama attention",
     "he": "HE",
@@ -59,13 +59,13 @@ TITLES = {
     "me": "ME",
     "she": "SHE (own size)",
 }
-"""titles of the contenders that are not called by their kind"""
+"""titles of the contenders that have a title other than their kind"""
 
 
 @final
 @dataclass(frozen=True)
 class Decision:
-    """A question between two rows: whose bits per byte on the test books are lower, at equal parameters."""
+    """A question about two rows: which has fewer bits per byte on the test books, at equal parameters."""
 
     question: str
     first: str
@@ -83,7 +83,7 @@ DECIDED = frozenset(name for decision in DECISIONS for name in (decision.first, 
 
 
 def seeds(name: str) -> int:
-    """Number of seeds of a row."""
+    """The number of seeds of a row."""
     return DECIDED_SEEDS if name in DECIDED else SEEDS
 
 

@@ -1,10 +1,10 @@
-"""The rows of the board, and the file that stores them after the folder of the runs is gone.
+"""The rows of the board, and the file that keeps them after the folder of the runs is deleted.
 
     results/board.jsonl           a line per finished run: {cell, …BoardRow, date, commit, command, machine}
     results/board_times.jsonl     the last race: {contender, step or tokens and ms_per_token, …}
 
-A run is known by `digest`, of all settings that its result depends on and of the text. One whose row is stored is not
-run again, on whichever machine and in whichever folder the study goes on.
+A run is identified by `digest`, over the text and all settings that its result depends on. A run whose row is in the
+file is not trained again, on whatever machine and in whatever folder the study continues.
 """
 
 import json
@@ -21,60 +21,57 @@ from seqloom.runs.durable import replace
 
 STORED = Path("results/board.jsonl")
 TIMES = "times"
-"""the folder of what is timed, and the end of its file's name: results/board_times.jsonl"""
+"""the folder of the timings, and the end of the name of their file, results/board_times.jsonl"""
 LARGEST = 64 << 20
-"""bytes of the file at most"""
+"""the most bytes of the file"""
 ORIGIN = ("cell", "date", "commit", "command", "machine")
 
 
 @final
 class BoardRow(Row):
-    """A trained model of the board; losses are None where its loss became NaN, which is why it `failed`."""
+    """A trained model of the board. Losses are None where the loss became NaN; `failed` then has the reason."""
 
     contender: str
     digest: str
     board: str
-    """digest of what all runs of a board share: rows of another are not compared with them"""
+    """digest of the settings and text that all runs share; only rows with the same digest are compared"""
     tokens: dict[str, int]
-    """of the training, validation and test books"""
+    """tokens of the training, validation and test books"""
     authors: dict[str, tuple[str, ...]]
-    """of the validation and test books; all others are trained on"""
+    """authors of the validation and test books; books of all other authors are trained on"""
     lr: float
     seed: int
-    """of the weights, of dropout and of the order of the batches"""
+    """seed of the weights, of dropout and of the order of the batches"""
     batches: int
     ffn: int
     parameters: int
-    """trainable numbers of the layers and their norms"""
+    """trainable parameters of the layers and their norms"""
     embedding: int
-    """trainable numbers of the embedding, which is the head too"""
+    """trainable parameters of the embedding, which is also the output layer"""
     backends: dict[str, list[str]]
-    """what each op computed with"""
+    """backends by op"""
     seconds: float
-    """of all training steps, on a machine that may have run other programs meanwhile"""
+    """seconds of all training steps, on a machine that may have run other programs too"""
     training: float | None
-    """nats a token, median over the last tenth of the batches"""
+    """training loss in nats per token, the median over the last tenth of the batches"""
     validation: float | None
-    """nats a token on the validation books: what the learning rate is chosen by"""
+    """nats per token on the validation books, by which the learning rate is chosen"""
     loss: float | None
-    """nats a token on the test books"""
+    """nats per token on the test books"""
     bits_per_byte: float | None
     """on the test books, read in windows of the context"""
     by_position: dict[str, float] | None
-    """bits per byte of the tokens after so many others in their window"""
+    """bits per byte by the number of tokens of the window that come before the predicted one"""
     bits_per_byte_long: float | None
-    """the same in windows of `LONG` tokens, where a state goes on"""
+    """as `bits_per_byte`, in windows of `LONG` tokens, read from a state"""
     by_position_long: dict[str, float] | None
     state_bytes: dict[str, int]
-    """of one row after so many tokens that it really read"""
+    """bytes of the state of one row, by the number of tokens that it has read"""
     failed: str | None = None
 
 
 def stored(path: Path) -> dict[str, dict[str, Any]]:
-    """The lines of a file of rows, by digest; {} where there is no file.
-
-    ValueError for a line that is not a row of the board.
-    """
+    """The lines of the file of rows, by digest; {} for a missing file. ValueError for a line that is not such a row."""
     if not path.is_file():
         return {}
     lines: dict[str, dict[str, Any]] = {}
@@ -89,7 +86,7 @@ def stored(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def row_of(values: Mapping[str, Any]) -> BoardRow:
-    """The row of a line. ValueError where it is none."""
+    """The row in a line. ValueError where the line is not a row of the board."""
     try:
         return BoardRow.model_validate({name: value for name, value in values.items() if name not in ORIGIN})
     except ValidationError as error:
@@ -97,7 +94,7 @@ def row_of(values: Mapping[str, Any]) -> BoardRow:
 
 
 def finished(out: Path) -> dict[str, dict[str, Any]]:
-    """The lines of all finished runs below a study's folder, by digest; the study may still be running."""
+    """The lines of all finished runs in a study's folder, by digest; the study may still be running."""
     lines = {}
     for path in sorted(out.rglob(ROWS)):
         content = document(path)
@@ -119,7 +116,7 @@ def merge(out: Path, path: Path) -> tuple[int, int]:
 
 
 def merge_times(out: Path, path: Path) -> int:
-    """Replaces the times in the file by those raced in a study's folder; returns their number."""
+    """Replaces the times in the file by those of the race in a study's folder; returns their number."""
     lines = []
     for file in sorted((out / TIMES).rglob(ROWS)):
         content = document(file)
@@ -131,7 +128,7 @@ def merge_times(out: Path, path: Path) -> int:
 
 
 def read_times(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file of times; none where there is no file. ValueError where it is none."""
+    """The lines of the file of times; [] for a missing file. ValueError for a file of something else."""
     if not path.is_file():
         return []
     try:

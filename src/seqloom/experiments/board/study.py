@@ -1,9 +1,10 @@
-"""The board as a study: which run is next, given the rows so far.
+"""The board as a study: the next runs follow from the rows so far.
 
-    of each row: seed 0 at three rates → further rates by factors of 2 until the best lies inside → more seeds at it
+    a contender: seed 0 at three rates → further rates by factors of 2 until the best is neither first nor last
+                 → more seeds at the best rate
 
-The rows of the decisions come first, and a run with a row in `finished` is not run again. The next cells depend on the
-rows alone, so that a study stopped on one machine can be continued on another.
+Contenders of decisions come first. A run that has a row in `finished` is not trained again. The next cells depend on
+the rows alone, so that a study stopped on one machine can continue on another.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,9 +33,9 @@ from seqloom.training.settings import resolve
 
 RECIPE = "board/small"
 FURTHEST = 6
-"""doublings or halvings beyond the first rates at most"""
+"""the most doublings or halvings beyond the first rates"""
 TOKENS = (512, 2048)
-"""of a text after which one more is timed"""
+"""lengths of the texts after which one more token is timed"""
 LADDER = tuple(RATES[0] * 2.0**power for power in range(-FURTHEST, len(RATES) + FURTHEST))
 """all rates that a row may be trained at"""
 
@@ -42,7 +43,7 @@ LADDER = tuple(RATES[0] * 2.0**power for power in range(-FURTHEST, len(RATES) + 
 @final
 @dataclass(frozen=True)
 class Board:
-    """The study. `changes` are settings of all models; `finished` the rows of earlier runs, by digest.
+    """The study. `changes`: settings of all models; `finished`: rows of earlier runs, by digest.
 
     ValueError where the text is too short for its batches, or cannot be divided by author.
     """
@@ -53,12 +54,12 @@ class Board:
 
     @property
     def study(self) -> Study:
-        """Its folder belongs to what all runs share."""
+        """The study; its folder is bound to the settings and the text that all runs share."""
         return Study("board", self.shared, self.stages)
 
     @property
     def race(self) -> Study:
-        """The timings, in the same folder, on an otherwise idle machine: training steps in turns, then tokens."""
+        """The timings, in the same folder: a race of training steps, then of tokens. They need an idle machine."""
 
         def stages(results: Results) -> Iterator[list[Cell]]:
             here = machine()
@@ -74,7 +75,7 @@ class Board:
 
     @cached_property
     def shared(self) -> dict[str, Any]:
-        """The settings and the text of all runs, without what the rows differ in."""
+        """The settings that all runs share, and the identity of the text."""
         shared = self.host.identity(self.corpus.identity)
         del shared["model"]["mixer"], shared["training"]["seed"], shared["training"]["lr"], shared["data"]["seed"]
         return shared
@@ -105,7 +106,7 @@ class Board:
 
     @cached_property
     def models(self) -> dict[str, RunConfig]:
-        """The settings of every contender, of equal parameters except those in `BELOW`."""
+        """The settings of every contender; all but those in `BELOW` have equal parameters."""
         models = {}
         for contender in (*ROWS, *BESIDE, *(Contender(name, (f"model.mixer.kind={name}",)) for name in BELOW)):
             config = resolve(RECIPE, [*self.changes, *contender.changes], self.source)
@@ -116,14 +117,14 @@ class Board:
         return models
 
     def stages(self, results: Results) -> Iterator[list[Cell]]:
-        """Runs that do not need each other; the next follow from their rows. A seed runs for all rows before the next."""
+        """Stages of runs; the next stage follows from the rows. A seed of all contenders comes before the next seed."""
         others = [contender.name for contender in ROWS if contender.name not in DECIDED]
         decided = [contender.name for contender in ROWS if contender.name in DECIDED]
         for group in (decided, others, [contender.name for contender in BESIDE], list(BELOW)):
             yield from self._waves(group, results)
 
     def row(self, cell: BoardCell, results: Results) -> BoardRow | None:
-        """The row of a run, from this folder or from `finished`; None where there is none yet."""
+        """The row of a run, from this folder or from `finished`; None for a run that is not done."""
         rows = [row for row in results.rows.get(cell.name, []) if isinstance(row, BoardRow)]
         if rows:
             return rows[0]
@@ -131,7 +132,7 @@ class Board:
         return None if line is None else row_of(line)
 
     def best(self, name: str, results: Results) -> float | None:
-        """The rate of the lowest validation loss so far; None where a run of the first rates has no row."""
+        """The rate with the lowest validation loss so far; None while a run at one of the first rates has no row."""
         rows = {rate: self.row(self.cell(name, rate, 0), results) for rate in LADDER}
         losses = {rate: inf if row.validation is None else row.validation for rate, row in rows.items() if row}
         if not losses.keys() >= set(RATES):
@@ -142,13 +143,13 @@ class Board:
         while wanted := [cell for name in names for cell in self._rates(name, results)]:
             yield [*wanted]
             if all(self._waits(cell, results) for cell in wanted):
-                break  # nothing was run: the stages are only listed
+                break  # no cell was run: the stages are only being listed
         further = [cell for name in names for cell in self._seeds(name, results)]
         for seed in sorted({cell.config.training.seed for cell in further}):
             yield [cell for cell in further if cell.config.training.seed == seed]
 
     def _rates(self, name: str, results: Results) -> list[BoardCell]:
-        """The runs of seed 0 that the choice of the rate still needs."""
+        """The runs of seed 0 that are still needed to choose the rate."""
         if name in BELOW:
             return []
         first = [self.cell(name, rate, 0) for rate in RATES]
@@ -162,7 +163,7 @@ class Board:
         return [cell for cell in neighbors if self._waits(cell, results)]
 
     def _seeds(self, name: str, results: Results) -> list[BoardCell]:
-        """The runs at the best rate; while that is not known, at the middle one, for the plan."""
+        """The runs of all seeds at the best rate; for a plan, at the middle rate while the best is not known."""
         of = BELOW.get(name, name)
         rate = self.best(of, results)
         if rate is None and any(self.cell(of, candidate, 0).name in results.failed for candidate in RATES):
@@ -176,7 +177,7 @@ class Board:
         return self.row(cell, results) is None and cell.name not in results.failed
 
     def cell(self, name: str, lr: float, seed: int) -> BoardCell:
-        """A run."""
+        """The cell that trains contender `name` at the rate `lr` from a seed."""
         config = self.models[name]
         config = config.model_copy(
             update={
@@ -194,6 +195,6 @@ class Board:
         )
 
     def _tested(self, config: RunConfig) -> float:
-        """Training steps that reading the test books twice takes."""
+        """The training steps that take as long as reading the test books twice."""
         assert self.corpus.test is not None
         return 2 * scoring(config, len(self.corpus.test))

@@ -1,1 +1,1 @@
-"""The Extractor paper replicated: its figures and tables by their numbers, and the controls that it lacks."""
+"""The replication of the Extractor paper: its figures and tables, and controls that it does not have."""

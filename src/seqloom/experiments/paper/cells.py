@@ -1,4 +1,4 @@
-"""The runs of a figure as cells of one study, and the race of the models whose price is shown."""
+"""The runs of figures as cells of one study, and a race of the models whose step times a figure shows."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from seqloom.runs import layout
 from seqloom.training.preparation import identity
 
 ROUNDS = 5
-"""turns of each model in a race"""
+"""turns of every model in a race"""
 
 
 @final
@@ -33,12 +33,12 @@ class Loss(Row):
 @final
 @dataclass(frozen=True)
 class FigureCell(RunCell):
-    """A run of a figure. A longer run counts if it was scored after exactly these batches."""
+    """A run of a figure. A longer run can be used too if it was scored after exactly these batches."""
 
     schema: ClassVar = Loss
 
     def check(self, folder: Path) -> None:
-        """ValueError for a run of other settings, and for one that went on beyond these batches without a score."""
+        """Raises ValueError for a run of other settings, and for a longer run without a score after these batches."""
         super().check(folder)
         progress(folder, self.config.training.batches)
 
@@ -64,22 +64,25 @@ class FigureCell(RunCell):
 @final
 @dataclass(frozen=True)
 class Paper:
-    """Figures on a grid, each with its number of seeds, and further runs whose texts are shown."""
+    """Figures of a grid, each with its number of seeds, and further runs whose generated texts are shown."""
 
     grid: Grid
     figures: Sequence[tuple[Figure, int]]
     writers: Sequence[Run] = ()
     raced: bool = True
-    """whether models whose price is shown are timed by turns"""
+    """whether the models of figures with step times are raced"""
     allow_drift: bool = False
 
     @property
     def study(self) -> Study:
-        """Its folder belongs to one scale and one text."""
+        """The study; its folder is bound to one scale and one text."""
         return Study("paper", self.grid.settings, self.stages)
 
     def stages(self, results: Results) -> Iterator[list[Cell]]:
-        """All runs, each once, seed by seed; then a race for each figure that shows prices and whose runs are done."""
+        """All runs without repetition, seed by seed.
+
+        Then a race for each figure with step times whose runs are done.
+        """
         runs = [run for figure, seeds in self.figures for run in figure.cells(seeds)]
         yield [self._cell(run) for run in dict.fromkeys([*runs, *self.writers])]
         races: list[Cell] = []
@@ -91,7 +94,7 @@ class Paper:
         yield races
 
     def seconds(self, figure: Figure, results: Results) -> dict[Model, float]:
-        """Seconds of a training step of each model of a figure; {} where they were not timed."""
+        """Seconds of a training step by model of a figure; {} where they were not timed."""
         rows = [row for row in results.rows.get(f"races/{figure.name}", []) if isinstance(row, Times)]
         known = {row.contender: row.step for row in rows if row.step is not None}
         return {line.model: known[line.model.name] for line in figure.lines if line.model.name in known}
@@ -108,7 +111,7 @@ class Paper:
 
 
 def name(run: Run) -> str:
-    """The folder of a run beneath the study's."""
+    """The folder of a run in the study's folder."""
     return f"cells/{run.name}"
 
 

@@ -1,9 +1,9 @@
-"""What the paper leaves open, as studies of the same kind: equal size or price, groups, and parts left out.
+"""Controls that the paper does not have: equal size or price, groups of channels, ablations, learning rates.
 
-equal-params, equal-mul, equal-time   32-head attention resized until it equals each Extractor in that quantity
-groups                                SHE with more and more groups, down to WE: what mixing of channels is worth
-controls                              without learned positions, output projection, adjustment
-lr                                    other learning rates than the one that the paper gives to all models
+equal-params, equal-mul, equal-time   32-head attention, resized to equal each Extractor in that quantity
+groups                                SHE with more and more groups of channels, up to WE: the effect of mixing channels
+controls                              ablations of learned positions, output projection and adjustment
+lr                                    learning rates other than the paper's, which is one for all models
 """
 
 from functools import partial
@@ -18,7 +18,7 @@ WORDS = {"params": "parameters", "mul": "multiplications", "time": "time of a tr
 
 
 def equal(grid: Grid, quantity: Equal) -> Study:
-    """Each Extractor next to 32-head attention of its own size, operations or time."""
+    """Each Extractor next to 32-head attention of the same size, operations or time."""
     lines, notes = [line(grid, HEADS32)], []
     for text, size in resized(grid, HEADS32, EXTRACTORS, quantity).items():
         lines.append(line(grid, text, family=text))
@@ -68,7 +68,7 @@ def controls(grid: Grid) -> Study:
 
 
 def lr(grid: Grid) -> Study:
-    """The six mixers, each at several learning rates: whether one for all is fair to all."""
+    """The six mixers at several learning rates, to see whether one rate is fair to all."""
     rates = [(text, rate) for text in MIXERS for rate in grid.scale.rates]
     lines = tuple(line(grid, text, *grid.scale.sweep, f"training.lr={rate}", x=rate) for text, rate in rates)
     shown = ", ".join(f"{rate:g}" for rate in grid.scale.rates)

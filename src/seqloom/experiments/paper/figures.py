@@ -28,7 +28,7 @@ def fig8(grid: Grid) -> Study:
 
 
 def fig9(grid: Grid) -> Study:
-    """32 heads and SHE, batch by batch."""
+    """The loss of every batch, of 32-head attention and SHE."""
     says = "The loss of every training batch: 32-head self-attention and SHE, one seed."
     lines = (line(grid, HEADS32), line(grid, "she"))
     return Study("fig9", "Figure 9: each batch", says, "batches", lines, most_seeds=1)

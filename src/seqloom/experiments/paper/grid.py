@@ -1,8 +1,8 @@
-"""The cells of a study: mixer × settings × seed, each a run of its own in OUT/cells/NAME.
+"""The grid of runs: mixer × settings × seed, each run in OUT/cells/NAME.
 
-A cell is called by what differs from its scale, as `she.depth=4.seed-1`, so that figures which need the same run share
-it. How many batches are asked for is not part of the name: a longer study goes on with the runs of a shorter one. OUT
-belongs to one scale and one text; for any other the study raises an error.
+A run is named by its differences from the scale, such as `she.depth=4.seed-1`, so that figures that need the same run
+share it. The number of batches is not part of the name: a longer study continues the runs of a shorter one. OUT is
+bound to one scale and one text; with any other the study raises an error.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from seqloom.training.settings import resolve
 @final
 @dataclass(frozen=True)
 class Model:
-    """What is trained, whatever the seed: its name, and the settings that differ from the scale's."""
+    """A model of a grid: its name, and the settings that differ from the scale's, without a seed."""
 
     name: str
     changes: tuple[str, ...]
@@ -40,13 +40,16 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Its folder in OUT/cells."""
+        """The name of its folder in OUT/cells."""
         return f"{self.model.name}.seed-{self.seed}"
 
 
 @final
 class Grid:
-    """A scale on a text, in OUT. `sets` changes all cells, `batches` replaces each count of batches."""
+    """A scale and a text, in OUT.
+
+    `sets` changes the settings of all cells, `batches` replaces their numbers of batches.
+    """
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class Grid:
         sets: Sequence[str] = (),
         batches: int | None = None,
     ) -> None:
-        """Makes the text ready. ValueError where settings do not fit or `batches` is less than 1."""
+        """Prepares the text. ValueError where settings do not fit or `batches` is less than 1."""
         self.scale, self.out, self._source = scale, out, source
         self._sets = tuple(sets)
         self._last = () if batches is None else (f"training.batches={batches}",)
@@ -71,14 +74,16 @@ class Grid:
 
     @cached_property
     def entropies(self) -> dict[str, float | None]:
-        """Losses of the held-out text, nats a token: of its tokens' frequencies alone, and its floor where known."""
+        """Reference losses of the held-out text, in nats per token: of token frequencies, and a known lower bound."""
         held = self.corpus.held
         return {"unigram": unigram_entropy(held), "floor": floor(held, self.corpus.tokenizer)}
 
     def model(self, text: str, *changes: str) -> Model:
         """The model of a contender (`KIND` or `KIND:NAME=VALUE,…`) with further settings."""
         mixer = contender(text)
-        settings = dict(change.split("=", 1) for change in changes)  # the last value of each setting
+        settings = dict(
+            change.split("=", 1) for change in changes
+        )  # of a setting that is given twice, the last value counts
         changed = {setting: value for setting, value in settings.items() if _at(self._base, setting) != value}
         named = [
             f".{setting.rsplit('.', 1)[-1]}={changed[setting]}"
@@ -98,7 +103,7 @@ class Grid:
         return cached.model_copy(update={"training": cached.training.model_copy(update={"seed": seed})})
 
     def batches(self, cell: Cell) -> int:
-        """The batches that it is to be trained for."""
+        """The number of batches of its training."""
         return self.config(cell.model).training.batches
 
     def folder(self, cell: Cell) -> Path:
@@ -114,7 +119,7 @@ class Grid:
 
 
 def _at(config: RunConfig, setting: str) -> str:
-    """The value of a setting as text; empty where there is none of that name."""
+    """The value of a setting as text; empty for a name that does not exist."""
     value: Any = config
     for part in setting.split("."):
         value = getattr(value, part, "")

@@ -11,13 +11,13 @@ from seqloom.runs.metrics import read
 @final
 @dataclass(frozen=True)
 class Progress:
-    """A cell's rows up to the batches that are asked for: (step, loss) of training, and of held-out text."""
+    """The rows of a run up to the batches that are asked for: (step, loss) of training and of held-out text."""
 
     asked: int
     losses: list[tuple[int, float]]
     held_out: list[tuple[int, float]]
     seconds: float | None
-    """of a batch, median; None before any"""
+    """seconds of a batch, the median; None before the first batch"""
 
     @property
     def batches(self) -> int:
@@ -30,7 +30,7 @@ class Progress:
         return bool(self.held_out) and self.held_out[-1][0] == self.asked
 
     def medians(self, stretch: int) -> list[tuple[int, int, float]]:
-        """(first step, last step, median loss) of each whole stretch of batches; stretches do not overlap."""
+        """(first step, last step, median loss) of each complete stretch of `stretch` batches, without overlap."""
         parts = [self.losses[first : first + stretch] for first in range(0, len(self.losses), stretch)]
         whole = [part for part in parts if len(part) == stretch]
         return [(part[0][0], part[-1][0], statistics.median(loss for _, loss in part)) for part in whole]
@@ -39,7 +39,7 @@ class Progress:
 def progress(folder: Path, asked: int) -> Progress:
     """The progress of the run in a folder, which need not exist yet.
 
-    ValueError where the run went on beyond `asked` and was not scored there: its last score belongs to another batch.
+    ValueError where the run has more batches than `asked` and no score after exactly these.
     """
     path = folder / "metrics.jsonl"
     rows = read(path) if path.is_file() else []

@@ -1,10 +1,10 @@
 """A figure's rows in OUT/NAME.jsonl, from which its chart and its tables are drawn.
 
 {"row": "figure", …}   once: title, sizes, text, origin
-{"row": "cell", …}     of a cell: progress, size, losses at the end
-{"row": "median", …}   of a full stretch of a cell's batches: first, last, loss
-{"row": "held-out", …} of a score on held-out text: step, loss
-{"row": "batches", …}  Figure 9: all losses of a cell, from the first batch on
+{"row": "cell", …}     once per run: progress, size, losses at the end
+{"row": "median", …}   once per complete stretch of a run's batches: first and last step, median loss
+{"row": "held-out", …} once per score on held-out text: step, loss
+{"row": "batches", …}  Figure 9: the losses of all batches of a run
 """
 
 import json
@@ -28,9 +28,9 @@ def write(
     grid: Grid, study: Study, seeds: int, *, command: str = "", failed: Mapping[str, str] | None = None,
     raced: Mapping[Model, float] | None = None,
 ) -> list[Row]:  # fmt: skip
-    """Reads the rows that the cells have by now, and writes and returns those of the figure.
+    """Reads the rows that the runs have so far, and writes and returns those of the figure.
 
-    `raced`: seconds of a step.
+    failed: reasons by the name of a run; raced: seconds of a training step by model.
     """
     rows = [_figure(grid, study, seeds, command), *_cells(grid, study, seeds, failed or {}, raced or {})]
     lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)

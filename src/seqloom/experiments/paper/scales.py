@@ -1,9 +1,9 @@
-"""The sizes at which the paper is replicated: its own settings, smaller ones for two cores, or those of a test.
+"""The scales at which the paper is replicated: its own settings, smaller ones for two cores, and those of a test.
 
     full    Table 1: dim 128, depth 18, context 128, batch 64, 60,000 batches; Figures 10 and 11 from depth 2, context
             32, 30,000 batches
-    small   depth 2, context 32, 3,000 batches, all else as in Table 1: hours on two cores
-    tiny    seconds, to see that it works
+    small   depth 2, context 32, 3,000 batches, all else as in Table 1; takes hours on two cores
+    tiny    takes seconds, to see that it works
 
 Source: the Extractor paper's Table 1 and section 6. The text names neither the contexts of Figure 10 nor the depths of
 Figure 11; the powers of two here are ours.
@@ -19,20 +19,20 @@ from seqloom.core.config import near
 @final
 @dataclass(frozen=True)
 class Scale:
-    """A size of the whole paper: the settings of its models, and what its figures vary."""
+    """A scale of the replication: the settings of the models, and the values that the figures vary."""
 
     name: str
     preset: str
     changes: tuple[str, ...] = ()
     sweep: tuple[str, ...] = ()
-    """settings of Figures 10 and 11 and of the learning-rate control, besides the one that they vary"""
+    """settings of Figures 10 and 11 and of the learning-rate control, without the one that they vary"""
     heads: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128)
     contexts: tuple[int, ...] = (8, 16, 32, 64, 128)
     depths: tuple[int, ...] = (1, 2, 4, 8, 16)
     groups: tuple[int, ...] = (2, 4, 8, 16, 32, 64)
     rates: tuple[float, ...] = (0.0005, 0.001, 0.002, 0.004)
     seeds: Mapping[str, int] = field(default_factory=dict)
-    """seeds of a figure where it is not one"""
+    """the number of seeds of a figure that has more than one"""
 
 
 SCALES = {
@@ -65,7 +65,7 @@ SCALES = {
 
 
 def scale_of(name: str) -> Scale:
-    """The scale of a name. ValueError for an unknown name, with a similar one."""
+    """The scale with this name. ValueError, with a similar name, for an unknown one."""
     if name not in SCALES:
         raise ValueError(f"unknown scale {name!r}; {near(name, SCALES)}")
     return SCALES[name]

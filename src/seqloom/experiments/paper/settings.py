@@ -24,9 +24,9 @@ PLACES = {
 
 
 def differences(grid: Grid, study: Study) -> str:
-    """The settings that are not the paper's, as `depth 2 (paper: 18)`; empty where all are.
+    """The settings that differ from the paper's, such as `depth 2 (paper: 18)`; empty where none differs.
 
-    What the figure itself varies is left aside: the contexts of Figure 10, the depths of Figure 11.
+    Settings that the figure varies are left out: the contexts of Figure 10, the depths of Figure 11.
     """
     full = SCALES["full"]
     paper = resolve(full.preset, full.sweep if study.kind == "sweep" else ())

@@ -1,9 +1,9 @@
-"""Attention resized to equal other models of the grid.
+"""Resizes attention to equal other models of the grid.
 
-The width of its feed-forward network changes, at the depth it has or, where no width is small enough, with a layer
-fewer, and so on; `dim`, which changes embeddings and head too, only where that fails. Where times are to be equal, a
-search is a cell of the study, saved in OUT/sizes: a second measurement would give another size, and with it other
-settings for cells that have been trained.
+First the width of the feed-forward network changes; where no width is small enough, it changes with one layer fewer,
+and so on. Only where that fails `dim` changes, which also changes the embeddings and the head. For equal times the
+search is a cell of the study, saved in OUT/sizes: a second measurement would give another size, and so other settings
+than those of runs that have been trained.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from seqloom.training.config import RunConfig
 
 @final
 class Resized(Row):
-    """The settings that make the peer equal, and what changed, in words; no settings where no size is near enough."""
+    """The settings that make the peer equal, and what changed in words; no settings where no size is near enough."""
 
     changes: tuple[str, ...]
     says: str
@@ -31,7 +31,7 @@ class Resized(Row):
 @final
 @dataclass(frozen=True)
 class Way:
-    """One way to resize the peer: by which setting, after which changes of its depth."""
+    """A way to resize the peer: the size that changes, and the reduced depth."""
 
     by: By
     changes: tuple[str, ...]
@@ -42,7 +42,7 @@ class Way:
 @final
 @dataclass(frozen=True)
 class Resizing(Cell):
-    """The search for the peer's size that equals a target: the first way that succeeds."""
+    """The search for the size of the peer that equals a target; the first way that succeeds counts."""
 
     alone: ClassVar = True
     schema: ClassVar = Resized
@@ -68,13 +68,19 @@ class Resizing(Cell):
         return rows[0].says
 
     def search(self) -> Resized:
-        """The first way that succeeds; where none does, why the first one failed."""
+        """The result of the first way that succeeds, or the reason why the first way failed where none does."""
         refusals = []
         for way in self.ways:
-            own = way.config
+            config = way.config
             try:
                 made = sized(
-                    self.peer, own.layered, self.target, self.to.layered, own.training, equal=self.equal, by=way.by
+                    self.peer,
+                    config.layered,
+                    self.target,
+                    self.to.layered,
+                    config.training,
+                    equal=self.equal,
+                    by=way.by,
                 )
             except ValueError as error:
                 refusals.append(str(error))
@@ -85,9 +91,12 @@ class Resizing(Cell):
 
 
 def resized(grid: Grid, peer: str, targets: Sequence[str], equal: Equal) -> dict[str, Resized]:
-    """`peer` made equal to each target, by target. ValueError where a measurement failed; `Stopped` on a signal."""
+    """The sizes of `peer` that equal the targets, by target.
+
+    ValueError where a measurement failed; `Stopped` where a signal ended it.
+    """
     cells = {target: _cell(grid, peer, target, equal) for target in targets}
-    if equal != "time":  # counted, not measured: nothing to save
+    if equal != "time":  # computed from the price, so there is no measurement to save
         return {target: cell.search() for target, cell in cells.items()}
     results = run(Study("paper", grid.settings, lambda results: iter([list(cells.values())])), grid.out)
     for name, why in results.failed.items():
@@ -98,13 +107,13 @@ def resized(grid: Grid, peer: str, targets: Sequence[str], equal: Equal) -> dict
 
 
 def _cell(grid: Grid, peer: str, target: str, equal: Equal) -> Resizing:
-    own, to = (grid.config(grid.model(text)) for text in (peer, target))
-    depth = own.layered.depth
+    settings, to = (grid.config(grid.model(text)) for text in (peer, target))
+    depth = settings.layered.depth
     ways: list[Way] = []
     for layers in range(depth, 0, -1):
         fewer = () if layers == depth else (f"model.depth={layers}",)
         words = f"depth {depth} → {layers}; " if fewer else ""
         ways.append(Way("ffn", fewer, grid.config(grid.model(peer, *fewer)), words))
-    ways.append(Way("dim", (), own, ""))
+    ways.append(Way("dim", (), settings, ""))
     kinds = contender(peer), contender(target)
     return Resizing(f"sizes/{equal}-of-{kinds[1].name}", *kinds, to, tuple(ways), equal)

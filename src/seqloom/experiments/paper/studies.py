@@ -1,4 +1,4 @@
-"""All studies by name, in the order in which they are worth their hours."""
+"""All studies by name, in the order in which `all` runs them."""
 
 from collections.abc import Callable, Sequence
 
@@ -24,7 +24,10 @@ TABLES = ("table2", "table3", "table4", "table5", "table6", "table7")
 
 
 def named(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The studies and the tables that are asked for, each once; `all` is every one. ValueError for an unknown name."""
+    """The studies and the tables with these names, without repetition; `all` names all.
+
+    ValueError for unknown names.
+    """
     wanted = [study for name in names for study in ([*STUDIES, *TABLES] if name == "all" else [name])]
     for name in wanted:
         if name not in STUDIES and name not in TABLES:

@@ -1,4 +1,4 @@
-"""A figure of the paper, or a control for it: the models that it trains, and the kind of its chart."""
+"""A figure of the paper or a control: the models that it trains, and the kind of its chart."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from seqloom.experiments.contenders import contender
 from seqloom.experiments.paper.grid import Cell, Grid, Model
 
 Kind: TypeAlias = Literal["curves", "batches", "sweep", "points"]
-"""medians over batches; each batch; the end of training over a setting; held-out loss against size and time"""
+"""the chart: medians over batches; every batch; losses at the end over a setting; held-out loss over size and time"""
 
 
 @final
@@ -20,16 +20,16 @@ class Line:
     model: Model
     series: str
     of: str
-    """the contender that it belongs to, as `--only` names it"""
+    """the contender that it belongs to, by which `--only` selects it"""
     x: float | None = None
     family: str = ""
-    """which panel it is drawn in, where a figure has several"""
+    """the panel that it is drawn in, of a figure with several"""
 
 
 @final
 @dataclass(frozen=True)
 class Study:
-    """A figure. A median is taken over batches / `stretch`: 30 makes the paper's 2,000 of 60,000."""
+    """A figure. Each curve has `stretch` medians: with 30, a median is over 2,000 of 60,000 batches as in the paper."""
 
     name: str
     heading: str
@@ -38,23 +38,23 @@ class Study:
     lines: tuple[Line, ...]
     stretch: int = 30
     over: str = ""
-    """what x is, in a sweep"""
+    """the setting on the x axis of a sweep"""
     notes: tuple[tuple[str, str], ...] = ()
     """(contender, remark) pairs"""
     most_seeds: int | None = None
     """largest number of seeds that the figure can show"""
 
     def batches(self, batches: int) -> int:
-        """The batches of a stretch in a training of `batches`."""
+        """The number of batches of a stretch, in a training of `batches` batches."""
         return max(1, batches // self.stretch)
 
     def cells(self, seeds: int) -> list[Cell]:
-        """Its cells without repetition, seed by seed: every model has one run before any has two."""
+        """Its runs without repetition, seed by seed, so that all models have one run before one has two."""
         count = min(seeds, self.most_seeds or seeds)
         return list(dict.fromkeys(Cell(line.model, seed) for seed in range(count) for line in self.lines))
 
     def only(self, mixers: Sequence[str]) -> "Study":
-        """The same figure of these contenders alone. ValueError for one that it does not have."""
+        """The figure with these contenders only. ValueError for a contender that it does not have."""
         if not mixers:
             return self
         known = list(dict.fromkeys(line.of for line in self.lines))
@@ -68,6 +68,6 @@ class Study:
 
 
 def line(grid: Grid, text: str, *changes: str, series: str = "", x: float | None = None, family: str = "") -> Line:
-    """The line of a contender with further settings, called by the contender where no `series` is given."""
+    """The line of a contender with further settings; `series` is its name, by default that of the contender."""
     of = contender(text).name
     return Line(grid.model(text, *changes), series or of, of, x, family)

@@ -1,4 +1,4 @@
-"""Tables 3-7 as text: the formulas, their values here, and the paper's misprints where they stand.
+"""Tables 3-7 as text: the formulas, their values here, and the paper's misprints.
 
     d  dimension     l  length of a training sequence     t  position of a token     n  heads of attention
 
@@ -17,7 +17,7 @@ from seqloom.core.table import table
 from seqloom.mixers import mixer_config
 
 SIZES = {"d": 128, "l": 128, "t": 128, "n": 32}
-"""of Table 1, 32 heads, the last token of a window"""
+"""sizes of Table 1 with 32 heads, at the last token of a window"""
 QUANTITIES: dict[str, str] = {
     "mul": "multiplications",
     "add": "additions",
@@ -78,12 +78,12 @@ MISPRINTS: dict[tuple[int, Sublayer, Quantity], tuple[tuple[Seed, Form, str], ..
 
 
 def shown(number: int) -> str:
-    """The table of a number, 3 to 7, as text."""
+    """Table `number`, 3 to 7, as text."""
     return _table7() if number == 7 else _formulas(number)
 
 
 def rows(number: int) -> list[dict[str, Any]]:
-    """The entries of Tables 3-6: sublayer, quantity, formula, its value at `SIZES`, the result of `seqloom cost`."""
+    """Entries of Table `number`, 3 to 6: sublayer, quantity, formula, value at `SIZES`, result of `seqloom cost`."""
     entries = []
     for entry in (row for row in TRAINING + INFERENCE if row.table == number):
         key = (number, entry.sublayer, entry.quantity)
@@ -103,7 +103,7 @@ def rows(number: int) -> list[dict[str, Any]]:
 
 
 def table7() -> dict[str, tuple[int, ...]]:
-    """The results of `seqloom cost` for the columns of Table 7, by row."""
+    """The results of `seqloom cost` for the columns of Table 7, by the name of the row."""
     prices = [_price(sublayer, heads, False) for sublayer, heads in COLUMNS]
     return {row: tuple(int(getattr(price, row)) for price in prices) for row in TABLE_7}
 

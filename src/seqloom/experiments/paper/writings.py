@@ -1,4 +1,4 @@
-"""Table 2: what the models of Figure 8 with 32 heads and with SHE write after the paper's prompt.
+"""Table 2: the texts that 32-head attention and SHE, as trained for Figure 8, generate from the paper's prompt.
 
 Source: the Extractor paper, section 6: top-p 0.6 and the same random seed for both; the window slides by one token
 (Eq. 2). The paper says neither its seed nor how many tokens; 120 are about as many as its table has.
@@ -25,7 +25,7 @@ TOKENS = 120
 @final
 @dataclass(frozen=True)
 class Writing:
-    """A text, by a model that has read `batches` of `asked`; None before its first checkpoint."""
+    """The text of a model after `batches` of `asked` batches; None before its first checkpoint."""
 
     name: str
     batches: int
@@ -34,12 +34,12 @@ class Writing:
 
 
 def cells(grid: Grid) -> list[Cell]:
-    """Those of Figure 8: 32 heads and SHE, the first seed."""
+    """The runs of Figure 8 with 32-head attention and SHE, of the first seed."""
     return [Cell(grid.model(text), 0) for text in (HEADS32, "she")]
 
 
 def writings(grid: Grid, seed: int = 0) -> list[Writing]:
-    """The text of each model as trained so far."""
+    """The texts of the models as trained so far."""
     texts = []
     for cell in cells(grid):
         folder = grid.folder(cell)

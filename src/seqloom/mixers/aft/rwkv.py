@@ -79,8 +79,11 @@ class RWKV(PackedMixer):
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # As `read`; the previous token is in the state, and where C may do a token, it is one call.
-        own: dict[str, Any] = self._parameters  # an attribute of a module takes longer
-        shares, rates = (own["mu_r"], own["mu_k"], own["mu_v"]), (own["log_rate"], own["bonus"])
+        parameters: dict[str, Any] = self._parameters  # an attribute of a module takes longer
+        shares, rates = (
+            (parameters["mu_r"], parameters["mu_k"], parameters["mu_v"]),
+            (parameters["log_rate"], parameters["bonus"]),
+        )
         weights = matrices(*map(self._modules.get, ("w_r", "w_k", "w_v", "w_out")))
         last, sums = state["last"], state["sums"]
         if weights is not None and mixing.able(x, (last, sums), *shares, *rates, *weights):

@@ -130,11 +130,11 @@ class CompressiveAttention(PackedMixer):
         a = weights(of.q, of.k, **of.given)[0].mean(0)  # (T, N)
         now = of.known.now[0, :, None]
         begun = now - now % self.segment if self.segment else torch.zeros_like(now)
-        tokens, own = a[:, of.slots :], of.known.then[0] >= begun
+        tokens, in_segment = a[:, of.slots :], of.known.then[0] >= begun
         shares = {
             "compressed": a[:, : of.slots].sum(1),
-            "memory": torch.where(own, 0.0, tokens).sum(1),
-            "sequence": torch.where(own, tokens, 0.0).sum(1),
+            "memory": torch.where(in_segment, 0.0, tokens).sum(1),
+            "sequence": torch.where(in_segment, tokens, 0.0).sum(1),
         }
         meaning = (
             "how much of a query's attention goes there, the mean of the heads; a sequence is a segment of training"

@@ -187,8 +187,8 @@ class ETCConfig(MixerConfig):
 
         def looks(i: Tensor, j: Tensor) -> Tensor:
             near = (i - j).abs() <= self.radius
-            own = (i - T == j // self.segment) | (not self.hard)
-            return torch.where(i < T, near | (j >= T), own | (j >= T))
+            same_segment = (i - T == j // self.segment) | (not self.hard)
+            return torch.where(i < T, near | (j >= T), same_segment | (j >= T))
 
         return looks
 

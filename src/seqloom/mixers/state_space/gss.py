@@ -64,10 +64,10 @@ class GSS(PackedMixer):
     @override
     def param_groups(self) -> list[dict[str, Any]]:
         """λ is not decayed, as 0 is not a neutral value of its logarithms."""
-        own = [self.log_rate, self.log_frequency]
-        known = {id(parameter) for parameter in own}
+        undecayed = [self.log_rate, self.log_frequency]
+        known = {id(parameter) for parameter in undecayed}
         rest = [parameter for parameter in self.parameters() if id(parameter) not in known]
-        return [{"params": rest}, {"params": own, "weight_decay": 0.0}]
+        return [{"params": rest}, {"params": undecayed, "weight_decay": 0.0}]
 
     @property
     @override
@@ -120,8 +120,8 @@ class GSS(PackedMixer):
 
     @torch.no_grad()
     def _begin(self) -> None:
-        for own in (self.log_rate, self.log_frequency, self.c, self.d):
-            own.normal_()
+        for parameter in (self.log_rate, self.log_frequency, self.c, self.d):
+            parameter.normal_()
 
     def _system(self) -> tuple[Tensor, Tensor]:
         """λ (N,) and half of C (e^λ - 1) / λ (H, N), as its conjugate counts as much."""

@@ -141,15 +141,15 @@ class Mamba(PackedMixer):
 
     def _weights(self) -> mixing.Weights | None:
         """All parameters, for a token in one call of C; None where layers are not plain."""
-        own: dict[str, Any] = self._parameters  # an attribute of a module takes longer
+        parameters: dict[str, Any] = self._parameters  # an attribute of a module takes longer
         layers: dict[str, Any] = self._modules
         plain = matrices(layers["in_proj"], layers["x_proj"], layers["out_proj"])
         step: Linear = layers["dt_proj"]
         if plain is None or self.config.norm_eps is not None or type(step) is not Linear or hooked(step):
             return None
         w_in, w_x, w_out = plain
-        scanned = step.weight, step.bias, own["a_log"], own["d"]
-        return mixing.Weights(w_in, own["conv_weight"], own["conv_bias"], w_x, *scanned, w_out)
+        scanned = step.weight, step.bias, parameters["a_log"], parameters["d"]
+        return mixing.Weights(w_in, parameters["conv_weight"], parameters["conv_bias"], w_x, *scanned, w_out)
 
     def _chosen(self, made: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """r, B and C; normalized where `norm_eps` is set."""

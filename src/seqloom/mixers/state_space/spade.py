@@ -59,7 +59,7 @@ class Spade(ComposedMixer):
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
         x = self.check_input(x, keep, 3)
         read = {name: mixer.forward_with_extras(x, keep) for name, mixer in self.mixers.items()}
-        of_both = extras.merged(own.under(name) for name, (_, own) in read.items())
+        of_both = extras.merged(part.under(name) for name, (_, part) in read.items())
         return self._mixed([y for y, _ in read.values()], keep), of_both
 
     @override
@@ -75,7 +75,7 @@ class Spade(ComposedMixer):
         x = self.check_input(x, keep, 3)
         self.check_state(state, len(x))
         read = {name: mixer.extend_with_extras(x, parted(state, name), keep) for name, mixer in self.mixers.items()}
-        of_both = extras.merged(own.under(name) for name, (_, _, own) in read.items())
+        of_both = extras.merged(part.under(name) for name, (_, _, part) in read.items())
         after = joined({name: then for name, (_, then, _) in read.items()})
         return self._mixed([y for y, _, _ in read.values()], keep), after, of_both
 

@@ -85,9 +85,9 @@ class SSM(PackedMixer):
     def views(self, x: Stream) -> list[View]:
         """How long an input is heard, and A."""
         loud = torch.zeros_like(x[0])
-        for own in torch.eye(self.dim, dtype=x.dtype, device=x.device).split(ROWS):
-            struck = torch.zeros_like(x[:1]).repeat(len(own), 1, 1)
-            struck[:, :1] = own[:, None]
+        for impulses in torch.eye(self.dim, dtype=x.dtype, device=x.device).split(ROWS):
+            struck = torch.zeros_like(x[:1]).repeat(len(impulses), 1, 1)
+            struck[:, :1] = impulses[:, None]
             loud = loud + outputs("joint", struck, self._system, self.method).square().sum(0)
         meaning = "how strongly an output channel hears all inputs at each lag, root mean square, D aside"
         return [
@@ -98,8 +98,8 @@ class SSM(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, D, N = span.rows, self.dim, self.state_dim
-        own = Cost(add=rows * D, exp=rows, path=("exponentiation",))  # Δ and Ā priced per token, as in a step
-        return own, price.joint(rows, N, self.method), self.c
+        scaling = Cost(add=rows * D, exp=rows, path=("exponentiation",))  # Δ and Ā priced per token, as in a step
+        return scaling, price.joint(rows, N, self.method), self.c
 
     @torch.no_grad()
     def _begin(self) -> None:

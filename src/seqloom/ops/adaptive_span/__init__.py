@@ -1,9 +1,9 @@
-"""Causal attention under a soft mask that ends at a span, of each head or of each query.
+"""Causal attention under a soft mask whose length, the span, is learned per head or computed per query.
 
     m_ij = clip((R + s_i - (i-j)) / R, 0, 1)              s_i: the span of query i, in tokens; R: the length of the ramp
     z_ij = q_i · k_j / √K,   y_i = Σ_j m_ij e^{z_ij} v_j / Σ_j m_ij e^{z_ij}              per head, j from i-W+1 to i
 
-W is the `window`. Where it is R + s or more, keys further away have m = 0, so that leaving them out changes nothing.
+W is the `window`. Where W ≥ R + s, keys beyond the window have m = 0, so leaving them out changes nothing.
 
 Source: Sukhbaatar et al., arXiv:1905.07799, section 2.2, without its vectors of relative positions. There the sum runs
 to i-1; here it includes i, for which m is 1, so that no query is without a key.
@@ -26,16 +26,16 @@ def spanned(
     query_time: Int[Tensor, "B T"] | None = None,
     key_time: Int[Tensor, "B N"] | None = None,
 ) -> Float[Tensor, "B H T V"]:
-    """Each query over the keys of its span. Times are 0, 1, … where they are not given; a negative one is no token's.
+    """The outputs y. Times are 0, 1, … where they are not given; a token with a negative time is padding.
 
-    A query that sees no key gives 0.
+    The output of a query that sees no key is 0.
     """
     y: Tensor = OP[OP.choose(q)](q, k, v, spans, ramp, window, query_time, key_time)
     return y
 
 
 def by_size(q: Tensor) -> str:
-    """The only fast backend."""
+    """The name of the only fast backend."""
     return "tiles"
 
 

@@ -1,4 +1,4 @@
-"""A tile of queries at a time, over the keys that its window reaches; a backward computes the tile again."""
+"""Computes a tile of queries at a time, over the keys in its window; the backward pass recomputes the tile."""
 
 import math
 
@@ -42,7 +42,7 @@ def spanned(
 
 
 def _tile(q: Tensor, k: Tensor, v: Tensor, spans: Tensor, ramp: int, window: int, now: Tensor, then: Tensor) -> Tensor:
-    """Tokens at times now (B, T) and then (B, N), under spans (B, H, T)."""
+    """The outputs of queries at times `now` (B, T), over keys at times `then` (B, N), with spans (B, H, T)."""
     wide = torch.promote_types(q.dtype, torch.float32)
     age = (now[:, None, :, None] - then[:, None, None, :]).to(wide)
     m = ((ramp + spans.to(wide)[..., None] - age) / ramp).clamp(0, 1)

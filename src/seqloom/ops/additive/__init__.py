@@ -2,8 +2,8 @@
 
     e_ij = Σ_c w_c tanh(q_ic + k_jc),   a_ij = e^{e_ij} / Σ_{j'} e^{e_ij'},   y_i = Σ_j a_ij v_j        per head
 
-j runs over the positions up to i, or over all. Every pair has K of tanh, which no product of matrices computes: time is
-T² K per head; so many queries at a time are in memory that they hold at most `blocks.NUMBERS` of them.
+j runs over the positions up to i, or over all. A pair of positions takes K evaluations of tanh, which is no matrix
+product: a head takes time T² K. Queries are computed in blocks that hold at most `blocks.NUMBERS` values of tanh.
 
 Source: Bahdanau et al., arXiv:1409.0473, section 3.1 and Appendix A.1.2. Nothing differs.
 """
@@ -26,10 +26,10 @@ def additive(
     key_time: Int[Tensor, "B N"] | None = None,
     window: int | None = None,
 ) -> Float[Tensor, "B H T V"]:
-    """Each query over the keys up to its time, at most `window` of them, or over all less than `window` away.
+    """The outputs y. A query sees keys less than `window` before it, itself, and, if not `causal`, later ones alike.
 
-    Times are 0, 1, … where they are not given; a key with a negative time is empty. A query that sees no key gives 0.
-    Differentiable twice.
+    Times are 0, 1, … where they are not given; a key with a negative time is empty. The output of a query that sees no
+    key is 0. Differentiable twice.
     """
     if q.shape[2] == 0:
         return v.new_zeros(*q.shape[:3], v.shape[3])
@@ -39,7 +39,7 @@ def additive(
 
 
 def by_size(q: Tensor) -> str:
-    """The only fast backend."""
+    """The name of the only fast backend."""
     return "blocks"
 
 

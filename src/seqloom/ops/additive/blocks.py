@@ -1,4 +1,4 @@
-"""Additive attention of a block of queries at a time; a backward computes the block again."""
+"""Additive attention of a block of queries at a time; the backward pass recomputes the block."""
 
 import math
 
@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 NUMBERS = 1 << 22
-"""of tanh in memory at a time: 16 MB in float32"""
+"""values of tanh in memory at a time: 16 MB in float32"""
 
 
 def additive(
@@ -32,7 +32,7 @@ def additive(
     for a in range(0, T, count):
         last = min(a + count, T)
         first = 0 if window is None or not whole else max(0, a + 1 - window)
-        keys = slice(first, last) if whole else slice(None)  # no query of the block sees others
+        keys = slice(first, last) if whole else slice(None)  # no query of the block sees other keys
         given = (q[:, :, a:last], k[:, :, keys], v[:, :, keys], w, causal, now[:, a:last], then[:, keys], window)
         parts.append(checkpoint(_block, *given, use_reentrant=False) if torch.is_grad_enabled() else _block(*given))
     return torch.cat(parts, 2)

@@ -1,10 +1,10 @@
-"""Softmax attention over any pattern, with what is done to its scores and to its values.
+"""Softmax attention over any pattern, with changes of its scores and of its values.
 
-    z_ij = Σ_c q_ic k_jc e^{-f_c (i-j)} / √K,    changed as `Scores` says; f = 0 unless `fade` is given
-    a_ij = e^{z_ij} / Σ_{j'} e^{z_ij'}           over the j that `pattern(i, j)` lets through
+    z_ij = Σ_c q_ic k_jc e^{-f_c (i-j)} / √K,    then changed by `Scores`; f = 0 unless `fade` is given
+    a_ij = e^{z_ij} / Σ_{j'} e^{z_ij'}           over the j for which `pattern(i, j)` is True
     y_i  = Σ_j a_ij v_j + `value_change`(a)_i
 
-i and j are the *times* of queries and keys, so that a pattern reads the same on a whole sequence, a piece, or a ring.
+i and j are the *times* of queries and keys, so that the same pattern applies to a sequence, a piece of it, and a ring.
 Source: Vaswani et al., arXiv:1706.03762, Eq. 1; the Extractor paper's Eq. 13-15; f: xPos, arXiv:2212.10554. Nothing
 differs.
 """
@@ -27,7 +27,7 @@ __all__ = ["OP", "Bias", "Pattern", "around", "attend", "banded", "causal", "eve
 Pattern: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """(query times (…, Tq, 1), key times (…, 1, Tk)) → True where the query may look"""
 FADED = 1024
-"""queries of a tile whose scores fade with distance: e^{f i} is formed for differences up to so many tokens alone"""
+"""queries of a tile whose scores fade with distance, so that e^{f i} is computed for at most this many tokens"""
 
 
 @final
@@ -79,11 +79,11 @@ def attend(
     score_change: ScoreChange | None = None,
     value_change: ValueChange | None = None,
 ) -> Float[Tensor, "B H Tq V"]:
-    """Attention of each query over the keys that `pattern` lets through; H/G heads of queries share a head of keys.
+    """Attention of each query over the keys for which `pattern` is True; H/G heads of queries share a head of keys.
 
-    Times are 0, 1, … where they are not given; a key with a negative time is empty and never looked at. A query that
-    may look at nothing gives 0. All backends are differentiable; some cannot do all changes. Scores are divided by √K
-    where there is no `scale`. `fade` may be negative for no channel. See `Scores` for the rest.
+    Times are 0, 1, … where they are not given; a key with a negative time is empty and hidden. The output of a query
+    that sees no key is 0. All backends are differentiable; some do not support all changes. Scores are divided by √K
+    unless `scale` is given. `fade` must not be negative in any channel. `Scores` describes the other changes.
     """
     if q.shape[2] == 0:
         return v.new_zeros(*q.shape[:3], v.shape[3])
@@ -113,7 +113,9 @@ def _attend(
         return fast.kernel(q, k, v, pattern, query_time, key_time, scores.scale)
     if path == "by_distance" and isinstance(pattern, Window) and not timed:
         return by_distance.attend(q, k, v, scores, pattern.before, pattern.after)
-    run = reference.attend if path == "reference" else fast.formed  # of pieces `by_distance` forms the weights, too
+    run = (
+        reference.attend if path == "reference" else fast.formed
+    )  # `by_distance` takes whole sequences only: weights of pieces are formed
     return run(q, k, v, pattern, query_time, key_time, scores)
 
 
@@ -127,7 +129,7 @@ def _faded(
     key_time: Tensor | None,
     scores: Scores,
 ) -> Tensor:
-    """With each tile's first query as the origin of time: keys before it fade, and nothing grows with the position."""
+    """Attention with `fade`, tile by tile. Time counts from a tile's first query, so that factors do not overflow."""
     i, j = fast.times(q, query_time), fast.times(k, key_time)
     rates = fade.to(torch.promote_types(q.dtype, torch.float32))
     parts = []
@@ -145,9 +147,9 @@ def _faded(
 def weights(
     q: Float[Tensor, "B H Tq K"], k: Float[Tensor, "B G Tk K"], *, pattern: Pattern = causal, **changes: Any
 ) -> Float[Tensor, "B H Tq Tk"]:
-    """The a_ij of the equation, to be looked at: how much each query takes of each key; 0 where it may not look.
+    """The weights a_ij of the equation, for views; 0 where a query does not see a key.
 
-    `changes` are those of `attend`; that of values makes no difference.
+    `changes` are keyword arguments of `attend`; `value_change` has no effect on the weights.
     """
     looked: list[Tensor] = []
 
@@ -161,10 +163,9 @@ def weights(
 
 
 def by_size(q: Tensor, scores: Scores, whole: bool, near: bool) -> str:
-    """The fastest backend: short rows in narrow heads form their weights, as measured on 2 CPU cores (docs/log.md).
+    """The fastest backend, as measured on 2 CPU cores (docs/log.md): short rows in narrow heads form their weights.
 
-    `whole` is whether each position looks at itself and all before it, `near` whether a whole sequence looks at
-    neighbours.
+    `whole`: every position looks at itself and all positions before it; `near`: a whole sequence looks at neighbors.
     """
     if not scores.plain:
         return "by_distance" if near and q.shape[2] > FORMED and by_distance.able(q, scores) else "formed"
@@ -173,7 +174,7 @@ def by_size(q: Tensor, scores: Scores, whole: bool, near: bool) -> str:
 
 
 FORMED = 64
-"""tokens up to which weights under a bias are formed at once"""
+"""the most tokens for which weights with a bias are formed at once"""
 
 
 def _causal(draw: Draw, B: int, T: int) -> Tensor:

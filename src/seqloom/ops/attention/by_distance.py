@@ -3,16 +3,18 @@
     y_i = Σ_j a_ij v_j,   a_ij = e^{q_i·k_j + b(i-j) - l_i},   l_i = log(e^s + Σ_j e^{q_i·k_j + b(i-j)})
     dz_ij = a_ij (dy_i · v_j - dy_i · y_i),   db(d) = Σ_{i-j=d} dz_ij,   ds = -Σ_i e^{s-l_i} dy_i · y_i
 
-b is -∞ where nothing is seen. The kernel takes a mask in memory. With the keys in reverse order, j' = T-1-j, the bias
-of (i, j') is number i + j' of one vector: a view of it with strides (1, 1) is the mask, and no matrix of T² is formed.
-The kernel's own backward is right with sinks, given l and y with them.
+b is -∞ where a key is hidden. The kernel reads the bias as a mask in memory. With the keys in reverse order,
+j' = T-1-j, the bias of (i, j') is entry i + j' of one vector: a view of it with strides (1, 1) is the mask, so no T²
+matrix is formed. The kernel's backward pass is also right with sinks, if l and y include them.
 
-Σ_j dz_ij = 0 with the sink, since softmax does not see a common shift. So of a bias that is constant from some distance
-on, as T5's, a causal backward forms dz near the diagonal only: the rest is what is missing to 0.
+Σ_j dz_ij = 0 with the sink included, since softmax does not change under a common shift. So for a bias that is constant
+beyond some distance, such as T5's, the causal backward pass forms dz only near the diagonal: the sum over the rest is
+what the near part lacks to 0.
 
-A key whose weight is below eps² of the query's own, by the lengths of queries and keys, is left out: it changes no
-number, and a tile of such keys is not computed. ALiBi's steeper heads see few keys so, and each run of heads that look
-equally far has tiles of its own. `exp` of what is left out can be slow, too (docs/log.md).
+A key whose weight is certainly below eps² of the weight of the query's own key (by the norms of queries and keys) is
+left out: it would not change any result, and tiles of such keys are not computed. In this way ALiBi's steeper heads
+read few keys; each group of neighboring heads that reach equally far has its own tiles. Leaving keys out also avoids
+`exp` of very negative numbers, which is slow (docs/log.md).
 """
 
 import math
@@ -34,7 +36,7 @@ flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_back
 
 
 def able(q: Tensor, scores: Scores) -> bool:
-    """Whether it can do this: on a CPU, with a bias or sinks alone."""
+    """Whether this backend supports the call: on a CPU, with no changes of scores but a bias or sinks."""
     return not scores.formed and q.device.type == "cpu"
 
 
@@ -50,14 +52,14 @@ def attend(q: Tensor, k: Tensor, v: Tensor, scores: Scores, before: int | None, 
     sides = (T if side is None else side for side in (before, after))
     numbers = torch.tensor([first, *sides, int(wanted), scale], dtype=torch.float64)
     K, V = q.shape[3], v.shape[3]
-    if K != V:  # which the kernel does not take
+    if K != V:  # the kernel needs equal widths
         q, k, v = (pad(tensor, (0, max(K, V) - tensor.shape[3])) for tensor in (q, k, v))
     y: Tensor = _forward(q, k.flip(2), v.flip(2), values, sinks, numbers)[0]
     return y[..., :V].to(dtype)
 
 
 def _read(numbers: Tensor) -> tuple[int, int, int, bool, float]:
-    """The first distance of the values, how far back and ahead is seen, whether their gradient is wanted; the scale."""
+    """(first distance of the values, tokens seen back and ahead, whether the values need a gradient, scale)."""
     first, before, after, wanted, scale = numbers.tolist()
     return int(first), int(before), int(after), bool(wanted), scale
 
@@ -65,7 +67,7 @@ def _read(numbers: Tensor) -> tuple[int, int, int, bool, float]:
 def _run(
     q: Tensor, k: Tensor, v: Tensor, values: Tensor | None, sinks: Tensor | None, numbers: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """y, l and the bias of each distance; keys and values come in reverse order, here and below."""
+    """y, l and the bias of each distance. Here and below, keys and values are in reverse order."""
     first, before, after, _, scale = _read(numbers)
     biases = _biases(q, k, values, first, before, after, scale)
     y = v.new_empty(*q.shape[:3], v.shape[3])
@@ -100,7 +102,7 @@ def _gradients(
         of_q, of_k, of_v = flash_backward(*some, *ends, 0.0, False, attn_mask=mask, scale=scale)
         dq[:, heads, rows] = of_q
         for total, part in ((dk, of_k), (dv, of_v)):
-            if rows.stop == q.shape[2]:  # the first of these heads' tiles, whose keys begin with the latest
+            if rows.stop == q.shape[2]:  # the first tile of these heads, whose keys begin with the latest
                 total[:, heads, keys] = part
                 total[:, heads, keys.stop :] = 0.0
             else:
@@ -126,7 +128,7 @@ def _again(
     biases: Tensor,
     dy: Tensor,
 ) -> list[Tensor | None]:
-    """The gradients as tensors that can be differentiated again: of the equation over the whole square."""
+    """The gradients as tensors that can be differentiated again, by the equation over all T² pairs."""
     first, before, after, _, scale = _read(numbers)
     at = torch.arange(q.shape[2], device=q.device)
     distance = at[:, None] - at.flip(0)
@@ -158,9 +160,9 @@ def _of_values(
     before: int,
     after: int,
 ) -> Tensor:
-    """The gradient of the values (H, R), for queries that are scaled."""
+    """The gradient of the bias values (H, R); queries are scaled already."""
     T, last = q.shape[2], first + values.shape[1] - 1
-    constant = after == 0 and 0 < last < min(T, before + 1)  # the bias of `last` and all beyond follows from the others
+    constant = after == 0 and 0 < last < min(T, before + 1)  # the gradient at `last` and beyond follows from the others
     by_distance = torch.zeros_like(biases)
     for heads, rows, keys, mask in _tiles(biases, last - 1 if constant else before, after, BAND):
         z = q[:, heads, rows] @ k[:, heads, keys].mT + mask
@@ -177,7 +179,7 @@ def _of_values(
 
 
 def _diagonals(x: Tensor) -> Tensor:
-    """Σ_{r+c=n} x_rc of each matrix (H, R, C): (H, R + C - 1)."""
+    """The sums of the antidiagonals, Σ_{r+c=n} x_rc, of matrices (H, R, C): (H, R + C - 1)."""
     H, R, C = x.shape
     shifted = x.new_zeros(H, R, R + C)
     shifted.as_strided(x.shape, (R * (R + C), R + C + 1, 1)).copy_(x)
@@ -185,7 +187,7 @@ def _diagonals(x: Tensor) -> Tensor:
 
 
 def _biases(q: Tensor, k: Tensor, values: Tensor | None, first: int, before: int, after: int, scale: float) -> Tensor:
-    """The bias of each distance from 1 - T to T - 1 (H, 2T - 1), or -∞ where nothing is seen."""
+    """The bias of each distance from 1 - T to T - 1 (H, 2T - 1), -∞ at distances that are hidden."""
     T = q.shape[2]
     distance = torch.arange(1 - T, T, device=q.device)
     if values is None:
@@ -202,9 +204,9 @@ def _biases(q: Tensor, k: Tensor, values: Tensor | None, first: int, before: int
 
 
 def _tiles(biases: Tensor, before: int, after: int, size: int) -> list[tuple[slice, slice, slice, Tensor]]:
-    """Heads, queries, the keys in reverse order that one of them may see, and their mask (1, heads, queries, keys).
+    """Tiles as (heads, queries, keys that any of them may see, in reverse order, mask (1, heads, queries, keys)).
 
-    The last queries of some heads come first.
+    For each group of heads the tile of the last queries comes first.
     """
     T = biases.shape[1] // 2 + 1
     return [
@@ -215,7 +217,7 @@ def _tiles(biases: Tensor, before: int, after: int, size: int) -> list[tuple[sli
 
 
 def _runs(biases: Tensor, before: int, after: int, size: int) -> list[tuple[slice, int, int]]:
-    """Neighbouring heads that look equally far, in whole tiles of `size`, and how far back and ahead they do."""
+    """Groups of neighboring heads that see equally far back and ahead, in multiples of `size`, with both distances."""
     T = biases.shape[1] // 2 + 1
     seen = torch.isfinite(biases)
     back = (seen[:, T - 1 :].long() * torch.arange(T, device=biases.device)).amax(1).clamp(max=before)
@@ -231,7 +233,7 @@ def _runs(biases: Tensor, before: int, after: int, size: int) -> list[tuple[slic
 
 
 def _seen(biases: Tensor, a: int, b: int, before: int, after: int) -> tuple[slice, Tensor]:
-    """The keys in reverse order that one of the queries a to b may see, and their mask."""
+    """The keys, in reverse order, that any of the queries a to b may see, and their mask."""
     T = biases.shape[1] // 2 + 1
     keys = slice(T - min(T, b + after), T - max(0, a - before))
     shape, strides = (1, len(biases), b - a, keys.stop - keys.start), (0, biases.stride(0), 1, 1)
@@ -244,8 +246,8 @@ _forward = paired(
     _gradients,
     shapes=lambda q, k, v, *rest: [[*q.shape[:3], v.shape[3]], q.shape[:3], (q.shape[1], 2 * q.shape[2] - 1)],
     gradient_shapes=lambda q, k, v, values, sinks, numbers, y, log, biases, dy: [
-        *(each.shape for each in (q, k, v)),
-        *((0,) if each is None else each.shape for each in (values, sinks)),
+        *(tensor.shape for tensor in (q, k, v)),
+        *((0,) if tensor is None else tensor.shape for tensor in (values, sinks)),
     ],
     save=lambda inputs, outputs: (*inputs, *outputs),
     again=_again,

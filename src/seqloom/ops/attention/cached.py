@@ -1,7 +1,7 @@
-"""One token of attention over a cache, in one call of C (tiles.c): a key and a value are written, all others read once.
+"""Attention of one token over a cache, in one call of C (tiles.c), which also writes the token's key and value.
 
-torch's kernel for a CPU is made for many queries. It takes a third to a half longer over one, next to the views and
-copies that it needs.
+torch's kernel for a CPU is made for many queries: for one query it takes a third to a half longer, and needs views and
+copies besides.
 """
 
 import torch
@@ -14,9 +14,9 @@ from seqloom.ops.backends import forced
 from seqloom.ops.native import Argument, Entry
 
 BYTES = 64
-"""of a vector: heads are whole vectors"""
+"""bytes of a vector register, which the width of a head must fill"""
 WAYS = (None, "kernel")
-"""forced backends of `attention` under which this may run"""
+"""values of the forced backend of `attention` with which this may run"""
 READS = (
     Argument("q", "B H 1 K"),
     Argument("k", "B G 1 K"),
@@ -30,7 +30,7 @@ ENTRY = Entry(OP, SOURCE, "token", "threads B H G C K V", *READS, Y, least="G C"
 
 
 def able(q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor) -> bool:
-    """Whether `attend` can do a token: heads of whole vectors on a CPU, no gradients, and no other backend forced."""
+    """Whether `attend` supports the call: on a CPU, heads that fill vectors, no gradients, no other forced backend."""
     if not native.quiet(q, k, v, keys, values):
         return False
     lanes = BYTES // q.element_size()
@@ -47,9 +47,9 @@ def attend(
     values: Float[Tensor, "B G C V"],
     length: Int[Tensor, " B"],
 ) -> Float[Tensor, "B H 1 V"]:
-    """A token's queries over its own key and those of the `length` (B,) tokens before it, at most C in all.
+    """Attention of a token over its own key and those of the `length` (B,) tokens before it, C keys at most.
 
-    `keys` and `values` are rings (`seqloom.ops.ring`) into which the token is written: the oldest slot of a full one.
+    `keys` and `values` are rings (`seqloom.ops.ring`); the token is written into them, over the oldest of a full ring.
     Raises ValueError where sizes do not agree, a length is negative, or there is no native code.
     """
     y = q.new_empty(*q.shape[:3], v.shape[3])

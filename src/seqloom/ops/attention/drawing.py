@@ -3,7 +3,7 @@
     w  a window or a block of neighbors        d  every d-th token        s  the ends of segments
     b  a block that another block looks at     g  a global token          r  a random block        .  not looked at
 
-Where two parts of a pattern meet, the letter of the first stands.
+Where two parts of a pattern overlap, the letter is that of the first part.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,13 +38,13 @@ LETTERS: dict[type[Pattern], str] = {
 
 
 def drawn(pattern: Pattern, T: int) -> list[str]:
-    """T rows of T letters."""
+    """The pattern over T tokens, as T rows of T letters."""
     time = torch.arange(T)
     return rows((letter, part.of(T)(time[:, None], time)) for letter, part in _parts(pattern))
 
 
 def by_heads(patterns: Sequence[Pattern], T: int) -> dict[str, list[str]]:
-    """A drawing for each pattern, by the heads that have it."""
+    """The drawing of each different pattern, by the names of the heads that have it."""
     groups = heads_of(patterns)
     if len(groups) == 1:
         return {"all heads": drawn(patterns[0], T)}
@@ -52,7 +52,7 @@ def by_heads(patterns: Sequence[Pattern], T: int) -> dict[str, list[str]]:
 
 
 def rows(masks: Iterable[tuple[str, Tensor]]) -> list[str]:
-    """The letter of the first mask (Tq, Tk) that is True, for each pair."""
+    """Rows of letters: for each pair the letter of the first mask (Tq, Tk) that is True there."""
     marks: list[list[str]] = []
     for letter, mask in masks:
         marks = marks or [["."] * mask.shape[1] for _ in mask]

@@ -1,10 +1,9 @@
-"""Attention over whole tensors: through torch's own kernels, or with its weights formed.
+"""Attention by torch's kernels, or by forming the weights.
 
-`kernel` lets torch choose flash, memory-efficient or plain code for the device; it cannot see changes of scores or
-values.
-`formed` computes the weights (B, H, Tq, Tk) and keeps them for the backward. On a CPU it is ahead for short rows in
-narrow heads (11% of a sublayer at T 32 with heads of width 4), and behind or even everywhere else that was tried
-(docs/log.md).
+`kernel` lets torch choose flash, memory-efficient or plain code for the device; it does not support changes of scores
+or values. `formed` computes the weights (B, H, Tq, Tk) and saves them for the backward pass. On a CPU `formed` is
+faster for short rows in narrow heads (11% of a sublayer at T 32 with heads of width 4), and as fast or slower in all
+other cases that were measured (docs/log.md).
 """
 
 import math
@@ -21,20 +20,20 @@ from seqloom.ops.attention.scores import Scores
 PatternLike = Callable[[Tensor, Tensor], Tensor]
 
 SCORES = 1 << 25
-"""scores that are formed at a time: of one row of 4 heads those of 2,896 tokens"""
+"""scores in memory at a time; one row with 4 heads has as many at 2,896 tokens"""
 
 WIDENED = 256
-"""keys up to which torch's kernel for a CPU is slower in bfloat16 than in float32, conversions included; from 1 to 4
-times, most in narrow heads (docs/log.md)"""
+"""the most keys at which torch's kernel for a CPU is slower in bfloat16 than in float32 with conversions: up to 4 times
+slower, most of all in narrow heads (docs/log.md)"""
 
 
 def causal(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
-    """Each position over itself and all before it: (B, H, T, K), (B, G, T, K), (B, G, T, V) → (B, H, T, V)."""
+    """Attention of each position to itself and all before: (B, H, T, K), (B, G, T, K), (B, G, T, V) → (B, H, T, V)."""
     return _attend(q, k, v, scale, is_causal=True)
 
 
 def unmasked(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
-    """Each query over all keys: (B, H, Tq, K), (B, G, Tk, K), (B, G, Tk, V) → (B, H, Tq, V)."""
+    """Attention of each query to all keys: (B, H, Tq, K), (B, G, Tk, K), (B, G, Tk, V) → (B, H, Tq, V)."""
     return _attend(q, k, v, scale)
 
 
@@ -47,7 +46,7 @@ def kernel(
     key_time: Tensor | None,
     scale: float | None,
 ) -> Tensor:
-    """The equation of `seqloom.ops.attention`, without changes, over a mask; shapes as in `attend` there."""
+    """The equation of `seqloom.ops.attention` without changes, by a mask; shapes as in `attend` there."""
     k, v, seen, blind, _, _ = _seen(q, k, v, pattern, query_time, key_time)
     return torch.where(blind, 0.0, _attend(q, k, v, scale, attn_mask=seen | blind))
 
@@ -61,9 +60,10 @@ def formed(
     key_time: Tensor | None,
     scores: Scores,
 ) -> Tensor:
-    """The equation of `seqloom.ops.attention`, all of it; shapes as in `attend` there.
+    """The equation of `seqloom.ops.attention` with all changes; shapes as in `attend` there.
 
-    Of many scores so many queries at a time that at most `SCORES` are in memory; a backward computes them again.
+    Where there are more than `SCORES` scores, a block of queries is computed at a time, and the backward pass
+    recomputes it.
     """
     count = max(1, SCORES // max(1, q.shape[0] * q.shape[1] * k.shape[2]))
     if count >= q.shape[2]:
@@ -108,7 +108,7 @@ def _attend(
 ) -> Tensor:
     """Torch's kernel, in float32 where that is faster."""
     K, V = q.shape[-1], v.shape[-1]
-    if K != V and q.device.type == "cpu":  # whose flash kernel takes one width
+    if K != V and q.device.type == "cpu":  # torch's flash kernel needs equal widths
         q, k, v = (pad(tensor, (0, max(K, V) - tensor.shape[-1])) for tensor in (q, k, v))
         return _attend(q, k, v, K**-0.5 if scale is None else scale, attn_mask, is_causal)[..., :V]
     grouped = q.shape[1] != k.shape[1]
@@ -117,22 +117,22 @@ def _attend(
     given: dict[str, Any] = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale, "enable_gqa": grouped}
     if q.dtype != torch.bfloat16 or q.device.type != "cpu" or k.shape[2] > WIDENED:
         return scaled_dot_product_attention(q, k, v, **given)
-    with torch.autocast("cpu", enabled=False):  # which would narrow them again
+    with torch.autocast("cpu", enabled=False):  # autocast would convert them back
         return scaled_dot_product_attention(q.float(), k.float(), v.float(), **given).to(q.dtype)
 
 
 def of_queries(q: Tensor, kv: Tensor) -> Tensor:
-    """Keys or values (B, G, Tk, K) for each head of queries (B, H, Tq, K): H/G heads share one."""
+    """Keys or values (B, G, Tk, K) repeated for the H heads of queries, H/G of which share a head."""
     return kv if kv.shape[1] == q.shape[1] else kv.repeat_interleave(q.shape[1] // kv.shape[1], 1)
 
 
 def _seen(
     q: Tensor, k: Tensor, v: Tensor, pattern: PatternLike, query_time: Tensor | None, key_time: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Keys and values, which positions are seen (B or 1, 1, Tq, Tk), which queries see none, and the times of both."""
+    """Keys, values, the mask of what is seen (B or 1, 1, Tq, Tk), queries that see nothing, and the times of both."""
     now, then = times(q, query_time)[:, None, :, None], times(k, key_time)[:, None, None, :]
     seen = pattern(now, then) & (then >= 0)
-    if key_time is not None:  # an empty key is weighed 0, but 0 times NaN is NaN
+    if key_time is not None:  # an empty key has the weight 0, but 0 times NaN is NaN
         k, v = (torch.where((key_time >= 0)[:, None, :, None], tensor, 0.0) for tensor in (k, v))
     return k, v, seen, ~seen.any(-1, keepdim=True), now, then
 

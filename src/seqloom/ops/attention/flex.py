@@ -1,7 +1,7 @@
-"""Attention over a sparse pattern on a GPU: torch's `flex_attention`, which skips the blocks that nothing looks at.
+"""Attention over a sparse pattern on a GPU by torch's `flex_attention`, which skips blocks without visible pairs.
 
-Source: Dong et al., Flex Attention, arXiv:2412.05496, in torch. On a CPU it has no backward and runs uncompiled, as a
-dense mask: that is for tests.
+Source: Dong et al., Flex Attention, arXiv:2412.05496, in torch. On a CPU, for tests, it runs uncompiled with a dense
+mask and without a backward pass.
 """
 
 from collections.abc import Callable
@@ -15,18 +15,18 @@ from seqloom.core.graphs import constant
 from seqloom.ops.attention.patterns import Pattern
 
 NARROWEST = 16
-"""the least width of a head"""
+"""the smallest width of a head"""
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 @constant
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not."""
+    """This backend with the reason why it is not available; empty where it is."""
     return {} if torch.cuda.is_available() else {"flex": "no GPU"}
 
 
 def able(q: Tensor, v: Tensor) -> bool:
-    """Whether its kernels run on such queries and values."""
+    """Whether the kernels support the device and the widths of these queries and values."""
     wide = min(q.shape[-1], v.shape[-1]) >= NARROWEST
     return q.device.type == "cuda" and q.dtype in DTYPES and wide and not lacking()
 
@@ -34,7 +34,7 @@ def able(q: Tensor, v: Tensor) -> bool:
 def attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> Tensor:
     """(B, H, T, K), (B, H, T, K), (B, H, T, V), keys of each row (B,) or all → (B, H, T, V)."""
     T = q.shape[2]
-    # Kept tokens come first: in a causal pattern none of them looks at a dropped one.
+    # kept tokens come first, so in a causal pattern they do not look at dropped ones
     if lengths is None or pattern.causal:
         mask = _mask(pattern.of(T), T, q.device)
     else:
@@ -53,7 +53,7 @@ def _compiled(device: str) -> Callable[..., Any]:
 
 @lru_cache(maxsize=64)
 def _mask(pattern: Pattern, T: int, device: torch.device) -> Any:
-    """The blocks of a pattern over T tokens, made once."""
+    """The block mask of a pattern over T tokens, computed once and cached."""
     return _block_mask(lambda b, h, i, j: pattern(i, j), None, T, device)
 
 

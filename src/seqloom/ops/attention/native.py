@@ -48,12 +48,12 @@ BACKWARD = Entry(
 
 
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not."""
+    """This backend with the reason why it is not available; empty where it is."""
     return native.lacking("native", SOURCE)
 
 
 def able(q: Tensor, v: Tensor, parts: tuple[Part, ...]) -> bool:
-    """Whether blocks of queries, keys and values fill whole vectors, and there is native code."""
+    """Whether the blocks of queries, keys and values fill vector registers, and there is native code."""
     lanes = 64 // q.element_size()
     widths = [q.shape[-1], v.shape[-1], *(part.table.shape[1] for part in parts)]
     on_cpu = q.device.type == "cpu" and q.dtype in (torch.float32, torch.float64)

@@ -1,6 +1,6 @@
-"""What a pattern computes over a text of some length: its tiles with the masks of those that are not looked at whole.
+"""The plan of a pattern over T tokens: the tiles that it computes, with a mask for each tile.
 
-A plan depends on the pattern and the length alone, so it is made once and remembered.
+A plan depends on the pattern and the length alone, so it is computed once and cached.
 """
 
 from dataclasses import dataclass
@@ -15,26 +15,26 @@ from seqloom.ops.attention.patterns import Pattern
 from seqloom.ops.attention.tiles import Tiles
 
 EVALUATED = 1 << 22
-"""pairs whose predicate is evaluated at a time"""
+"""pairs of query and key whose predicate is evaluated at a time"""
 
 
 @final
 @dataclass(frozen=True)
 class Part:
-    """The tiles of one part of a pattern, those that nothing looks at left out."""
+    """The tiles of one part of a pattern, without tiles that have no visible pair."""
 
     queries: Tensor
-    """(N, b) times, -1 for none"""
+    """(N, b): the times of N blocks of queries, -1 where a block has fewer"""
     keys: Tensor
-    """(M, c) times, -1 for none"""
+    """(M, c): the times of M blocks of keys, -1 where a block has fewer"""
     blocks: Tensor
-    """(N, m) blocks of keys, -1 behind the last"""
+    """(N, m): the blocks of keys that each block of queries looks at, -1 after the last"""
     masks: Tensor
-    """(N, m) which row of `table` is the tile's"""
+    """(N, m): the index in `table` of each tile's mask"""
     table: Tensor
-    """(U, b, c) True where a query looks at a key; no two are alike"""
+    """(U, b, c): the different masks, True where a query looks at a key"""
     pairs: int
-    """how many pairs are looked at"""
+    """the number of visible pairs"""
 
 
 @lru_cache(maxsize=64)
@@ -47,7 +47,7 @@ def plan(pattern: Pattern, T: int) -> tuple[Part, ...]:
 
 @lru_cache(maxsize=64)
 def terms(pattern: Pattern, T: int) -> tuple[int, int]:
-    """How many of T queries look at any key, and how many pairs they have."""
+    """(queries that see any key, visible pairs) of a pattern over T tokens."""
     known = pattern.counted(T)
     if known is not None:
         return known
@@ -82,7 +82,7 @@ def _part(tiles: Tiles) -> Part:
 
 
 def _looked(tiles: Tiles, rows: slice) -> Tensor:
-    """(n, m, b, c) whether each pair of these blocks of queries is looked at."""
+    """(n, m, b, c): which pairs of these blocks of queries are visible."""
     i, blocks = tiles.queries[rows][:, None, :, None], tiles.blocks[rows]
     j = tiles.keys[blocks.clamp(min=0)][:, :, None, :]
     there = (blocks >= 0)[:, :, None, None] & (i >= 0) & (j >= 0)

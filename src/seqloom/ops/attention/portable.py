@@ -1,4 +1,4 @@
-"""The tiles of one part of a pattern in torch's own operations: a few tiles of all heads at a time."""
+"""Computes the tiles of one part of a pattern by torch's operations, a few tiles of all heads at a time."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from torch import Tensor
 from seqloom.ops.attention.plan import Part
 
 SCORES = 1 << 19
-"""scores that are formed at a time, so that they stay in the cache"""
+"""scores that are computed at a time, few enough for the cache"""
 
 
 def average(q: Tensor, k: Tensor, v: Tensor, part: Part, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -59,7 +59,7 @@ def _joined(blocks: Tensor, H: int) -> Tensor:
 
 
 def _tiles(part: Part, heads: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """A few blocks of queries (n,) at a time, and the blocks of keys (n, m) that each of them touches."""
+    """Yields a few blocks of queries (n,) at a time, with the blocks of keys (n, m) that each of them looks at."""
     (b, c), counts = part.table.shape[1:], (part.blocks >= 0).sum(1)
     for count in counts.unique().tolist():
         if count:
@@ -71,7 +71,7 @@ def _tiles(part: Part, heads: int) -> Iterator[tuple[Tensor, Tensor]]:
 def _scores(
     queries: Tensor, keys: Tensor, rows: Tensor, blocks: Tensor, lengths: Tensor | None, part: Part, H: int
 ) -> Tensor:
-    """The scores (P n, b, m c) of these tiles, -inf where nothing is looked at."""
+    """The scores (P n, b, m c) of these tiles, -inf for hidden pairs."""
     z = torch.bmm(_picked(queries, rows), _picked(keys, blocks).mT)
     masks = part.masks[rows, : blocks.shape[1]]
     masks = masks[:1] if bool((masks == masks[0]).all()) else masks

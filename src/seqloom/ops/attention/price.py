@@ -40,7 +40,7 @@ def price(
 def fading(rows: int, width: int, heads: int) -> Cost:
     """The price of `rows` queries and keys that decay with distance, over all `heads`: a factor per channel.
 
-    That the keys of a cache are multiplied again for each token is how it is executed.
+    A factor per key counts once; that a step multiplies the cached keys again is not part of the equation.
     """
     path: tuple[Step, ...] = ("multiplication", "exponentiation", "multiplication")
     return Cost(mul=rows * width * (2 + heads), exp=2 * rows * width, path=path)

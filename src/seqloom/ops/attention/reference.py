@@ -1,8 +1,8 @@
-"""The reference of attention: query by query, over the keys that the pattern shows. For any dtype; slow.
+"""The reference of attention: query by query, over the visible keys, in any dtype; slow.
 
-It computes only the terms that the equation has, so that counting its operations prices the equation; for the same
-reason the maximum that would stabilise the exponentials is left out, and scores must stay below log of the largest
-number (709 in float64).
+It computes only the terms of the equation, so that counting its operations prices the equation. So no maximum is
+subtracted to stabilize the exponentials, and scores must stay below the logarithm of the largest number (709 in
+float64).
 """
 
 from collections.abc import Callable

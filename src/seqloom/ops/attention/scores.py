@@ -1,4 +1,4 @@
-"""What is done to the scores of attention, and to its weights.
+"""The changes of attention's scores and weights.
 
     z_ij = change(q_i · k_j) / √K,   z_ij ← c tanh(z_ij / c),   z_ij ← z_ij + b_h(i - j)     or times another scale
     a_ij = e^{z_ij} / (e^{s_h} + Σ_{j'} e^{z_ij'})                                           s a sink, if any
@@ -25,7 +25,7 @@ ValueChange: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 @final
 @dataclass(frozen=True)
 class Bias:
-    """A bias of scores by distance: that of i - j = `first` + n is values[:, n], beyond both ends the end's own."""
+    """A bias by distance: values[:, n] for i - j = `first` + n; distances beyond an end have the bias at that end."""
 
     values: Float[Tensor, "H R"]
     first: int = 0

@@ -1,8 +1,8 @@
 """Attention over neighbors and over further keys that stand next to the text, under one softmax.
 
-    y_i = Σ_j a_ij v_j          over the keys up to `radius` tokens away, and the side keys, that `pattern` lets through
+    y_i = Σ_j a_ij v_j          over visible (by `pattern`) keys up to `radius` tokens away, and visible side keys
 
-A long text is cut into blocks of queries, each with the neighbors of all its queries: no matrix of T² is formed.
+A long text is cut into blocks of queries, and the keys near a block are gathered for it, so no T² matrix is formed.
 Source: Ainslie et al., arXiv:2004.08483, appendix A; nothing differs.
 """
 
@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from seqloom.ops.attention import attend as whole
 
 BLOCK = 64
-"""queries of a block, at least"""
+"""the fewest queries of a block"""
 
 
 def attend(
@@ -29,10 +29,10 @@ def attend(
     radius: int,
     **changes: Any,
 ) -> Float[Tensor, "B H T V"]:
-    """Attention of the T queries, at times 0, 1, …, over keys at the first T of `times`, and side keys at the others.
+    """Attention of T queries at times 0, 1, …, over T keys and S side keys.
 
-    A key with a negative time is empty. `changes` are those of `seqloom.ops.attention.attend`; the pattern hides keys
-    that are further away than `radius`.
+    `times` has the times of the keys, then those of the side keys; a key with a negative time is empty. `changes` are
+    keyword arguments of `seqloom.ops.attention.attend`. The pattern must hide keys farther away than `radius`.
     """
     B, _, T, _ = q.shape
     block = max(BLOCK, radius)

@@ -1,9 +1,9 @@
-"""Softmax attention over a sparse pattern, which computes the tiles that the pattern touches and no others.
+"""Softmax attention over a sparse pattern; only tiles with visible pairs are computed.
 
-    y_i = Σ_j e^{z_ij} v_j / Σ_j e^{z_ij},   z_ij = q_i · k_j / √K       over the j that `pattern(i, j)` lets through
+    y_i = Σ_j e^{z_ij} v_j / Σ_j e^{z_ij},   z_ij = q_i · k_j / √K       over the j for which `pattern(i, j)` is True
 
-The scores of a few tiles are formed at a time, forward and backward; between the two only log Σ_j e^{z_ij} is saved.
-Parts of a pattern share no pair, so that their averages are joined by these logarithms.
+The scores of a few tiles are in memory at a time, forward and backward; for the backward pass only log Σ_j e^{z_ij} is
+saved. The parts of a pattern have no pair in common, so their averages are joined by these logarithms.
 
 Source: Dao et al., FlashAttention, arXiv:2205.14135, Algorithms 1 and 4, over a list of tiles; nothing differs.
 """
@@ -37,7 +37,7 @@ from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 
 SIGNATURE = Signature("sparse_attention", Argument("q", "B H T K"), Argument("k", "B G T K"), Argument("v", "B G T V"))
 SHORT = 128
-"""tokens up to which a dense mask is faster"""
+"""the most tokens for which a dense mask is faster"""
 
 
 def attend(
@@ -47,10 +47,10 @@ def attend(
     patterns: Sequence[Pattern],
     lengths: Lengths | None = None,
 ) -> Float[Tensor, "B H T V"]:
-    """Attention of whole texts, over one pattern for all heads or one for each; H/G heads of queries share one of keys.
+    """Attention over whole sequences, with one pattern for all heads or one per head; H/G query heads share a key head.
 
-    With `lengths` (B,) no query looks at a key behind so many tokens. A query that looks at nothing gives 0. There are
-    no second derivatives of `tiles`.
+    With `lengths` (B,) a row's keys after that many tokens are hidden. The output of a query that sees no key is 0. The
+    backend `tiles` has no second derivatives.
     """
     if not isinstance(q, Tensor) or not watched(q):
         _checked(q, k, v)
@@ -66,7 +66,7 @@ def _checked(q: Tensor, k: Tensor, v: Tensor) -> None:
 
 
 def each_pattern(patterns: Sequence[Pattern], run: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """`run(pattern, q, k, v)` of the heads of each pattern, in the order of all heads; patterns as in `attend`."""
+    """Calls `run(pattern, q, k, v)` once per different pattern, and returns the results in the order of the heads."""
     k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) if x.shape[1] < q.shape[1] else x for x in (k, v))
     groups = heads_of(patterns)
     if len(groups) == 1:
@@ -76,18 +76,18 @@ def each_pattern(patterns: Sequence[Pattern], run: Callable[..., Tensor], q: Ten
 
 
 def _of(x: Tensor, heads: list[int]) -> Tensor:
-    """These heads of (B, H, T, K), not copied where they follow each other."""
+    """The given heads of x (B, H, T, K), without a copy where they are consecutive."""
     first, count = heads[0], len(heads)
     return x.narrow(1, first, count) if heads == list(range(first, first + count)) else x[:, heads]
 
 
 def heads_of(patterns: Sequence[Pattern]) -> dict[Pattern, list[int]]:
     """The heads of each pattern."""
-    return {each: [head for head, pattern in enumerate(patterns) if pattern == each] for each in patterns}
+    return {distinct: [head for head, pattern in enumerate(patterns) if pattern == distinct] for distinct in patterns}
 
 
 def in_order(parts: Sequence[Tensor], groups: Mapping[Pattern, Sequence[int]]) -> Tensor:
-    """What the heads of each pattern gave (B, h, …), as (B, H, …)."""
+    """The results of the heads of each pattern (B, h, …), joined in the order of the heads: (B, H, …)."""
     order = [head for heads in groups.values() for head in heads]
     y = torch.cat([*parts], 1)
     return y if order == sorted(order) else y[:, [order.index(head) for head in range(len(order))]]
@@ -120,7 +120,7 @@ def _dense(path: str, q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, key_tim
 
 
 def by_size(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> str:
-    """A dense mask where a text is short or a graph is captured; else torch's kernels on a GPU, tiles in C on a CPU."""
+    """The backend: a dense mask for short texts and in captured graphs; else torch's kernels on a GPU, C on a CPU."""
     if q.shape[2] <= SHORT or watched(q):
         return "masked"
     if _on_gpu(q, v, pattern, lengths):
@@ -135,12 +135,12 @@ def _on_gpu(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> b
 
 
 def _in_tiles(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
-    """Whether the tiles are known beforehand: not in a graph, nor where each row's length gives it others."""
+    """Whether the tiles do not depend on the data: not in a graph, nor where they follow from the rows' lengths."""
     return not watched(q) and (lengths is None or not pattern.measured)
 
 
 def _in_c(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
-    """Whether the C kernel can do the call: tiles known beforehand, of a dtype and sizes that it takes."""
+    """Whether the C code supports the call: tiles that do not depend on the data, and its dtypes and sizes."""
     T = q.shape[2]
     return lengths is None and _in_tiles(q, v, pattern, None) and native.able(q, v, plan(pattern.of(T), T))
 

@@ -10,10 +10,10 @@ from seqloom.ops.attention.plan import Part
 
 @runtime_checkable
 class Loops(Protocol):
-    """How the tiles of a part are computed: `portable` and `native` are such modules."""
+    """A module that computes the tiles of a part: `portable` or `native`."""
 
     def average(self, q: Tensor, k: Tensor, v: Tensor, part: Part, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Queries (B, N b, H, K), keys, values → y (B, N b, H, V), log Σ_j e^{z_ij} (B, H, N b), -inf for no key."""
+        """Queries (B, N b, H, K), keys, values → y (B, N b, H, V), log Σ_j e^{z_ij} (B, H, N b), -inf without a key."""
 
     def gradients(
         self,
@@ -26,7 +26,7 @@ class Loops(Protocol):
         part: Part,
         lengths: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Those of q, k and v; `log` is inf where a query looks at nothing, `delta` (B, H, N b) is Σ dy y."""
+        """The gradients of q, k and v; `log` is inf where a query sees no key, `delta` (B, H, N b) is Σ dy y."""
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, parts: tuple[Part, ...], loops: Any) -> Tensor:
@@ -37,7 +37,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, parts: tuple
 
 
 class _Tiled(torch.autograd.Function):
-    """(q, k, v, lengths, parts, loops) → y, see `attend`. Inside, heads lie next to each other: (B, T, H, K)."""
+    """(q, k, v, lengths, parts, loops) → y, see `attend`. Inside, the layout is (B, T, H, K)."""
 
     @staticmethod
     def forward(
@@ -58,7 +58,7 @@ class _Tiled(torch.autograd.Function):
             raise RuntimeError("second derivatives of sparse_attention over tiles are not implemented: force 'masked'")
         q, k, v, y, log, lengths = ctx.saved_tensors
         T, dy = q.shape[1], dy.transpose(1, 2).contiguous()
-        log = log.masked_fill(log == -torch.inf, torch.inf)  # e^(z - log) is 0 where nothing is looked at
+        log = log.masked_fill(log == -torch.inf, torch.inf)  # so that e^(z - log) is 0 for queries that see no key
         pieces = zip(dy.split(1024, 1), y.split(1024, 1), strict=True)
         delta = torch.cat([(part * other).sum(-1) for part, other in pieces], 1).transpose(1, 2)  # (B, H, T)
         found: list[Tensor] = []
@@ -82,14 +82,17 @@ def _forward(
 
 
 def joined(y: Tensor, log: Tensor, other: Tensor, other_log: Tensor) -> tuple[Tensor, Tensor]:
-    """Two averages (B, T, H, V) over keys that they do not share, with the logarithms of their sums, as one."""
+    """Joins two averages (B, T, H, V) over different keys, given the logarithms of their sums of exponentials."""
     both = torch.logaddexp(log, other_log)
     ours, theirs = (torch.nan_to_num(torch.exp(part - both)).mT[..., None] for part in (log, other_log))
     return (y * ours).addcmul_(other, theirs), both
 
 
 def blocked(x: Tensor, times: Tensor, axis: int) -> Tensor:
-    """What is at these times (N, b) along an axis, 0 at -1; x itself where these are all in order."""
+    """The entries of x at `times` (N, b) along an axis, 0 where a time is -1.
+
+    X itself if `times` are 0, 1, …, T - 1.
+    """
     T, flat = x.shape[axis], times.flatten()
     if len(flat) == T and _in_order(flat, T):
         return x

@@ -10,7 +10,7 @@ from torch import Tensor
 Predicate: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """(query times, key times) → True where the query looks at the key; elementwise, any broadcast shapes"""
 SIZE = 64
-"""tokens of a block: larger ones compute more pairs that are not looked at, smaller ones are slower per pair"""
+"""tokens of a block: larger blocks compute more hidden pairs, smaller ones are slower per pair"""
 
 
 @final
@@ -19,28 +19,28 @@ class Tiles:
     """Where `looks` can be True: each block of queries against the blocks of keys that `blocks` lists."""
 
     queries: Tensor
-    """(N, b) times; -1 is empty. No time stands twice"""
+    """(N, b): times, -1 for an empty place; no time occurs twice"""
     keys: Tensor
-    """(M, c) times; -1 is empty"""
+    """(M, c): times, -1 for an empty place"""
     blocks: Tensor
-    """(N, m) numbers of blocks of keys; -1 where there are fewer"""
+    """(N, m): indices of blocks of keys, -1 where there are fewer"""
     looks: Predicate
 
 
 def padded(times: Tensor, size: int) -> Tensor:
-    """Times in blocks of `size` (N, size), -1 behind the last."""
+    """The times in blocks of `size` (N, size), filled up with -1."""
     return torch.nn.functional.pad(times, (0, -len(times) % max(size, 1)), value=-1).view(-1, max(size, 1))
 
 
 def vectors(times: Tensor) -> Tensor:
-    """Times in blocks of SIZE (N, c), of fewer where there are fewer, but of whole vectors of 16 for C."""
+    """The times in blocks of SIZE (N, c); of fewer if there are fewer, rounded up to a multiple of 16 for C."""
     return padded(times, min(SIZE, -(-max(len(times), 1) // 16) * 16))
 
 
 def blocks_of(T: int, block: int, joined: bool = True) -> Tensor:
-    """0 … T-1 in blocks of at most SIZE, none of which has tokens on both sides of an end of a block of `block` tokens.
+    """The times 0 … T-1 in blocks of at most SIZE that do not cross the ends of the pattern's blocks of `block` tokens.
 
-    Where several of these fit into SIZE they are `joined`. With `block` 1 there are no such ends.
+    If `joined`, several blocks of the pattern that fit into SIZE make one. With a `block` of 1 there are no such ends.
     """
     if block == 1 or block >= T:
         return vectors(torch.arange(T))
@@ -53,20 +53,20 @@ def blocks_of(T: int, block: int, joined: bool = True) -> Tensor:
 
 
 def ranges(first: Tensor, last: Tensor) -> Tensor:
-    """The numbers first … last of each row, -1 behind them: (N,), (N,) → (N, m)."""
+    """The numbers first … last of each row, then -1: (N,), (N,) → (N, m)."""
     most = int((last - first).max()) + 1
     numbers = first[:, None] + torch.arange(max(most, 0))
     return torch.where(numbers <= last[:, None], numbers, -1)
 
 
 def listed(looked: Tensor) -> Tensor:
-    """The columns in which each row of (N, M) is True, in order, -1 behind them: (N, m)."""
+    """The columns in which each row of (N, M) is True, in order, then -1: (N, m)."""
     order = torch.argsort(~looked, dim=1, stable=True)[:, : int(looked.sum(1).max())]
     return torch.where(looked.gather(1, order), order, -1)
 
 
 def among(keys: Tensor, T: int, looks: Predicate, causal: bool) -> Tiles:
-    """All T queries over these keys, of which `causal` needs those up to the last query of a block."""
+    """Tiles of all T queries with these keys; if `causal`, without blocks of keys after a block of queries."""
     queries = vectors(torch.arange(T))
     blocks = vectors(keys)
     count = torch.full((len(queries),), len(keys))

@@ -1,19 +1,19 @@
-"""The average over all tokens so far, weighed by a key of each and by a learned bias of how far back it lies.
+"""The average of the values so far, weighted by a key of each token and a learned bias of its lag.
 
     y_t = (Σ_{l<L} e^{k_{t-l} + b_{t,l}} v_{t-l} + Σ_{l≥L} e^{k_{t-l}} v_{t-l}) / (the same sums with 1 for v)
 
-l is the lag, tokens before the first are left out, and beyond L lags the bias is 0. k has one number per channel, or
-one for each of K groups of channels. The bias (B, T, L, K) has 1 on every axis along which it does not change: a table
-over positions is (1, T, L, 1), a convolution (1, 1, L, K).
+l is the lag; there are no tokens before the first, and the bias is 0 at lags of L and more. k has one number per
+channel, or one per group of channels, K in all. The bias is (B, T, L, K), with size 1 on axes along which it does not
+change: a table over positions is (1, T, L, 1), a convolution (1, 1, L, K).
 
 Backends: `reference`; `blocks`, products with the matrix of e^b; `lags`, the lag sum with the taps e^b, for biases that
-are the same at every position. The last two are stable and causal by the same means (`halves.py`). They need
-the biases of one query, the 0 beyond L included, to lie within 60 of each other in float32 and bfloat16, within 600 in
-float64; keys may be anything.
+are the same at every position. Both are stable and causal by divide and conquer (`divide_and_conquer.py`). The biases
+of a query, including the 0 beyond L, must lie within 60 of each other in float32 and bfloat16, within 600 in float64;
+keys may have any size.
 
-Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103, Eq. 2, 3, 5. The paper's AFT-conv adds a
-convolution with e^w - 1 to a sum over all tokens, which cancels where w is far below 0; here the sum leaves the window
-out, and nothing cancels. The sums reach to t, not to T.
+Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103, Eq. 2, 3, 5. What differs: the paper's AFT-conv
+adds a convolution with e^w - 1 to a sum over all tokens, which cancels where w is far below 0; here the sum is only
+over tokens before the window, so nothing cancels. Sums are over tokens up to t, not up to T.
 """
 
 from typing import TypeAlias
@@ -29,18 +29,18 @@ from seqloom.ops.biased_average.total import Keys, Past, Total
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 Bias: TypeAlias = Float[Tensor, "..."]
-"""(B, T, L, K), with 1 on every axis along which it does not change"""
+"""(B, T, L, K), with size 1 on every axis along which it does not change"""
 
 LONG = 512
-"""tokens above which the lag sum is quicker than the matrix of the same taps"""
+"""tokens above which the lag sum is faster than the matrix of the same taps"""
 
 
 def average(k: Keys, v: Stream, bias: Bias, past: Past | None = None, total: Total | None = None) -> Stream:
     """The average at each position of v (B, T, D) under keys (B, T, K), K dividing D: (B, T, D).
 
-    `past` are keys and values (B, P, K), (B, P, D) right before these, with keys of -inf where a row has fewer; `total`
-    is the sum over all tokens before those. A key of -inf anywhere else is not allowed. Differentiable in all of them.
-    Raises ValueError where sizes do not agree.
+    `past` are the keys (B, P, K) and values (B, P, D) of the P tokens before, with keys of -inf where a row has fewer
+    tokens; no other key may be -inf. `total` is the sum over all tokens before those in `past`. Differentiable in every
+    argument. Raises ValueError where sizes do not agree.
     """
     _check(k, v, bias)
     run = OP[OP.choose(k, bias)]
@@ -49,7 +49,7 @@ def average(k: Keys, v: Stream, bias: Bias, past: Past | None = None, total: Tot
 
 
 def joined(total: Total, k: Keys, v: Stream) -> Total:
-    """The total with the tokens of k (B, N, K) and v (B, N, D) added to it, those with a key of -inf left out."""
+    """The total with the tokens of k (B, N, K) and v (B, N, D) added, except tokens with a key of -inf."""
     name = backends.choice("biased_average", "blocks")
     return reference.joined(total, k, v) if name == "reference" else totals.joined(total, k, v)
 

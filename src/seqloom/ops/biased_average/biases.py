@@ -1,10 +1,10 @@
-"""Biases by position and lag, from what a mixer holds: a table, two factors of it, or taps in a form of their own.
+"""Biases by position and lag, from the parameters of a mixer: a table, two factors of a table, or normalized taps.
 
     table       b_{t,l} = w_{t,t-l}, or w_{t,l}          factors       b_{t,l} = u_t · r_{t-l},    u, r = w
     standard    b_l = gain · (w_l - mean w) / √(var w + 1e-5) + shift                       per head, over the lags
 
-Biases of tokens before the first are some others of the same query. As in every op, `reference` computes only what the
-equation has, for each token what a step computes; it is chosen with the backend of `biased_average`.
+Biases for keys before the first token are arbitrary; they are not used. As in every op, `reference` computes only the
+terms of the equation, for each token those of a step; the backend of `biased_average` decides whether it is used here.
 
 Source: Zhai et al., arXiv:2105.14103, sections 3.1, 3.2 and "Parameterization". The 1e-5 is ours: equal taps, or one
 alone, have no standard deviation to be divided by.
@@ -21,13 +21,13 @@ from seqloom.ops import backends
 from seqloom.ops.limit import Positions
 
 Absolute: TypeAlias = Float[Tensor, "..."]
-"""a table, or two factors of one"""
+"""a table of biases, or two factors of a table"""
 
 
 def first(context: int, width: int, window: int | None = None) -> Tensor:
-    """Biases as they begin: for `width` 0 a table of 0 (N, N) or, with a window, (N, L); else factors (2, N, F).
+    """Initial biases: for a `width` of 0 a table of zeros (N, N) or, with a window, (N, L); else factors (2, N, F).
 
-    Factors are drawn from N(0, 0.1²), so that the products of 128 numbers are near 0.1.
+    Factors are drawn from N(0, 0.1²), so that products of 128 channels have a size of about 0.1.
     """
     return torch.randn(2, context, width) * 0.1 if width else torch.zeros(context, window or context)
 
@@ -40,7 +40,7 @@ def over_keys(w: Absolute, positions: Positions, lags: int) -> Float[Tensor, "#B
 
 
 def over_lags(w: Absolute, positions: Positions, lags: int) -> Float[Tensor, "#B T L 1"]:
-    """The same from factors (2, N, F) or a table over queries and lags."""
+    """The biases of queries at `positions` over `lags` lags: factors (2, N, F) or a table of queries and lags."""
     return over_keys(w, positions, lags) if w.ndim == 3 else w[positions.clamp(max=len(w) - 1), :lags][..., None]
 
 
@@ -50,7 +50,7 @@ def pairs(w: Absolute, T: int) -> Float[Tensor, "T T"]:
 
 
 def by_key(bias: Float[Tensor, "T L"]) -> Float[Tensor, "T T"]:
-    """Biases by position and lag turned to (query, key), 0 for keys after the query and beyond the last lag."""
+    """Biases by (query, lag) as a matrix by (query, key), 0 for keys after the query and beyond the last lag."""
     position = torch.arange(len(bias), device=bias.device)
     lag = position[:, None] - position
     result = bias.gather(1, lag.clamp(0, bias.shape[1] - 1))
@@ -60,7 +60,7 @@ def by_key(bias: Float[Tensor, "T L"]) -> Float[Tensor, "T T"]:
 def standard(
     w: Float[Tensor, "L H"], gain: Float[Tensor, " H"], shift: Float[Tensor, " H"], tokens: int
 ) -> Float[Tensor, "1 #T L H"]:
-    """Taps brought to mean `shift` and standard deviation `gain` over the lags, the same for all of `tokens`."""
+    """Taps normalized over the lags to mean `shift` and standard deviation `gain`, the same for all `tokens` tokens."""
 
     def once() -> Tensor:
         return layer_norm(w.mT, (len(w),)).mT * gain + shift
@@ -76,7 +76,7 @@ def _from_factors(u: Tensor, r: Tensor, positions: Tensor, lags: int) -> Tensor:
 
 
 def _in_reach(u: Tensor, r: Tensor, positions: Tensor, lags: int) -> Tensor:
-    """The products of queries at consecutive positions with the keys in reach: by chunks of `lags` queries."""
+    """The products of queries at consecutive positions with the keys at `lags` lags, in chunks of `lags` queries."""
     chunk = min(positions.shape[1], lags)
     begins = positions[:, ::chunk, None]
     queries, keys = (begins + torch.arange(first, chunk, device=positions.device) for first in (0, 1 - lags))
@@ -88,13 +88,13 @@ def _in_reach(u: Tensor, r: Tensor, positions: Tensor, lags: int) -> Tensor:
 
 
 def _by_lag(rows: Tensor, positions: Tensor, lags: int) -> Tensor:
-    """Rows over keys (#B, T, N), each of the query at its position, turned to lags: (#B, T, L, 1)."""
+    """Biases by (query, key) (#B, T, N), with the positions of the queries, as biases by lag (#B, T, L, 1)."""
     then = positions[..., None] - torch.arange(lags, device=positions.device)
     return rows.gather(2, then.clamp(0, rows.shape[2] - 1))[..., None]
 
 
 def _products(u: Tensor, v: Tensor, lags: int) -> Tensor:
-    """u (F,) by each of v (M, F), the last of them first; 0 up to `lags`."""
+    """The products of u (F,) with the rows of v (M, F), last row first, padded with 0 to `lags` numbers."""
     return pad((v.flip(0) @ u), (0, lags - len(v)))
 
 

@@ -1,18 +1,20 @@
-"""The biased average by products with the matrix of e^b: any biases, T² numbers for the matrix of a row of T tokens."""
+"""The biased average by products with the matrix of e^b, for any biases; the matrix has T² numbers."""
 
 import torch
 from torch import Tensor
 
-from seqloom.ops.biased_average import halves
+from seqloom.ops.biased_average import divide_and_conquer
 from seqloom.ops.biased_average.total import Past, Total
 
 
 def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total | None) -> Tensor:
     """See `seqloom.ops.biased_average.average`."""
-    return halves.average(k, v, bias, past, total, _reader)
+    return divide_and_conquer.average(k, v, bias, past, total, _reader)
 
 
-def _reader(b: Tensor, floor: Tensor, positions: int, before: int) -> tuple[halves.Read, halves.Read]:
+def _reader(
+    b: Tensor, floor: Tensor, positions: int, before: int
+) -> tuple[divide_and_conquer.Read, divide_and_conquer.Read]:
     matrix = _square(b, floor, positions, before).exp()  # (#B, #K, positions, before + positions)
     here = matrix[..., before:]
 
@@ -41,6 +43,6 @@ def _product(matrix: Tensor, e: Tensor) -> Tensor:
         return torch.einsum("bnkts,bnskv->bntkv", matrix.expand(len(e), -1, -1, -1, -1), e)
     if len(matrix) > 1:
         flat = matrix[:, :, 0] @ e.flatten(3)
-    else:  # one matrix for all rows, which become columns
+    else:  # one matrix for all rows: the rows of the batch become columns of one product
         flat = torch.einsum("nts,bnsc->bntc", matrix[0, :, 0], e.flatten(3))
     return flat.unflatten(3, e.shape[3:])

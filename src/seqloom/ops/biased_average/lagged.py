@@ -1,25 +1,27 @@
 """The biased average by lag sums, for biases that are the same at every position: no matrix, any length.
 
-A right half reads the window of its left half as a lag sum with the taps e^{b - r} over e^{k - M_S} (v, 1), all of it
-under the one maximum M_S that it may know, and what lies beyond the window as a running sum of the same numbers: both
-are sums of positive weights, so nothing cancels, and whatever a transform rounds stays within the right half.
+A right half (see `divide_and_conquer`) reads its left half in two parts: within the window as a lag sum of
+e^{k - M_S} (v, 1) with the taps e^{b - r}, and beyond the window as a running sum of the same numbers. Both are sums
+with positive weights, so nothing cancels; rounding by a Fourier transform affects only the right half.
 """
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from seqloom.ops.biased_average import halves
+from seqloom.ops.biased_average import divide_and_conquer
 from seqloom.ops.biased_average.total import Past, Total
 from seqloom.ops.lag_sum import lags
 
 
 def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total | None) -> Tensor:
     """See `seqloom.ops.biased_average.average`."""
-    return halves.average(k, v, bias, past, total, _reader)
+    return divide_and_conquer.average(k, v, bias, past, total, _reader)
 
 
-def _reader(b: Tensor, floor: Tensor, positions: int, before: int) -> tuple[halves.Read, halves.Read]:
+def _reader(
+    b: Tensor, floor: Tensor, positions: int, before: int
+) -> tuple[divide_and_conquer.Read, divide_and_conquer.Read]:
     taps, unbiased = b[0, 0].exp(), floor[0, 0].exp()  # (L, #K), (#K)
 
     def read(e: Tensor, count: int) -> Tensor:
@@ -29,7 +31,10 @@ def _reader(b: Tensor, floor: Tensor, positions: int, before: int) -> tuple[halv
 
 
 def _window(e: Tensor, taps: Tensor, count: int) -> Tensor:
-    """The lag sum of (B, n, S, K, V) at the `count` positions after each block: only its last L-1 tokens reach them."""
+    """The lag sum of blocks (B, n, S, K, V) at the `count` positions after each.
+
+    Only the last L-1 tokens contribute.
+    """
     L, (K, V) = len(taps), e.shape[3:]
     near = min(e.shape[2], L - 1)
     reached = min(count, L - 1)
@@ -42,7 +47,7 @@ def _window(e: Tensor, taps: Tensor, count: int) -> Tensor:
 
 
 def _beyond(e: Tensor, L: int, count: int) -> Tensor:
-    """The sum of the tokens of each block that lie L or more before each of the `count` positions after it."""
+    """At each of the `count` positions after a block, the sum over the block's tokens that are L or more before it."""
     S = e.shape[2]
     if S + count <= L:
         return e.new_zeros(*e.shape[:2], count, *e.shape[3:])

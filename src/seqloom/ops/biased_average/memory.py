@@ -1,8 +1,8 @@
-"""What a biased average with a window remembers: the tokens of the window in a ring, and the sum of all before them.
+"""The state of a biased average with a window: the tokens of the window in a ring, and the sum of all before them.
 
     state: k (B, L, K), v (B, L, D), sums (B, K, D/K + 1), peak (B, K), length (B,)
 
-A token goes into the sum when it leaves the window: no state grows, and no token is forgotten.
+A token is added to the sum when it leaves the window, so the state has a constant size and no token is forgotten.
 """
 
 import math
@@ -18,7 +18,7 @@ from seqloom.ops.biased_average.total import Key, Keys, Past, Total
 
 
 def entries(window: int, keys: int, dim: int) -> Memory:
-    """The declaration of the state; its sums are in float32 or better."""
+    """The declaration of the state; its sums are at least float32."""
     sums, peak = Entry((keys, dim // keys + 1), "wide"), Entry((keys,), "wide")
     return {"k": Entry((window, keys)), "v": Entry((window, dim)), "sums": sums, "peak": peak}
 
@@ -33,9 +33,9 @@ def recall(k: Keys, v: Stream, length: Lengths, count: int) -> Past:
 def carry(
     k: Keys, v: Stream, bias: Bias, state: State | None, lengths: Lengths | None = None
 ) -> tuple[Stream, Entries]:
-    """The averages of keys and values (B, T, …), and the state after them, which is not computed without a state.
+    """The averages for keys and values (B, T, …), and the state after them; without a `state` none is computed.
 
-    With `lengths` (B,) each row holds so many tokens, then padding.
+    With `lengths` (B,) each row has that many tokens, then padding.
     """
     if state is None:
         return average(k, v, bias), {}

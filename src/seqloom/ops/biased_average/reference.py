@@ -1,8 +1,8 @@
-"""The biased average as the equation has it, query by query, for any dtype; slow. Dropped tokens are left out.
+"""The reference of the biased average: the equation query by query, in any dtype; slow. Dropped tokens are left out.
 
-It computes only the terms of the equation, so that counting its operations prices the equation: each query adds up its
-window, and one token a query leaves the window for the sum beyond. The maximum that would stabilise the exponentials is
-left out, so keys must stay below log of the largest number (709 in float64), and a total that it made has the peak 0.
+It computes only the terms of the equation, so that counting its operations prices the equation: a query adds up its
+window, and with each query one token leaves the window and is added to the sum beyond it. No maximum stabilizes the
+exponentials, so keys must stay below the logarithm of the largest number (709 in float64), and its totals have peak 0.
 """
 
 import math

@@ -1,6 +1,6 @@
-"""Sums over tokens that are kept as one: the numerators and the denominator of an average, under their largest key.
+"""Running sums over tokens: the numerators and the denominator of an average, relative to the largest key.
 
-sums_k = Σ_j e^{k_j - peak_k} (v_j, 1)          the last of them, the denominator, is 0 where nothing was summed
+sums_k = Σ_j e^{k_j - peak_k} (v_j, 1)          the last entry is the denominator, 0 before the first token
 """
 
 from typing import NamedTuple, TypeAlias
@@ -12,19 +12,19 @@ from torch import Tensor
 Key: TypeAlias = Float[Tensor, "B K"]
 Keys: TypeAlias = Float[Tensor, "B T K"]
 Past: TypeAlias = tuple[Float[Tensor, "B P K"], Float[Tensor, "B P D"]]
-"""keys and values of the tokens right before"""
+"""keys and values of the tokens directly before"""
 
 
 class Total(NamedTuple):
-    """Sums over tokens for each of K keys, every one of which weights D/K channels."""
+    """The sums for each of K keys; a key weights D/K channels."""
 
     sums: Float[Tensor, "B K V"]
     """D/K numerators, then the denominator"""
     peak: Float[Tensor, "B K"]
-    """the largest key among them; 0 before the first"""
+    """the largest key so far; 0 before the first token"""
 
     def floor(self) -> Tensor:
-        """The peak, and below every number where nothing was summed."""
+        """The peak; before the first token, a number below every key."""
         return torch.where(self.sums[..., -1] > 0, self.peak, lowest(self.peak.dtype))
 
 
@@ -41,14 +41,14 @@ def joined(total: Total, k: Tensor, v: Tensor) -> Total:
 
 
 def nothing(batch: int, keys: int, dim: int, like: Tensor) -> Total:
-    """The total of no tokens, in float32 or better, where `like` is."""
+    """The total of no tokens, at least float32, on the device of `like`."""
     exact = torch.promote_types(like.dtype, torch.float32)
     sums = torch.zeros(batch, keys, dim // keys + 1, dtype=exact, device=like.device)
     return Total(sums, sums.new_zeros(batch, keys))
 
 
 def counted(v: Tensor, keys: int) -> Tensor:
-    """Values (…, D) next to the 1 that counts them, key by key: (…, K, D/K + 1)."""
+    """Values (…, D) with a 1 appended for each key, for the denominator: (…, K, D/K + 1)."""
     heads = v.unflatten(-1, (keys, -1))
     return torch.cat([heads, torch.ones_like(heads[..., :1])], -1)
 

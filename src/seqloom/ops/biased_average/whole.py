@@ -2,8 +2,8 @@
 
     y_t = (Σ_j e^{k_j + w_{tj}} v_j) / (Σ_j e^{k_j + w_{tj}})            e^{w} is one matrix for all rows and channels
 
-As in the causal form the biases of one query must lie within 60 of each other in float32, within 600 in float64; keys
-may be anything, since the largest is among those that each query reads.
+As in the causal form the biases of a query must lie within 60 of each other in float32, within 600 in float64. Keys may
+have any size, since every query reads the largest one.
 
 Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103, Eq. 2, which is not causal.
 """
@@ -23,7 +23,7 @@ from seqloom.ops.pack import within
 def whole(k: Keys, v: Stream, w: Float[Tensor, "*K T T"], lengths: Lengths | None = None) -> Stream:
     """The average of v (B, T, D) under keys (B, T, K), K dividing D, with one matrix of biases or one for each key.
 
-    With `lengths` (B,) a row holds so many tokens, and the keys after them are left out.
+    With `lengths` (B,) a row has that many tokens; keys after them are left out.
     """
     e, pairs = _exponentials(k, w)
     if lengths is not None:
@@ -40,7 +40,7 @@ def whole(k: Keys, v: Stream, w: Float[Tensor, "*K T T"], lengths: Lengths | Non
 
 
 def by_lag(taps: Float[Tensor, "*n lags K"], T: int) -> Float[Tensor, "K T T"]:
-    """Biases of lags -(L-1) … L-1, the same for every query or with a row for each, as matrices: 0 farther away."""
+    """Biases of the lags -(L-1) … L-1, the same for all queries or a row per query, as matrices; 0 at larger lags."""
     position = torch.arange(T, device=taps.device)
     side = taps.shape[-2] // 2
     beyond = max(0, T - 1 - side)
@@ -56,7 +56,7 @@ def in_reach(w: Float[Tensor, "T T"], window: int) -> Float[Tensor, "T T"]:
 
 
 def price(T: int, keys: int, dim: int, tables: int = 1) -> Cost:
-    """A row of T tokens with `keys` keys for `dim` channels and so many matrices of biases that are exponentiated."""
+    """The price of a row of T tokens with `keys` keys for `dim` channels, and `tables` matrices e^w."""
     pairs, sums = T * T, dim + keys
     return Cost(
         mul=T * dim + pairs * sums,
@@ -68,7 +68,7 @@ def price(T: int, keys: int, dim: int, tables: int = 1) -> Cost:
 
 
 def _exponentials(k: Keys, w: Tensor) -> tuple[Tensor, Tensor]:
-    """e^k and e^w; but for the reference divided by factors of a row and a query, which cancel."""
+    """e^k and e^w. Except in the reference, they are divided by a factor per row or query, which cancels."""
     if backends.forced("biased_average") == "reference":
         return k.exp(), w.exp()
     highest, most = k.detach().amax(1, keepdim=True), w.detach().amax(-1, keepdim=True)

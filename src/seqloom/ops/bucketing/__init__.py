@@ -1,17 +1,18 @@
-"""Attention inside buckets: tokens sorted by bucket and time, and cut into chunks that look at themselves and one back.
+"""Attention inside buckets: tokens are sorted by bucket and time, and cut into chunks that see themselves and the last.
 
     o_s                                    the token in slot s of an order; chunk ⌊s/m⌋
     P_s = {s' : o_s' ≤ o_s, same bucket}   over the slots of its chunk and of the one before, or the w before it and s
     y_i = Σ_s Σ_{s' ∈ P_s} e^{z_ss'} v_{o_s'} / Σ_s Σ_{s' ∈ P_s} e^{z_ss'},   z_ss' = q_{o_s} · k_{o_s'}
 
-over all slots s of token i, of which several orders give it several: their averages, joined by their log-sum-exps. A
-token without a slot gives 0. With one vector for queries and keys (`alone`) a token does not look at itself, unless it
-has no other key in any order: then y_i = v_i.
+over all slots s of token i: with several orders a token has several slots, whose averages are joined by their
+log-sum-exps. The output of a token without a slot is 0. Where queries and keys are the same vectors (`alone`), a token
+does not look at itself, unless it has no other key in any order: then y_i = v_i.
 
 Code: m is `chunk`, w is `latest`.
 
-Source: Kitaev et al., Reformer, arXiv:2001.04451, section 2 and Eq. 5-9. The paper takes log N_ij off a score that N
-orders have, so that no pair counts twice; its authors' program by default does not, nor does `transformers`, nor do we.
+Source: Kitaev et al., Reformer, arXiv:2001.04451, section 2 and Eq. 5-9. What differs: the paper subtracts log N_ij
+from a score that N orders have, so that no pair counts twice; its authors' program by default, `transformers` and we do
+not.
 """
 
 import torch
@@ -26,7 +27,7 @@ from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 __all__ = ["OP", "Order", "Rule", "attend", "balanced", "by_bucket"]
 
 SHORT = 1 << 12
-"""slots of all rows up to which autograd's own backward is faster"""
+"""the most slots of all rows for which autograd's backward pass is faster"""
 
 
 def attend(
@@ -37,22 +38,19 @@ def attend(
     order: Order,
     rule: Rule,
 ) -> Float[Tensor, "B H T V"]:
-    """What each token reads in its slots. `time` says when it was read, and is negative where there is no token.
-
-    `blocks` has no second derivatives.
-    """
+    """The outputs y. `time` has the times of the tokens, negative for padding. `blocks` has no second derivatives."""
     run = OP[OP.choose(q, order, rule)]
     y: Tensor = run(q, k, v, time, order, rule)
     return y
 
 
 def by_size(q: Tensor, order: Order, rule: Rule) -> str:
-    """A few chunks at a time, whose scores are formed again in the backward; all at once where there are few."""
+    """`blocks`, a few chunks at a time with scores recomputed in the backward pass; `chunks` for few slots."""
     return "blocks" if order.tokens.numel() > SHORT and _in_blocks(q, order, rule) else "chunks"
 
 
 def _in_blocks(q: Tensor, order: Order, rule: Rule) -> bool:
-    """Not in a graph, nor across buckets."""
+    """Whether `blocks` supports the call: not in a captured graph, nor where tokens look at other buckets."""
     return blocks.able(rule) and not watched(q)
 
 

@@ -1,10 +1,10 @@
-"""A few chunks at a time, so that their scores stay in the cache; the backward forms them again.
+"""Computes a few chunks at a time, so that their scores fit into the cache; the backward pass recomputes them.
 
-In an order by (bucket, time) the slots that a slot looks at follow each other, so that a mask is arithmetic on floats,
-on a CPU several times faster in torch than comparisons:
+In an order by (bucket, time) the slots that a slot looks at are consecutive. So masks are computed by arithmetic on
+floats, which on a CPU is several times faster in torch than comparisons:
 
     e_ss' = e^{z_ss'} clip(1 + reach_s - |s' - center_s|, 0, 1)
-    a_ss' = e^{z_ss' - ℓ_i},   dz = a (dy_i · v - dy_i · y_i)        ℓ_i of all slots of token i, and so y_i
+    a_ss' = e^{z_ss' - ℓ_i},   dz = a (dy_i · v - dy_i · y_i)        ℓ_i and y_i are over all slots of token i
 """
 
 from collections.abc import Iterator
@@ -19,15 +19,15 @@ from seqloom.ops.bucketing.chunks import Chunks, joined, laid
 from seqloom.ops.bucketing.orders import EMPTY, Order, Rule
 
 SCORES = 1 << 18
-"""scores that are formed at a time"""
+"""scores that are computed at a time"""
 FAR = 1e30
-"""taken off the score of a key that is not looked at"""
+"""what is subtracted from the scores of hidden keys"""
 LEAST = {torch.float32: -85.0, torch.float64: -700.0}
-"""the exponents below are taken for it: torch's exponential is 50 times slower where its result is no normal number"""
+"""a lower bound of exponents: torch's exponential is 50 times slower where its result is subnormal"""
 
 
 def able(rule: Rule) -> bool:
-    """Whether the slots that a slot looks at follow each other."""
+    """Whether the slots that a slot looks at are consecutive."""
     return rule.same and not rule.wrap
 
 
@@ -36,25 +36,25 @@ def attend(q: Tensor, k: Tensor, v: Tensor, time: Tensor, order: Order, rule: Ru
     wide = torch.promote_types(q.dtype, torch.float32)
     chunks = laid(q, time, order, rule)
     flat = (x.to(wide).flatten(0, 2) for x in (q, k, v))
-    y: Tensor = _Blocks.apply(*flat, chunks, _ranges(chunks, wide))  # type: ignore[no-untyped-call]  # torch leaves it
+    y: Tensor = _Blocks.apply(*flat, chunks, _ranges(chunks, wide))  # type: ignore[no-untyped-call]  # torch does not type it
     return y.to(v.dtype).view_as(v)
 
 
 @final
 @dataclass(frozen=True)
 class Ranges:
-    """Which slots of its window each slot looks at: those no further than `reach` from `center`."""
+    """Which slots of its window a slot looks at: those at most `reach` away from `center`."""
 
     center: Float[Tensor, "G m 1"]
     reach: Float[Tensor, "G m 1"]
     alone: Bool[Tensor, "G m"]
-    """whether it looks at its own token alone"""
+    """whether the slot looks only at its own token"""
     others: Float[Tensor, "G m"] | None
-    """0 where the token's own key lies among others and is not looked at, else 1"""
+    """0 at a token's own key where it is hidden because there are other keys, else 1"""
     place: Float[Tensor, " M"]
 
     def keep(self, some: slice) -> Tensor:
-        """(g, m, M): 1 where a slot of these chunks looks, else 0."""
+        """(g, m, M): 1 where a slot of these chunks looks at a slot of its window, else 0."""
         keep = (self.place - self.center[some]).abs_().neg_().add_(self.reach[some] + 1).clamp_(0, 1)
         if self.others is not None:
             keep[:, :, keep.shape[2] - keep.shape[1] :].diagonal(dim1=1, dim2=2).mul_(self.others[some])
@@ -80,7 +80,7 @@ def _ranges(chunks: Chunks, dtype: torch.dtype) -> Ranges:
         alone = first == last
         last = last - (rule.causal & ~alone).long()
         others = None if rule.causal else alone.to(dtype)
-    first, last = (torch.where(i < 0, own, each) for each in (first, last))
+    first, last = (torch.where(i < 0, own, bound) for bound in (first, last))
     center, reach = ((a.to(dtype) / 2)[..., None] for a in (first + last, last - first))
     return Ranges(center, reach, alone, others, torch.arange(M, dtype=dtype, device=i.device))
 
@@ -132,7 +132,7 @@ class _Blocks(torch.autograd.Function):
 
 
 def _some(chunks: Chunks) -> Iterator[slice]:
-    """A few chunks at a time."""
+    """Yields the slices of a few chunks at a time."""
     count = max(1, SCORES // (chunks.queries.shape[1] * chunks.keys.shape[1]))
     for first in range(0, len(chunks.queries), count):
         yield slice(first, first + count)

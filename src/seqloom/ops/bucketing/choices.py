@@ -1,9 +1,9 @@
-"""The choices of buckets of a pass, recorded and held fixed: what promises are tested with where a choice looks ahead.
+"""Records and replays the choices of buckets of a pass, to test promises of mixers whose choice looks ahead.
 
     with recorded() as choices: y = mixer(x)
     with fixed(choices): z = mixer(x + change)          reads x + change in the buckets of x
 
-A choice is read once in each pass, in the order of the calls. In a captured graph nothing is recorded or fixed.
+Choices are recorded and replayed in the order of the calls. In a captured graph nothing is recorded or replayed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,13 +21,13 @@ _fixed: ContextVar[Iterator[Any] | None] = ContextVar("seqloom_fixed_choices", d
 
 
 def chosen(choose: Callable[[], T]) -> T:
-    """What `choose` returns without gradients, unless the block around the call holds it fixed."""
+    """Returns `choose()`, computed without gradients; inside a block of `fixed` returns the fixed choice instead."""
     with torch.no_grad():
         return _chosen(choose)
 
 
 def soft_choice(choose: Callable[[], Tensor]) -> Tensor:
-    """What `choose` returns, a choice by weights, with gradients; a choice only inside `soft_too`."""
+    """Returns `choose()`, weights with gradients; inside a block of `soft_too` it is recorded and fixed as a choice."""
     if torch.compiler.is_compiling() or not _soft_too.get():
         return choose()
     weights = _chosen(choose)
@@ -46,7 +46,7 @@ def _chosen(choose: Callable[[], T]) -> T:
 
 @contextmanager
 def recorded() -> Iterator[list[Any]]:
-    """The choices made inside the block, in order."""
+    """Yields a list to which the choices inside the block are appended, in order."""
     choices: list[Any] = []
     token = _records.set(choices)
     try:
@@ -57,7 +57,7 @@ def recorded() -> Iterator[list[Any]]:
 
 @contextmanager
 def fixed(choices: Sequence[Any]) -> Iterator[None]:
-    """Inside the block these choices are made, one after the other; StopIteration where there are too few."""
+    """Replays these choices inside the block, in order; StopIteration where there are too few."""
     token = _fixed.set(iter(choices))
     try:
         yield
@@ -67,7 +67,7 @@ def fixed(choices: Sequence[Any]) -> Iterator[None]:
 
 @contextmanager
 def soft_too() -> Iterator[None]:
-    """Inside the block choices by weights are recorded and fixed as well; elsewhere they move with the input."""
+    """Inside the block, choices by weights are recorded and fixed too; elsewhere they depend on the input."""
     token = _soft_too.set(True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""All chunks at once: products of matrices of each chunk with its own slots and those of the chunk before it."""
+"""Computes all chunks at once, by matrix products of each chunk with its own slots and those of the chunk before."""
 
 from dataclasses import dataclass
 from typing import final
@@ -28,10 +28,11 @@ def attend(q: Tensor, k: Tensor, v: Tensor, time: Tensor, order: Order, rule: Ru
 def joined(
     chunks: "Chunks", y: Tensor, total: Tensor, top: Tensor, alone: Tensor, rows: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sums of values (G, m, V) and of exponentials (G, m), over e^top, for each of so many rows over its own top.
+    """Joins the sums of the slots of each token.
 
-    A slot that looked at its own token alone is hidden unless all slots of the token are such. The last result (G, m)
-    says which slots are.
+    Given are sums of values (G, m, V) and of exponentials (G, m), divided by e^top. Returned are both sums and the
+    maxima for each of `rows` tokens, and a mask (G, m) of hidden slots: a slot that looked only at its own token is
+    hidden unless all slots of the token did.
     """
     at, others = chunks.queries.flatten(), (~alone & chunks.there).flatten()
     with torch.no_grad():
@@ -51,14 +52,14 @@ def joined(
 @final
 @dataclass(frozen=True)
 class Chunks:
-    """The chunks of all orders, G of m slots, and the M slots that each of them looks at."""
+    """The chunks of all orders: G chunks of m slots, which look at M slots each."""
 
     rule: Rule
     queries: Int[Tensor, "G m"]
-    """rows of (B H T, K); some row where there is no token"""
+    """indices of rows of (B H T, K); arbitrary for empty slots"""
     keys: Int[Tensor, "G M"]
     times: tuple[Int[Tensor, "G m"], Int[Tensor, "G M"]]
-    """of queries and keys; -1 where there is no token"""
+    """times of queries and keys; -1 for empty slots"""
     buckets: tuple[Int[Tensor, "G m"], Int[Tensor, "G M"]]
 
     @property
@@ -67,7 +68,7 @@ class Chunks:
         return self.times[0] >= 0
 
     def masks(self, some: slice) -> tuple[Bool[Tensor, "g m M"], Bool[Tensor, "g m 1"]]:
-        """Where the slots of some chunks look, and which of them look at their own token alone."""
+        """For some chunks, which slots see which, and which slots see only their own token."""
         i, of_i = self.times[0][some, :, None], self.buckets[0][some, :, None]
         j, of_j = self.times[1][some, None], self.buckets[1][some, None]
         looks = self.rule.looked(i, of_i, j, of_j)
@@ -82,7 +83,7 @@ class Chunks:
 
 
 def laid(q: Tensor, time: Tensor, order: Order, rule: Rule) -> Chunks:
-    """The tokens of all orders in their chunks; the last one may have empty slots."""
+    """The chunks of all orders; the last chunk may have empty slots."""
     (B, H, T), m = q.shape[:3], rule.chunk
     more = -order.tokens.shape[-1] % m
     tokens, buckets = (pad(x, (0, more), value=-1).unflatten(-1, (-1, m)) for x in (order.tokens, order.buckets))
@@ -101,9 +102,8 @@ def laid(q: Tensor, time: Tensor, order: Order, rule: Rule) -> Chunks:
 def _before(x: Tensor, nothing: int | None, last: Tensor | None) -> Tensor:
     """(B, H, N, C, 2m): the slots of the previous chunk, then those of the chunk itself.
 
-    Before the first chunk are slots of the value `nothing`, or without one its own, so that no row reads another.
-
-    With `last` (B,) that chunk of the row comes before the first, unless it is the first itself.
+    The first chunk is preceded by slots with the value `nothing`, or, without it, by its own slots, so that rows do not
+    mix. With `last` (B,) it is preceded by that chunk of its row, unless this is the first chunk itself.
     """
     first = x[:, :, :, :1] if nothing is None else torch.full_like(x[:, :, :, :1], nothing)
     if last is not None:

@@ -1,4 +1,4 @@
-"""The orders in which tokens are laid into slots, and which slots look at which."""
+"""The orders that assign tokens to slots, and the rule which slots see which."""
 
 from dataclasses import dataclass
 from typing import final
@@ -8,16 +8,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 EMPTY = 1 << 62
-"""behind every bucket"""
+"""the bucket of empty slots, which sorts after every other"""
 
 
 @final
 @dataclass(frozen=True)
 class Rule:
-    """Which slots a slot looks at."""
+    """The rule which slots a slot looks at."""
 
     chunk: int
-    """m, slots of a chunk"""
+    """m, the slots of a chunk"""
     back: bool = True
     """whether a chunk looks at the one before it"""
     wrap: bool = False
@@ -25,16 +25,16 @@ class Rule:
     causal: bool = True
     """whether no token looks at a later one"""
     same: bool = True
-    """whether a token looks at its own bucket alone"""
+    """whether a token looks only at its own bucket"""
     latest: int | None = None
-    """w, the slots before it that a slot looks at, itself always; None for all of both chunks. At most `chunk`"""
+    """w, how many slots before it a slot looks at, besides itself, at most `chunk`; None for all of both chunks"""
     context: int | None = None
     """tokens that a token looks back on, itself included; None for all"""
     alone: bool = True
-    """whether a token looks at itself only where it has no other key"""
+    """whether a token looks at itself only if it has no other key"""
 
     def window(self, slot: int, slots: int) -> list[int]:
-        """The slots whose scores are computed for this one, of so many in all."""
+        """The slots whose scores are computed for slot `slot` of `slots`."""
         if self.latest is not None:
             return list(range(max(0, slot - self.latest), slot + 1))
         own, last = slot // self.chunk, (slots - 1) // self.chunk
@@ -46,7 +46,7 @@ class Rule:
         return [s for c in looked for s in range(c * self.chunk, min(slots, (c + 1) * self.chunk))]
 
     def terms(self, slots: int) -> int:
-        """How many scores are computed over so many slots."""
+        """The number of scores that are computed for `slots` slots."""
         if self.latest is not None:
             few = min(self.latest, slots)
             return few * (few + 1) // 2 + (slots - few) * (few + 1)
@@ -61,7 +61,7 @@ class Rule:
     def looked(self, i: Tensor, of_i: Tensor, j: Tensor, of_j: Tensor) -> Bool[Tensor, "*R N"]:
         """Whether queries at times i (…, 1) in buckets of_i look at keys at times j (…, N) in buckets of_j.
 
-        A negative time is no token's. Without `alone`, a token's own key is among them.
+        A negative time is padding. Unless `alone`, a token looks at its own key too.
         """
         looks = (j >= 0) & (i >= 0)
         if self.causal:
@@ -79,19 +79,19 @@ class Order:
     """N orders of the tokens of each row and head, each of S slots."""
 
     tokens: Int[Tensor, "B H N S"]
-    """the token in each slot; -1 for none"""
+    """the token in each slot; -1 for an empty slot"""
     buckets: Int[Tensor, "B H N S"]
-    """its bucket"""
+    """the bucket of the token in each slot"""
     used: Int[Tensor, " B"]
-    """slots of an order that hold tokens: those before the empty ones"""
+    """slots of an order that hold tokens; empty slots come after them"""
     whole: bool = True
-    """whether each token has a slot"""
+    """whether every token has a slot"""
 
 
 def by_bucket(buckets: Int[Tensor, "B H R T"], time: Int[Tensor, "B T"], together: bool = False) -> Order:
-    """Tokens by (bucket, time) in each of R rounds, or one order of all rounds, `together`, one after the other.
+    """The orders by (bucket, time) of R rounds; if `together`, one order with the rounds one after the other.
 
-    Tokens of negative time are in no slot; as many slots are empty at the end.
+    Tokens with a negative time have no slot; as many slots at the end are empty.
     """
     R, T = buckets.shape[2:]
     if together:
@@ -104,9 +104,9 @@ def by_bucket(buckets: Int[Tensor, "B H R T"], time: Int[Tensor, "B T"], togethe
 
 
 def balanced(scores: Float[Tensor, "B H T N"], time: Int[Tensor, "B T"]) -> Order:
-    """The ⌈T / N⌉ tokens of the best scores in each of N clusters, in the order of time: a token may be in several.
+    """For each of N clusters the ⌈T / N⌉ tokens with the highest scores, by time; a token may be in several clusters.
 
-    T counts the tokens of a row, those whose time is not negative.
+    T is the number of tokens of a row whose time is not negative.
     """
     T, N = scores.shape[2:]
     there = time >= 0

@@ -1,15 +1,15 @@
-"""The price of attention inside buckets: all scores of the slots that are looked at, their masks, and their sums.
+"""The price of attention inside buckets: scores of all slots in reach, their masks, and the sums.
 
-Which of these slots hold another bucket or a later token depends on the text, so that masked scores are counted, too.
+Which slots hold another bucket or a later token depends on the data, so masked scores are counted too.
 """
 
 from seqloom.core.cost import Cost
 
 
 def price(tokens: int, terms: int, width: int, values: int) -> Cost:
-    """The price of `tokens` that read `terms` slots in all, over all heads, where keys and `values` differ in width.
+    """The price of `tokens` tokens that read `terms` slots in all, over all heads, if every token has one slot.
 
-    Each of them has a slot.
+    `width` is the width of keys, `values` that of values.
     """
     return Cost(
         mul=terms * (width + values),
@@ -25,7 +25,7 @@ def price(tokens: int, terms: int, width: int, values: int) -> Cost:
 
 
 def scattered(tokens: int, terms: int, width: int, values: int) -> Cost:
-    """As `price`, of tokens of which some have no slot: the sums of each slot, then those of each token."""
+    """As `price`, if tokens have any number of slots: the sums of each slot, then those of each token."""
     return Cost(
         mul=terms * (width + values),
         add=terms * (width - 1) + terms * (1 + values),
@@ -40,13 +40,13 @@ def scattered(tokens: int, terms: int, width: int, values: int) -> Cost:
 
 
 def clustered(vectors: int, width: int, clusters: int, others: int) -> Cost:
-    """The price of assigning so many vectors: products with all centroids, and comparisons of each product."""
+    """The price of assigning `vectors` vectors: products with all centroids, and comparisons of each product."""
     n = vectors * clusters
     return Cost(mul=n * width, add=n * (width - 1), other=others, path=("multiplication", "cumulation", "other"))
 
 
 def unit(vectors: int, width: int) -> Cost:
-    """The price of normalizing so many vectors: squares, their sum and ε, an inverse root, and a product."""
+    """The price of normalizing `vectors` vectors: squares, their sum and ε, an inverse root, and a product."""
     return Cost(
         mul=2 * vectors * width,
         add=vectors * width,
@@ -57,7 +57,7 @@ def unit(vectors: int, width: int) -> Cost:
 
 
 def hashed(vectors: int, width: int, rounds: int, buckets: int) -> Cost:
-    """The price of hashing so many vectors: products with `buckets` / 2 directions per round, and the largest."""
+    """The price of hashing `vectors` vectors: products with `buckets` / 2 directions per round, and the largest."""
     half = rounds * buckets // 2
     return Cost(
         mul=vectors * half * width,

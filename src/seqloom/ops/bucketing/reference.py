@@ -1,4 +1,4 @@
-"""The reference: the equation, slot by slot; slow. The maximum that would stabilise the exponentials is left out."""
+"""The reference: the equation, slot by slot; slow. The maximum that would stabilize the exponentials is left out."""
 
 import torch
 from torch import Tensor
@@ -33,7 +33,7 @@ def _head(q: Tensor, k: Tensor, v: Tensor, time: Tensor, order: Order, b: int, h
 
 
 def _token(i: int, q: Tensor, k: Tensor, v: Tensor, keys: list[Tensor], looks: list[Tensor], rule: Rule) -> Tensor:
-    """What token i reads (V,) of the keys (n,) of its slots, where it looks."""
+    """The output (V,) of token i, over the keys (n,) of its slots that it sees."""
     j, seen = torch.cat(keys), torch.cat(looks)
     if rule.alone and not seen.any():
         seen = j == i
@@ -42,7 +42,7 @@ def _token(i: int, q: Tensor, k: Tensor, v: Tensor, keys: list[Tensor], looks: l
 
 
 def _sums(q: Tensor, k: Tensor, v: Tensor, keys: list[list[Tensor]], looks: list[list[Tensor]], rule: Rule) -> Tensor:
-    """The same of all tokens, some of which have no slot: sums that begin at 0."""
+    """The outputs of all tokens, where some have no slot: sums that begin at 0."""
     values, sums = torch.zeros_like(v), torch.zeros_like(v[:, :1])
     for i in range(len(q)):
         lonely = rule.alone and not any(bool(seen.any()) for seen in looks[i])
@@ -56,5 +56,5 @@ def _sums(q: Tensor, k: Tensor, v: Tensor, keys: list[list[Tensor]], looks: list
 
 def _looks(time: Tensor, i: Tensor, j: Tensor, of_i: Tensor, of_j: Tensor, rule: Rule) -> Tensor:
     """Whether the slot of token i looks at those of tokens j (n,), -1 for none."""
-    times = [torch.where(each < 0, -1, time[each.clamp(min=0)]) for each in (i, j)]
+    times = [torch.where(tokens < 0, -1, time[tokens.clamp(min=0)]) for tokens in (i, j)]
     return rule.looked(times[0], of_i, times[1], of_j)

@@ -1,17 +1,17 @@
-"""Combiner: full causal attention as a structured expectation, directly to few tokens, to others by regions.
+"""Combiner: causal attention to all tokens as a structured expectation: direct to few tokens, by regions to the rest.
 
     p_i  = softmax of q_i · k_j / √K over the tokens j that i reads directly and q_i · k_Ω / √K over its regions Ω
     v_Ω  = Σ_{j∈Ω} e^{q_Ω · k_j / √K} v_j / Σ_{j∈Ω} e^{q_Ω · k_j / √K},     q_Ω = max_{j∈Ω} q_j,  k_Ω = max_{j∈Ω} k_j
     y_i  = Σ_j p_i(j) v_j + Σ_Ω p_i(Ω) v_Ω
 
-Direct tokens and regions together are all tokens up to i, each once, so that the weights of tokens sum to 1:
+Direct tokens and regions together contain every token up to i once, so that the weights of tokens sum to 1:
 
     fixed      i's block of b tokens up to i;    each block before it
     axial      the same;                         each column of the blocks before it: every b-th token
     logsparse  i alone;                          stretches of 2^l tokens, one for each bit of i, the largest first
 
-Source: Ren et al., Combiner, arXiv:2107.05768, sections 3 and 4 with max pooling. `axial` is its row-major form; the
-authors' program reads columns by another layer there.
+Source: Ren et al., Combiner, arXiv:2107.05768, sections 3 and 4 with max pooling. `axial` is the paper's row-major
+form, whose columns the authors' program reads in a separate layer.
 """
 
 from typing import Literal, TypeAlias, get_args
@@ -34,13 +34,13 @@ def combine(
     block: int,
     first: int = 0,
 ) -> Float[Tensor, "B H N V"]:
-    """What each token from `first` on reads of itself and of all before it; `logsparse` does not look at `block`, b."""
+    """The outputs y_i for i from `first` on. `block` is b; `logsparse` does not use it."""
     y: Tensor = OP[OP.choose(q)](q, k, v, form, block, first)
     return y
 
 
 def by_size(q: Tensor) -> str:
-    """The only fast backend."""
+    """The name of the only fast backend."""
     return "blocks"
 
 

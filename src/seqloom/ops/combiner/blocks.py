@@ -1,4 +1,4 @@
-"""All tokens of a group at a time: a group is a block, or in a level of `logsparse` a stretch of 2^l tokens."""
+"""Computes all tokens of a group at once; a group is a block, or at level l of `logsparse` a stretch of 2^l tokens."""
 
 import math
 
@@ -8,7 +8,7 @@ from torch.nn.functional import pad
 
 
 def combine(q: Tensor, k: Tensor, v: Tensor, form: str, block: int, first: int = 0) -> Tensor:
-    """See `combine` of the package. The last token alone reads only its own regions."""
+    """See `combine` of the package. Where only the last token is wanted, only its regions are computed."""
     T, dtype = q.shape[2], v.dtype
     if 0 < first == T - 1:
         return _last(q, k, v, form, block)
@@ -31,7 +31,7 @@ def combine(q: Tensor, k: Tensor, v: Tensor, form: str, block: int, first: int =
 
 
 def _last(q: Tensor, k: Tensor, v: Tensor, form: str, block: int) -> Tensor:
-    """What the last of T tokens reads (B, H, 1, V)."""
+    """The output of the last of T tokens (B, H, 1, V)."""
     i, dtype = q.shape[2] - 1, v.dtype
     wide = torch.promote_types(q.dtype, torch.float32)
     q, k, v = (x.to(wide) for x in (q, k, v))

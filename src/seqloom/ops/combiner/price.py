@@ -1,4 +1,4 @@
-"""The price of Combiner: the summary of each region once, and for each token its direct tokens and regions."""
+"""The price of Combiner: the summary of every region, and for every token its direct tokens and its regions."""
 
 from collections.abc import Iterable
 
@@ -28,7 +28,7 @@ def price(form: str, block: int, tokens: Iterable[int], dim: int, heads: int) ->
 
 
 def _terms(form: str, block: int, i: int) -> int:
-    """Direct tokens and regions of token i."""
+    """The number of direct tokens and regions of token i."""
     if form == "logsparse":
         return 1 + i.bit_count()
     own, before = i % block + 1, i // block

@@ -1,8 +1,8 @@
-"""What the delta rule of a gated mixer reads, from what its convolution gives: keys of length 1, each in its parts.
+"""The inputs of a gated mixer's delta rule, from the output of its convolution, with keys and queries of length 1.
 
-    (q, k, v) = x                               H heads of q and k of width K, G of v; each of the former serves G/H
+    (q, k, v) = x                               H heads of q and k of width K, G of v; a head of q, k serves G/H of v
     q, k over √(Σ² + 1e-6),   q / √K            per head
-    write = β k,   erase = left ∘ k             left = e^g, one for each head of values or for each channel; None for 1
+    write = β k,   erase = left ∘ k             left = e^g, one per head of values, or one per channel; None for 1
 
 Source: Yang et al., arXiv:2412.06464, and the authors' flash-linear-attention. Nothing differs.
 """
@@ -28,10 +28,10 @@ SIGNATURE = Signature(
 def inputs(
     x: Stream, left: Float[Tensor, "B T G E"] | None, beta: Float[Tensor, "B T G"], heads: int, K: int
 ) -> Inputs:
-    """q, write, v and erase (B, T, G, K or V) of x (B, T, 2 H K + G V), H `heads`. Differentiable twice.
+    """q, write, v and erase (B, T, G, K or V) from x (B, T, 2 H K + G V), for H = `heads`. Differentiable twice.
 
-    Backends: `reference` in torch, and `native` in C on a CPU, in one pass over memory each way. Raises ValueError
-    where sizes do not agree.
+    Backends: `reference` in torch, and `native` in C on a CPU, in one pass over memory forward and one backward.
+    Raises ValueError where sizes do not agree.
     """
     SIGNATURE.bind(x, left, beta)
     C, G = x.shape[2], beta.shape[2]
@@ -50,7 +50,7 @@ def by_size(*of: Tensor) -> str:
 
 
 def able(x: Tensor, *rest: Tensor) -> bool:
-    """Whether C can: on a CPU, in one dtype of float32 or float64, which autocast leaves as it is."""
+    """Whether the C code can run: on a CPU, all in float32 or all in float64, without autocast."""
     one = x.dtype in (torch.float32, torch.float64) and all(tensor.dtype == x.dtype for tensor in rest)
     return one and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
 

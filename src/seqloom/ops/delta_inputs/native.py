@@ -1,6 +1,6 @@
-"""The inputs of the delta rule in C (inputs.c): one pass over memory each way, threads over tokens.
+"""The inputs of the delta rule in C (inputs.c): one pass over memory forward and one backward, threads over tokens.
 
-Two operators of torch. The numbers do not depend on how many threads there are.
+Two operators of torch. Results do not depend on the number of threads.
 """
 
 from pathlib import Path
@@ -47,12 +47,12 @@ BACKWARD = Entry(
 
 @constant
 def available() -> bool:
-    """Whether there is native code on this machine; the first to ask has it compiled."""
+    """Whether there is native code on this machine; the first call compiles it."""
     return native.library(SOURCE) is not None
 
 
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not."""
+    """This backend with the reason why it is not available; empty where it is."""
     return native.lacking("native", SOURCE)
 
 
@@ -63,7 +63,7 @@ def inputs(x: Tensor, left: Tensor | None, beta: Tensor, heads: int, K: int) -> 
 
 
 def _sizes(x: Tensor, left: Tensor | None, beta: Tensor, H: int, K: int) -> dict[str, int]:
-    """The numbers that no tensor tells alone."""
+    """The sizes that do not follow from a single tensor."""
     V = max(x.shape[2] - 2 * H * K, 0) // max(beta.shape[2], 1)
     E = 0 if left is None else left.shape[3]
     return {"H": H, "K": K, "V": V, "E": E, "threads": native.threads(x.numel())}
@@ -90,7 +90,7 @@ def _backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     sizes = _sizes(x, left, beta, _heads(x, q, v), q.shape[3])
     to_v = torch.zeros_like(v) if dv is None else dv
-    to_write, to_erase = (torch.zeros_like(q) if each is None else each for each in (dwrite, derase))
+    to_write, to_erase = (torch.zeros_like(q) if gradient is None else gradient for gradient in (dwrite, derase))
     dx, dbeta = x.new_empty(x.shape), beta.new_empty(beta.shape)
     dleft = None if left is None else left.new_empty(left.shape)
     _right(BACKWARD(x, left, beta, dq, to_write, to_v, to_erase, dx, dleft, dbeta, **sizes))
@@ -98,7 +98,7 @@ def _backward(
 
 
 def _heads(x: Tensor, q: Tensor, v: Tensor) -> int:
-    """Heads of keys: what x has besides values."""
+    """The number of heads of keys, from the channels of x that are not values."""
     return (x.shape[2] - v.shape[2] * v.shape[3]) // (2 * q.shape[3])
 
 

@@ -1,4 +1,4 @@
-"""The inputs as they are written."""
+"""The reference: the equations as they are written."""
 
 from torch import Tensor
 

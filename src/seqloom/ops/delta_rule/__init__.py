@@ -1,10 +1,10 @@
-"""The delta rule: a matrix that forgets, erases what it holds at a key, and writes what belongs there.
+"""The delta rule: a matrix state that decays, and whose value at a key is replaced by a new value.
 
     S_t = diag(e^{g_t}) S_{t-1} - write_tᵀ (erase_t S_{t-1}) + k_tᵀ v_t,     y_t = q_t S_t          per head; g ≤ 0
 
-g is nothing (no decay), one decay per head and token, or one per head, token and channel of the keys. `erase` reads the
-state *before* it decays, as RWKV-7 does. The delta rule reads it after, and its callers give erase = e^{g_t} ∘ k_t,
-write = β_t k_t and k = β_t k_t.
+g is None (no decay), one decay per head and token, or one per head, token and channel of the keys. `erase` reads the
+state *before* it decays, as in RWKV-7. In the delta rule of other papers it reads the state after the decay; their
+mixers pass erase = e^{g_t} ∘ k_t, write = β_t k_t and k = β_t k_t.
 
 Source: Schlag et al., arXiv:2102.11174, Eq. 24; Yang et al., arXiv:2406.06484, and with one decay per head
 arXiv:2412.06464, Eq. 10; with one per channel Kimi Team, arXiv:2510.26692, Eq. 1, and Peng et al., RWKV-7,
@@ -38,7 +38,7 @@ SIGNATURES = {
     )
     for ndim, sizes in ((3, "B H T"), (4, "B H T K"))
 }
-"""by the dimensions of log_decay"""
+"""signatures by the number of dimensions of log_decay"""
 
 
 def delta(
@@ -54,13 +54,13 @@ def delta(
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
     """The outputs y (B, H, T, V), in the dtype of v, and the state S (B, H, K, V) after the last token.
 
-    `write` None is k. `log_decay` is g: None, (B, H, T) or (B, H, T, K), nowhere above 0 (which is not looked at).
+    `write` None is k. `log_decay` is g: None, (B, H, T) or (B, H, T, K), nowhere above 0 (which is not checked).
     `state` is S before the first token, None for zeros. Sums are in float32 or better, so the state is too. With
     `lengths` (B,) a row holds so many tokens, then padding, and its state is that after them. Raises ValueError where
     shapes do not agree.
 
     Backends: `reference` token by token; `chunked`, differentiable twice; `native` token by token in C, on a CPU. The
-    state grows without bound where e^g - writeᵀ erase does, as with keys longer than √2/β.
+    state may grow without bound where diag(e^g) - writeᵀ erase is no contraction, as with keys longer than √(2/β).
     """
     SIGNATURES[4 if isinstance(log_decay, Tensor) and log_decay.ndim == 4 else 3].bind(
         q, k, v, erase, write, log_decay, state, lengths
@@ -71,7 +71,7 @@ def delta(
     run = OP[OP.choose(q)]
     q, k, v, erase = (x.to(exact) for x in (q, k, v, erase))
     write, g, before = (None if x is None else x.to(exact) for x in (write, log_decay, state))
-    if lengths is not None:  # there nothing is written or erased, and nothing fades
+    if lengths is not None:  # in padding nothing is written or erased, and nothing decays
         real = within(lengths, T)[:, None, :, None]
         q, k, v, erase = (torch.where(real, x, 0.0) for x in (q, k, v, erase))
         write = None if write is None else torch.where(real, write, 0.0)
@@ -93,12 +93,12 @@ def by_size(q: Tensor) -> str:
 
 
 def _unrounded(device: str) -> AbstractContextManager[object]:
-    """Autocast would round the sums again, and with them everything that was ever read."""
+    """Turns autocast off, which would round the sums, and so all earlier tokens, again."""
     return autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
 
 
 def _drawn(draw: Draw, *sizes: int) -> tuple[Tensor, ...]:
-    """q, k, v, erase and write, so short that the state stays small; in `_on` heads come last."""
+    """q, k, v, erase and write, with keys so short that the state stays small; in `_on` heads come last."""
     q, k, v, erase, write = (draw(*sizes) for _ in range(5))
     return q, k, v, erase / 4, write / 4
 
@@ -121,7 +121,7 @@ def _by_channel(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
 
 
 def _on(decays: tuple[int, ...] | None, writes: bool) -> Streamed:
-    """Reading on, heads last; `decays` are the axes of g behind rows and tokens."""
+    """The op as a streamed example, heads last; `decays` are the axes of g after rows and tokens."""
 
     def streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
         def run(*given: Tensor, state: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -1,19 +1,20 @@
-"""The delta rule by chunks of C tokens: one triangular system for each, one matrix from each chunk to the next.
+"""The delta rule by chunks of C tokens: a triangular system inside each chunk, a matrix from chunk to chunk.
 
-With G the sums of g within a chunk, S the state before it, U_i = erase_i S_{i-1} what each token erases:
+G are the sums of g within a chunk, S is the state before it, and U_i = erase_i S_{i-1} is what token i erases:
 
     M_ij = Σ_c erase_i[c] write_j[c] e^{G_{i-1}[c] - G_j[c]}  for j < i,   N_ij the same with k_j for write_j
     (I + M) U = N v + (erase ∘ e^{G_{i-1}}) S
     y = A v - B U + (q ∘ e^{G_i}) S          A_ij = Σ_c q_i[c] k_j[c] e^{G_i[c] - G_j[c]} for j ≤ i, B with write_j
     S ← e^{G_C} S + (k ∘ e^{G_C - G_j})ᵀ v - (write ∘ e^{G_C - G_j})ᵀ U
 
-Where write is k, W = v - U is solved for: (I + M) W = v - (erase ∘ e^{G_{i-1}}) S,  y = A W + …,  S ← … + kᵀ W. U is
-linear in S, so the system is solved for both of its parts at once, and only K × K matrices go from chunk to chunk.
+Where write is k, the unknown is W = v - U: (I + M) W = v - (erase ∘ e^{G_{i-1}}) S,  y = A W + …,  S ← … + kᵀ W. U is
+linear in S, so the system is solved for the constant and the linear part of all chunks at once, and only K × K matrices
+are applied from chunk to chunk.
 
 Every exponent is a sum of some of the g, never a difference of two sums, and nothing is divided by a cumulated decay.
 
 Source: Yang et al., arXiv:2406.06484, section 3, and arXiv:2412.06464, section 3.3, for one decay per head; Kimi Team,
-arXiv:2510.26692, section 3, for one per channel. There k is divided by a cumulated decay, here it never is.
+arXiv:2510.26692, section 3, for one per channel. What differs: there k is divided by a cumulated decay.
 """
 
 from typing import NamedTuple
@@ -30,17 +31,17 @@ CHUNK = 64
 
 
 class _Faded(NamedTuple):
-    """What a chunk of C tokens needs besides its values."""
+    """The products and the decayed keys of chunks of C tokens."""
 
     products: Tensor
-    """(…, X, Z, C, C): q and erase with each of what is written"""
+    """(…, X, Z, C, C): the products of q and erase with k and, if given, write"""
     q: Tensor
     erase: Tensor
-    """as they read the state before the chunk"""
+    """erase with the decay since the start of the chunk, as it reads the state before the chunk"""
     written: list[Tensor]
-    """as the state after the chunk holds it"""
+    """k and, if given, write with the decay until the end of the chunk"""
     across: Tensor | None
-    """what is left of the state, spread to (…, K, V)"""
+    """the decay of the state over the chunk, broadcastable to (…, K, V)"""
 
 
 def delta(
@@ -74,7 +75,7 @@ def delta(
 
 
 def _cut(x: Tensor, C: int) -> Tensor:
-    """(B, H, T, ·) or (B, H, T) in chunks, the last filled up with zeros."""
+    """(B, H, T, ·) or (B, H, T) in chunks of C tokens; the last is padded with zeros."""
     missing = -x.shape[2] % C
     x = pad(x, (0, 0, 0, missing) if x.ndim == 4 else (0, missing)) if missing else x
     return x.unflatten(2, (-1, C))

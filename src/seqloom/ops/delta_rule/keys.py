@@ -1,4 +1,4 @@
-"""Keys and queries of length 1, as the delta rule needs them: longer keys would erase more than the state holds.
+"""Normalizes keys and queries to length 1, as the delta rule needs: longer keys would erase more than the state holds.
 
     unit(x) = x / √(Σ x² + 1e-6)        direction(x) = x / max(|x|, 1e-12)        over the channels of a head
 
@@ -13,12 +13,12 @@ from seqloom.core.cost import Cost, Step
 
 
 def unit(x: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows K"]:
-    """Each vector over its length."""
+    """x divided by its length."""
     return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + 1e-6)
 
 
 def direction(x: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows K"]:
-    """Each vector over its length, and 0 for 0."""
+    """x divided by its length; 0 for a vector of zeros."""
     return x * torch.rsqrt(x.square().sum(-1, keepdim=True).clamp(min=1e-24))
 
 

@@ -1,7 +1,7 @@
 """One token of a whole mixer of the delta rule in one call of C (token.c): products, convolution, rule, norm and gate.
 
-For `gated_delta`, `kda` and `delta`, in the letters of `seqloom.mixers.linear`; most of a token's time went into the
-way to some thirty operations.
+It serves `gated_delta`, `kda` and `delta`, whose files in `seqloom.mixers.linear` define the letters. One call replaces
+about thirty operations of torch, whose overhead took most of a token's time.
 """
 
 from functools import cache
@@ -23,7 +23,7 @@ from seqloom.ops.short_convolution import ShortConvolution
 
 SOURCE = Path(__file__).with_name("token.c")
 PRODUCTS = 1 << 17
-"""products of several rows with the largest matrix up to which C reads it again for each, as in `selective_scan`"""
+"""the most products (rows times size of the largest matrix) for which C is used; it reads matrices once per row"""
 ENTRY = Entry(
     "delta_rule",
     SOURCE,
@@ -53,7 +53,7 @@ ENTRY = Entry(
 
 @final
 class Layers(NamedTuple):
-    """The parts of a mixer: a decay and a gate are made of x, by a thin matrix first where there is one, or are not."""
+    """The parts of a mixer. Decay and gate are optional, and each is made of x by one matrix or by two of low rank."""
 
     qkv: Linear
     conv: ShortConvolution
@@ -70,8 +70,8 @@ class Layers(NamedTuple):
 def token(x: Token, state: State, reuse: bool, layers: Layers, heads: int, most: float) -> tuple[Token, Entries] | None:
     """The output for a token x (B, D), and the entries `window` and `S` after it; None where C cannot do it.
 
-    q and k have so many `heads`; a token replaces at most `most` of what its key reads. With `reuse` the entries are
-    written over. C can for few rows on a CPU, without gradients and hooks, and with no other backend forced.
+    `heads`: heads of q and k. `most`: the largest β. With `reuse` the entries are overwritten. C supports few rows on a
+    CPU, without gradients or hooks, and no other forced backend.
     """
     conv, norm = layers.conv, layers.norm
     made = affine(layers.qkv, layers.strength, layers.out, layers.rate_in, layers.rate, layers.gate_in, layers.gate)

@@ -1,7 +1,7 @@
-"""The delta rule in C (delta.c): token by token, the state of a head in the cache, threads over rows and heads.
+"""The delta rule in C (delta.c): token by token, with the state of a head in the cache, threads over rows and heads.
 
-Two operators of torch, so that a compiled model holds them as they are. The numbers do not depend on how many threads
-there are. Backward computes states again from each 32nd, which forward keeps.
+They are two operators of torch, which a compiled model calls unchanged. Results do not depend on the number of threads.
+Backward computes states again from each 32nd, which forward keeps.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ from seqloom.ops.native import Argument, Entry
 
 SOURCE = Path(__file__).with_name("delta.c")
 CHUNK = 32
-"""tokens between two states that are kept, as the C has it"""
+"""tokens between two states that are kept, the same number as in the C code"""
 READS = (
     Argument("q", "B T H K"),
     Argument("k", "B T H K"),
@@ -66,12 +66,12 @@ BACKWARD = Entry(
 
 @constant
 def available() -> bool:
-    """Whether there is native code on this machine; the first to ask has it compiled."""
+    """Whether there is native code on this machine; the first call compiles it."""
     return native.library(SOURCE) is not None
 
 
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not."""
+    """This backend with the reason why it is not available; empty where it is."""
     return native.lacking("native", SOURCE)
 
 
@@ -97,7 +97,7 @@ def delta(
 
 
 def _sizes(v: Tensor, K: int, decay: Tensor | None) -> dict[str, int]:
-    """The numbers that no tensor tells. Rows of V numbers are filled up to NV vectors of 64 bytes."""
+    """The sizes that do not follow from the tensors. Rows of V numbers are padded to NV vectors of 64 bytes."""
     _, T, _, V = v.shape
     lanes = 64 // v.element_size()
     G = 0 if decay is None else decay.shape[3]
@@ -181,7 +181,7 @@ def _gradient_shapes(
 
 
 def _again(*of: Tensor | None) -> list[Tensor | None]:
-    """The gradients by torch's own operations, which can be differentiated again."""
+    """The gradients computed by torch's operations, so that they can be differentiated again."""
     given, (dy, dafter) = of[:7], of[9:]
 
     def compute(*inputs: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -1,14 +1,14 @@
-"""What each token of a chunk reads from each earlier one, where every channel of the keys decays by itself.
+"""The products of the tokens of a chunk with earlier ones, where every channel of the keys has its own decay.
 
     A_ij = Σ_c x_i[c] z_j[c] e^{g_{j+1}[c] + … + g_i[c]}     j ≤ i, for x = q        0 elsewhere
     M_ij = Σ_c x_i[c] z_j[c] e^{g_{j+1}[c] + … + g_{i-1}[c]}  j < i, for x = erase, which reads before the decay
 
-By halving: from the first half of a block to its second half the exponential is a product of one to the middle and one
-from the middle on, so both halves are scaled and multiplied as matrices; the same inside each half. That takes K log C
-exponentials for each token, not C K. Every exponent is a sum of some of the g, never a difference of two sums: with
-g ≤ 0 nothing overflows, and a strong decay underflows to 0.
+They are computed by divide and conquer. From the first half of a block to its second half, the exponential is the
+product of one factor up to the middle and one from the middle on, so both halves are scaled and multiplied as matrices;
+then the same inside each half. This takes K log C exponentials per token instead of C K. Every exponent is a sum of
+some of the g, never a difference of two sums: with g ≤ 0 nothing overflows, and a strong decay underflows to 0.
 
-Source: ours; the middle is where Yang et al., arXiv:2312.06635, section 4.3, put the beginnings of their sub-chunks.
+Source: ours; in Yang et al., arXiv:2312.06635, section 4.3, the starts of sub-chunks play the role of the middle.
 """
 
 from typing import NamedTuple
@@ -18,11 +18,11 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 LEAST = -1e30
-"""the g that stands for any below it: its exponential is 0, and sums of it stay finite"""
+"""a lower bound for g: its exponential is 0, and sums of it are finite"""
 
 
 class Pairs(NamedTuple):
-    """The matrices of a chunk of C tokens, and the sums of g by which the state fades in it, (…, C, K)."""
+    """The matrices of chunks of C tokens, and sums of g within a chunk, (…, C, K)."""
 
     products: Tensor
     """(…, X, Z, C, C): for each x, q first, and each z"""
@@ -35,11 +35,13 @@ class Pairs(NamedTuple):
 
 
 def pairs(q: Tensor, erase: list[Tensor], written: list[Tensor], g: Tensor) -> Pairs:
-    """Of q, x and z and g, all (…, C, K), C a power of 2."""
+    """The pairs of q and `erase` (x) with `written` (z) under g, all (…, C, K), C a power of 2."""
     C, s = g.shape[-2], 1
     since = g.clamp(min=LEAST)[..., None, :]  # (…, n, s, K): n blocks of s tokens
     before, until = torch.zeros_like(since), torch.zeros_like(since)
-    own = torch.stack([(q * z).sum(-1) for z in written], -1)[..., None, :]  # erase does not read its own token
+    own = torch.stack([(q * z).sum(-1) for z in written], -1)[
+        ..., None, :
+    ]  # erase does not read what its own token writes
     products = pad(own, (0, 0, 0, len(erase)))[..., None, None]  # (…, n, X, Z, s, s)
     while s < C:
         (before, later_before), (since, later), (until, later_until) = (_halves(x, -3) for x in (before, since, until))
@@ -59,7 +61,7 @@ def pairs(q: Tensor, erase: list[Tensor], written: list[Tensor], g: Tensor) -> P
 
 
 def _halves(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """Blocks along the axis by twos: the first of each, and the second."""
+    """The first and the second block of each pair of consecutive blocks along the axis."""
     first, second = x.unflatten(axis, (-1, 2)).unbind(axis)
     return first, second
 

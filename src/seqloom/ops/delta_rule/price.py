@@ -1,4 +1,4 @@
-"""What the delta rule costs: the same at every token."""
+"""The price of the delta rule, the same for every token."""
 
 from typing import Literal
 
@@ -8,9 +8,9 @@ from seqloom.core.cost import Cost
 def price(
     rows: int, H: int, K: int, V: int, decay: Literal["none", "head", "channel"] = "none", write: bool = False
 ) -> Cost:
-    """`rows` tokens in H heads: erase S, e^g and its product with S, the write, and q S.
+    """The price of `rows` tokens in H heads: erase S, e^g and its product with S, the write, and q S.
 
-    `write`: whether the write key is another one than k.
+    `write`: whether the write key differs from k.
     """
     numbers = H * K * V
     return Cost(

@@ -1,10 +1,10 @@
-"""Several steps of the delta rule per token, as DeltaProduct takes them; the state fades once, before the first.
+"""Several steps of the delta rule per token, as in DeltaProduct; the state decays once per token, before the steps.
 
     S_{t,0} = e^{g_t} S_{t-1}
     S_{t,j} = S_{t,j-1} + β_{t,j} k_{t,j}ᵀ (v_{t,j} - k_{t,j} S_{t,j-1})        j = 1 … n
     S_t = S_{t,n},     y_t = q_t S_t                                            per head; g ≤ 0, or no g
 
-So S is multiplied by a product of n matrices I - β kᵀk, each of rank 1 besides the identity; with β = 2 and keys of
+So S is multiplied by a product of n matrices I - β kᵀk, which are the identity plus rank 1; with β = 2 and keys of
 length 1 they are reflections. `micro_steps` computes it as the delta rule over n T tokens.
 
 Source: Siems et al., DeltaProduct, arXiv:2502.10297, as the authors' flash-linear-attention has it.
@@ -46,7 +46,7 @@ def delta_steps(
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
     """The outputs y (B, H, T, V), in the dtype of v, and the state S (B, H, K, V) after the last token.
 
-    `strength` is β, `log_decay` g, nowhere above 0 (which is not looked at). `state` is S before the first token, None
+    `strength` is β, `log_decay` g, nowhere above 0 (which is not checked). `state` is S before the first token, None
     for zeros. Sums are in float32 or better, so the state is too. With `lengths` (B,) a row holds so many tokens, then
     padding, and its state is that after them. Raises ValueError where shapes do not agree.
 
@@ -57,7 +57,7 @@ def delta_steps(
     exact = promote_types(dtype, promote_types(q.dtype, torch.float32))
     q, k, v, strength = (x.to(exact) for x in (q, k, v, strength))
     g, before = (None if x is None else x.to(exact) for x in (log_decay, state))
-    if lengths is not None:  # there nothing is written or erased, and nothing fades
+    if lengths is not None:  # in padding nothing is written or erased, and nothing decays
         real = within(lengths, T)[:, None, :, None]
         q, strength = (torch.where(real, x, 0.0) for x in (q, strength))
         k, v = (torch.where(real[..., None], x, 0.0) for x in (k, v))
@@ -70,12 +70,12 @@ def delta_steps(
 
 
 def by_size(q: Tensor) -> str:
-    """The only fast backend."""
+    """The name of the only fast backend."""
     return "micro_steps"
 
 
 def _on(steps: int, decays: bool) -> Streamed:
-    """Reading on, heads last; keys so short that the state stays small."""
+    """The op as a streamed example, heads last, with keys so short that the state stays small."""
 
     def streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
         def run(*given: Tensor, state: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:

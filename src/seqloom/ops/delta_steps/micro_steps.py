@@ -1,4 +1,4 @@
-"""Steps of the delta rule as tokens of it: n to a token, of which the first fades the state and the last is read."""
+"""Computes n steps as n tokens of the delta rule: the state decays at the first, and the last gives the output."""
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ def delta_steps(
     """The equation of `seqloom.ops.delta_steps`; shapes as in `delta_steps` there, T at least 1."""
     n = k.shape[3]
     write, erase = strength[..., None] * k, k
-    if g is not None:  # `delta` erases what is there before the state fades
+    if g is not None:  # `delta` reads with `erase` before the state decays
         erase = torch.cat([g.exp()[..., None, None] * k[:, :, :, :1], k[:, :, :, 1:]], 3)
         g = pad(g[..., None], (0, n - 1)).flatten(2)
     q = pad(q[:, :, :, None], (0, 0, n - 1, 0))

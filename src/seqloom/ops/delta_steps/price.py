@@ -1,10 +1,10 @@
-"""What the steps cost: the same at every token."""
+"""The price of the steps, the same for every token."""
 
 from seqloom.core.cost import Cost, Step
 
 
 def price(rows: int, H: int, K: int, V: int, steps: int, decay: bool) -> Cost:
-    """`rows` tokens in H heads: e^g and its product with S; for each step β k, k S and the write; q S."""
+    """The price of `rows` tokens in H heads: e^g and its product with S; per step β k, k S and the write; q S."""
     numbers = H * K * V
     step: tuple[Step, ...] = ("multiplication", "cumulation", "addition", "multiplication", "addition")
     return Cost(

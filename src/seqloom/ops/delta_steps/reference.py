@@ -1,4 +1,4 @@
-"""The steps as they are written, one after the other: what `micro_steps` is compared with and prices count."""
+"""The reference: the steps one by one. `micro_steps` is compared with it, and prices count its operations."""
 
 import torch
 from torch import Tensor

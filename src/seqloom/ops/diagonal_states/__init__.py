@@ -1,9 +1,10 @@
-"""One diagonal linear system a channel: a number comes in, N complex numbers remember it, a number comes out.
+"""A diagonal linear state space per channel, with N complex states, one input and one output.
 
-    h_t = λ̄ h_{t-1} + u_t,    y_t = 2 Re Σ_n w_n h_{t,n}           N of λ̄, w and h in each channel; h_0 is the state
+    h_t = λ̄ h_{t-1} + u_t,    y_t = 2 Re Σ_n w_n h_{t,n}           λ̄, w and h: N numbers per channel; h_0 is the state
 
-which is a sum over lags, y_t = Σ_l K_l u_{t-l} with K_l = 2 Re Σ_n w_n λ̄_n^l, and what is left of the state. λ̄ comes as
-its logarithm, Δλ, so that λ̄^l = e^{l Δλ} is right at any l; 2 Re stands for the conjugate half that is not stored.
+This is the sum over lags y_t = Σ_l K_l u_{t-l} with K_l = 2 Re Σ_n w_n λ̄_n^l, plus the contribution of the state. λ̄
+is given as its logarithm, Δλ, so that λ̄^l = e^{l Δλ} is accurate for any l. 2 Re adds the conjugate states, which are
+not stored.
 
 Source: Gu et al., On the Parameterization and Initialization of Diagonal State Space Models, arXiv:2206.11893, Eq. 2-4,
 with B folded into w. Seed 004 does not have it.
@@ -41,11 +42,11 @@ def respond(
 ) -> tuple[Stream, States]:
     """The outputs y (B, T, D) of u (B, T, D), and the state after the last token; no `state` is zeros.
 
-    `system()` gives Δλ, (D, N) or, where all channels share them, (N,), and w (D, N), both complex. It is asked once,
-    by `reference` at each token, so that a step is priced as its token in a sequence. With `lengths` (B,) a row holds
-    so many tokens, then padding, and its state is that after them. Computed in the dtype of w. All backends are
-    differentiable twice in everything; `reference` and `blocks` are exactly causal, `convolved` as far as
-    `seqloom.ops.lag_sum` is. Raises ValueError where shapes do not agree.
+    `system()` returns Δλ, (D, N) or, where all channels share them, (N,), and w (D, N), both complex. It is called
+    once, by `reference` once per token, so that a step has the same price as a token of a sequence. With `lengths` (B,)
+    a row has that many tokens, then padding; its state is the one after its tokens. Computed in the dtype of w. All
+    backends are differentiable twice in every argument; `reference` and `blocks` are exactly causal, `convolved` as far
+    as `seqloom.ops.lag_sum` is. Raises ValueError where shapes do not agree.
     """
     rates, weights = _checked(u, system, state)
     given = _nothing(u, weights) if state is None else state.to(weights.dtype)
@@ -64,7 +65,7 @@ def respond(
 
 
 def filtered(u: Stream, system: System) -> Stream:
-    """The outputs alone, from zeros on: `respond` for who does not read on, as in training."""
+    """The outputs of `respond` from a zero state, without the state after them, as in training."""
     rates, weights = _checked(u, system, None)
     if u.numel() == 0:
         return u.clone()
@@ -80,12 +81,12 @@ def by_size(T: int, rates: Tensor) -> str:
     """The fastest backend for outputs and state of T tokens under rates (D, N) or (N,), as measured (docs/log.md)."""
     if T <= 2:
         return "reference"
-    shared = rates.ndim == 1  # powers of rates that all channels share are few, so that their sums are what costs
+    shared = rates.ndim == 1  # rates that all channels share have few powers, so sums take most of the time
     return "convolved" if shared and len(rates) > 64 and T > 16 else "blocks"
 
 
 def at_once(u: Stream, rates: Tensor) -> str:
-    """The fastest backend for outputs alone: one long convolution, whose transforms are quick in C (docs/log.md)."""
+    """The fastest backend for outputs without a state: a long convolution, whose transforms are in C (docs/log.md)."""
     T = u.shape[1]
     if u.device.type != "cpu" or T < 16:
         return by_size(T, rates)

@@ -1,10 +1,10 @@
-"""The systems in blocks of M tokens: inside a block a sum over lags, from block to block the states.
+"""The systems in blocks of M tokens: a sum over lags inside a block, and states from block to block.
 
     y = U X + Re(S Q),   X_{jm} = K_{m-j},  Q_m = 2 w λ̄^{m+1}      U (…, M) a block's inputs, S (…, N) the state before
     S' = λ̄^M S + U V,    V_j = λ̄^{M-1-j}
 
-These are products of real matrices, a channel by itself, M + 4N products a token; and they are exactly causal. Inside,
-the axes are channel, block, row and what a block holds (D, A, B, …), so that a block of all rows is one slice.
+Each channel has its products of real matrices, M + 4N multiplications per token, and they are exactly causal. The axes
+are (channel, block, row, …), so that a block of all rows is one slice.
 """
 
 import torch
@@ -30,7 +30,7 @@ def filtered(u: Tensor, rates: Tensor, weights: Tensor) -> Tensor:
     M = min(BLOCK, u.shape[1])
     powers = up_to(rates, M)
     state = torch.zeros(len(u), *weights.shape, dtype=weights.dtype, device=u.device)
-    last = (u.shape[1] - 1) // M * M  # the state after the last block is not read
+    last = (u.shape[1] - 1) // M * M  # the state after the last block is not needed
     return _outputs(u, powers, weights, entering(u[:, :last], powers, state))
 
 
@@ -86,7 +86,7 @@ def alike(rates: Tensor) -> Tensor:
 
 
 def _outputs(u: Tensor, powers: Tensor, weights: Tensor, before: Tensor) -> Tensor:
-    """(B, T, D) from the states before each block; what comes after the last may be among them."""
+    """The outputs (B, T, D), from the states before each block; a state after the last block is ignored."""
     M = powers.shape[-1] - 1
     inside = cut(u, M)
     D, A, B, _ = inside.shape
@@ -97,7 +97,7 @@ def _outputs(u: Tensor, powers: Tensor, weights: Tensor, before: Tensor) -> Tens
 
 
 def _into(inside: Tensor, powers: Tensor) -> Tensor:
-    """What a block's inputs (D, …, m) leave behind: (D, …, N) complex, from λ̄^0 … λ̄^{m-1}."""
+    """What a block's inputs (D, …, m) add to the state after it: (D, …, N) complex, given λ̄^0 … λ̄^{m-1}."""
     left = apart(powers.flip(-1)).mT
     read = (inside.flatten(1, -2) @ left).unflatten(1, inside.shape[1:-1])
     return torch.complex(*read.chunk(2, -1))

@@ -1,9 +1,8 @@
-"""The systems as a sum over lags under their kernel, through the FFT, next to what is left of the state they began
-with.
+"""The systems as a sum over lags with their kernel, by the FFT, plus the contribution of the initial state.
 
     y_t = Σ_l K_l u_{t-l} + 2 Re Σ_n w_n λ̄_n^{t+1} h_{0,n}
 
-The state after the piece is that of `blocks`, in long ones, of which no sum inside is needed.
+The state after the piece is computed as in `blocks`, with longer blocks, since no sums inside a block are needed.
 """
 
 import torch
@@ -14,7 +13,7 @@ from seqloom.ops.diagonal_states.powers import doubled, kernel, powers, up_to
 from seqloom.ops.lag_sum import lags
 
 BLOCK = 256
-"""tokens of a block, from which the states are found"""
+"""tokens of a block for the computation of the state"""
 
 
 def respond(u: Tensor, rates: Tensor, weights: Tensor, state: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:

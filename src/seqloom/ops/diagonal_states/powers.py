@@ -1,9 +1,8 @@
-"""Powers of e^Δλ, and the kernel that they make, without ever holding D·T·N numbers.
+"""Powers of e^Δλ, and the kernel that they make, without D·T·N numbers in memory.
 
-    λ̄^{aM+b} = λ̄^{aM} λ̄^b,   K_{aM+b} = 2 Re Σ_n (w_n λ̄_n^{aM}) λ̄_n^b      M near √T: one matrix product a channel
+    λ̄^{aM+b} = λ̄^{aM} λ̄^b,   K_{aM+b} = 2 Re Σ_n (w_n λ̄_n^{aM}) λ̄_n^b      M near √T: one matrix product per channel
 
-Angles are brought into a single turn in float64 before they are multiplied: what is left of them is small, and so is
-what rounding does to the highest power.
+Angles l · Im Δλ are reduced modulo 2π in float64, so that the rounding error of high powers stays small.
 """
 
 import math
@@ -15,7 +14,7 @@ TURN = 2 * math.pi
 
 
 def times(rates: Tensor, count: Tensor | int) -> Tensor:
-    """count · Δλ, up to whole turns: what e^ of it is the same, with an angle between -π and π."""
+    """count · Δλ with its imaginary part reduced to -π … π, which does not change its exponential."""
     angle = rates.imag.double() * count
     angle = angle - TURN * torch.round(angle.detach() / TURN)
     return torch.complex(rates.real * count, angle.to(rates.real.dtype))
@@ -44,7 +43,7 @@ def doubled(left: Tensor, right: Tensor) -> Tensor:
 
 
 def facing(left: Tensor) -> Tensor:
-    """(…, N) → (…, 2N): real parts, then imaginary parts turned, to meet those of `apart`."""
+    """(…, N) → (…, 2N): real parts, then negated imaginary parts, for a product with the result of `apart`."""
     return torch.cat([left.real, -left.imag], -1)
 
 

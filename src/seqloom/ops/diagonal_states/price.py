@@ -1,4 +1,4 @@
-"""The price of diagonal systems, and what makes them: the same at each token."""
+"""The price of diagonal systems and of their discretization, the same for every token."""
 
 from seqloom.core.cost import Cost
 
@@ -9,9 +9,9 @@ EXPONENTIAL = Cost(mul=2, exp=1, other=2)
 
 
 def price(rows: int, dim: int, states: int, shared: bool) -> Cost:
-    """`rows` tokens of `dim` channels with `states` complex numbers each: λ̄ = e^Δλ, λ̄ h + u, and 2 Re Σ w h.
+    """The price of `rows` tokens of `dim` channels with `states` complex states: λ̄ = e^Δλ, λ̄ h + u, and 2 Re Σ w h.
 
-    With `shared` all channels have the same λ̄, and `states` of them are computed.
+    If `shared`, all channels have the same λ̄, which are computed once.
     """
     fade = rows * states * (1 if shared else dim) * EXPONENTIAL
     return fade + Cost(

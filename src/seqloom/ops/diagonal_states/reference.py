@@ -1,7 +1,7 @@
 """The reference of diagonal systems: token by token, with the products and sums of the equation and nothing else.
 
 Counting its operations prices the equation. What depends on weights alone is computed at each token, so that a step
-costs what its token costs in a sequence.
+has the same price as a token of a sequence.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def respond(
 ) -> tuple[Tensor, Tensor]:
     """(B, T, D) and the state (B, D, N) → the outputs (B, T, D), the state after `lengths` tokens or the last.
 
-    `again()` is what gives rates and weights from the second token on.
+    `again()` returns rates and weights, and is called at every token from the second on.
     """
     h, outputs, states = state, [], [state]
     for t, token in enumerate(u.unbind(1)):

@@ -1,12 +1,12 @@
-"""Attention whose scores forget: between a query and a key, each token takes off the logarithm of its gate.
+"""Attention with a forget gate: a score is lowered by the log gates of the tokens after the key, up to the query.
 
     z_ij = q_i · k_j / √K + Σ_{j<s≤i} g_s,   a_ij = e^{z_ij} / Σ_{j'≤i} e^{z_ij'},   y_i = Σ_{j≤i} a_ij v_j      g ≤ 0
 
-The sums c_i - c_j, c_i = Σ_{s≤i} g_s, are two more channels: (1, c_i) of queries times (-c_j, 1) of keys, and no number
-is held for each pair. They are added up in float64 and counted from a block's first query, which no later token moves:
-float32 rounds them to eps times a block's sum, and what is far weighs nothing. That of c_i changes no output; what it
-receives in a backward takes off the rounding that each query's scores have in common, of which the gates' gradients
-would be the sum.
+The sums c_i - c_j, c_i = Σ_{s≤i} g_s, are computed by two more channels, (1, c_i) of queries times (-c_j, 1) of keys,
+so that no T² numbers are stored. c is summed in float64 and counted from the first query of a block, which no later
+token changes: its rounding in float32 is eps times the sum of a block, and keys far away have no weight anyway. The
+channel of c_i does not change the outputs, but its gradient subtracts the rounding error that all scores of a query
+have in common, which would otherwise add up in the gradients of the gates.
 
 Source: Lin et al., Forgetting Transformer, arXiv:2503.02130, section 3. Nothing differs.
 """
@@ -29,10 +29,11 @@ def forgetting(
     query_time: Int[Tensor, "B T"] | None = None,
     key_time: Int[Tensor, "B N"] | None = None,
 ) -> Float[Tensor, "B H T V"]:
-    """Each query over the keys before it and its own, at most `window` of them.
+    """The outputs y. A query sees its own key and those before it, at most `window` in all.
 
-    Of N = P + T keys the first P were read before: `past` holds the sum of g over the tokens after each of them. Times
-    are 0, 1, … where they are not given, as they must be with a past; a key with a negative time is empty.
+    Of the N = P + T keys the first P are of earlier pieces; `past` has, for each of them, the sum of g over the tokens
+    after it up to this piece. Times are 0, 1, … where they are not given; with a past they must be given. A key with a
+    negative time is empty.
     """
     if q.shape[2] == 0:
         return v.new_zeros(*q.shape[:3], v.shape[3])
@@ -42,7 +43,7 @@ def forgetting(
 
 
 def by_size(q: Tensor) -> str:
-    """The only fast backend."""
+    """The name of the only fast backend."""
     return "columns"
 
 

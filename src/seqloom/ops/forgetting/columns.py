@@ -1,4 +1,4 @@
-"""The sums as two more channels, block by block of queries, through the kernels of `attention`."""
+"""Computes the sums as two more channels, by blocks of queries, with the kernels of `attention`."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from seqloom.ops.attention import attend, banded
 from seqloom.ops.attention.fast import times
 
 BLOCK = 64
-"""queries of a block; their sums start at the first of them, which keeps them small"""
+"""queries of a block; sums are counted from its first query, which keeps them small"""
 
 
 def forgetting(

@@ -1,6 +1,6 @@
-"""The reference: the equation, query by query; slow. The sums grow with each query by its gate.
+"""The reference: the equation, query by query; slow. The log gate of each query is added to the sums of all keys.
 
-As in `attention` the maximum that would stabilise the exponentials is left out.
+As in the reference of `attention`, no maximum stabilizes the exponentials.
 """
 
 import torch
@@ -21,7 +21,7 @@ def forgetting(
     none, outputs, first = torch.zeros_like(g[..., :1]), [], 0
     sums, P = (g[..., :0], 0) if past is None else (past, past.shape[2])
     for i in range(q.shape[2]):
-        if past is None and window is not None:  # keys that no query looks at any more
+        if past is None and window is not None:  # drops keys that no query sees any more
             dropped = max(0, i + 1 - window) - first
             first, sums = first + dropped, sums[..., dropped:]
         faded = torch.cat([sums, none], -1) + g[..., i, None]

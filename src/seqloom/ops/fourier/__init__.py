@@ -1,8 +1,8 @@
-"""The discrete Fourier transform over tokens and channels, of which the real part is kept.
+"""The real part of the discrete Fourier transform over tokens and channels.
 
-    y_sc = Re Σ_{t<n} Σ_{d<D} x_td e^{-2πi (st/n + cd/D)}          n tokens of a row; not divided by anything
+    y_sc = Re Σ_{t<n} Σ_{d<D} x_td e^{-2πi (st/n + cd/D)}          n tokens of a row; without normalization
 
-A row of n < T tokens, padded with zeros, is transformed over its n alone: the padding takes no part.
+A row of n < T tokens that is padded with zeros is transformed over its n tokens only.
 
 Source: Lee-Thorp et al., FNet, arXiv:2105.03824, Eq. 1 and 3. Nothing differs.
 """
@@ -15,9 +15,9 @@ from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 
 def fourier(x: Stream, lengths: Lengths | None = None) -> Stream:
-    """The real part of the transform of x (B, T, D); with `lengths` (B,) each row holds so many tokens, then zeros.
+    """The real part of the transform of x (B, T, D); with `lengths` (B,) a row has that many tokens, then zeros.
 
-    float16 and bfloat16 are transformed in float32. What is written after a row's tokens is not used. Rounding: off by
+    float16 and bfloat16 are transformed in float32. Outputs after a row's tokens are arbitrary. The rounding error is
     at most 8 eps · Σ|x| · log2(2 T D). Differentiable twice.
     """
     y: Tensor = OP[OP.choose(x)](x, lengths)
@@ -25,7 +25,7 @@ def fourier(x: Stream, lengths: Lengths | None = None) -> Stream:
 
 
 def by_size(x: Stream) -> str:
-    """The only fast backend."""
+    """The name of the only fast backend."""
     return "fft"
 
 

@@ -1,6 +1,6 @@
-"""The transform by fast transforms of one axis after the other.
+"""The transform by fast Fourier transforms of one axis after the other.
 
-x is real, so half of the channels of its transform hold all: y_{s,D-c} = y_{-s,c}, with -s modulo the row's tokens.
+x is real, so half of the channels determine all: y_{s,D-c} = y_{-s,c}, with -s modulo the row's number of tokens.
 
 Rows of different lengths are transformed together by Bluestein's chirp: st = (s² + t² - (s-t)²)/2, so that
 
@@ -24,7 +24,7 @@ def fourier(x: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def _mirrored(half: Tensor, D: int, lengths: Tensor | None) -> Tensor:
-    """The other channels, from D/2 + 1 on: those of -s, backwards."""
+    """The channels from D/2 + 1 on, which are those of -s in reverse order."""
     others = half[:, :, 1 : D - half.shape[2] + 1].flip(2)
     if lengths is None:
         return others.flip(1).roll(1, 1)

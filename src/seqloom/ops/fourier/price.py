@@ -1,4 +1,4 @@
-"""What the transform costs as it is written, with its cosines and sines given; the fast transforms execute less."""
+"""The price of the transform as matrix products with given cosines and sines; fast transforms execute fewer."""
 
 from seqloom.core.cost import Cost
 

@@ -1,4 +1,4 @@
-"""The transform as it is written: y = C_n (x C_D) - S_n (x S_D), with the cosines C and sines S of every pair."""
+"""The reference: y = C_n (x C_D) - S_n (x S_D), with the matrices of cosines C and sines S."""
 
 import math
 from collections.abc import Callable

@@ -1,8 +1,8 @@
-"""The norm of each head by itself, and the gate next to it.
+"""RMSNorm over the channels of each head, with a gate before or after it.
 
     norm(y) = y / √(mean of y² + ε) ∘ gain                       over the channels of a head
-    norm(y) ∘ silu(z)   or   norm(y) ∘ σ(z)                      the gate after it, and one gain for all heads
-    norm(y ∘ silu(z))                                            the gate before it, and a gain for every channel
+    norm(y) ∘ silu(z)   or   norm(y) ∘ σ(z)                      gate after the norm; all heads share the gain (V,)
+    norm(y ∘ silu(z))                                            gate before the norm; a gain for every channel
 
 Source: the norm is Zhang and Sennrich's, arXiv:1910.07467; over the channels of a head, with a gate, as in
 flash-linear-attention; with the gate before it as in Dao and Gu's program of Mamba-2. Nothing differs.
@@ -29,16 +29,17 @@ SIGNATURES = {
     )
     for first, gain in ((False, "V"), (True, "H V"))
 }
-"""by whether the gate comes first"""
+"""signatures by whether the gate comes first"""
 
 
 def normed(
     y: Float[Tensor, "B T H V"], z: Float[Tensor, "B T D"] | None, gain: Tensor, eps: float, gate: Gate
 ) -> Float[Tensor, "B T D"]:
-    """What the heads gave, normed and gated by z, next to each other, D = H V; gain (V,), or (H, V) with `silu first`.
+    """The outputs of heads, normalized and gated by z, as one stream: D = H V.
 
-    Without z there is no gate, whatever `gate`. Backends: `reference` by torch's own norm, and `native` in C on a CPU,
-    in one pass over memory each way. Differentiable twice.
+    gain is (V,), or (H, V) for the gate `silu first`. Without z there is no gate, whatever `gate` is. Backends:
+    `reference` by torch's norm, and `native` in C on a CPU, in one pass over memory forward and one backward.
+    Differentiable twice.
     """
     SIGNATURES[gate == "silu first"].bind(y, z, gain)
     if y.numel() == 0:
@@ -53,7 +54,7 @@ def by_size(y: Tensor, z: Tensor | None, gain: Tensor) -> str:
 
 
 def able(y: Tensor, z: Tensor | None, gain: Tensor) -> bool:
-    """Whether C can: on a CPU, in one dtype of float32 or float64, which autocast leaves as it is."""
+    """Whether the C code can run: on a CPU, all in float32 or all in float64, without autocast."""
     dtypes = {y.dtype, gain.dtype} | (set() if z is None else {z.dtype})
     one = dtypes in ({torch.float32}, {torch.float64})
     return one and y.device.type == "cpu" and not torch.is_autocast_enabled("cpu")

@@ -1,6 +1,6 @@
-"""The norm and the gate in C (norm.c): one pass over memory each way, threads over tokens.
+"""The norm and the gate in C (norm.c): one pass over memory forward and one backward, threads over tokens.
 
-Operators of torch, one for each gate. The numbers do not depend on how many threads there are.
+There is an operator of torch for each gate. Results do not depend on the number of threads.
 """
 
 from pathlib import Path
@@ -17,9 +17,9 @@ from seqloom.ops.native import Argument, Entry
 
 SOURCE = Path(__file__).with_name("norm.c")
 GATES = ("none", "silu", "sigmoid", "silu first")
-"""in the order of the C"""
+"""the gates, numbered as in the C code"""
 SPAN = 64
-"""tokens of a task, each with sums of its own for the gain, as the C has it"""
+"""tokens of a task, each with sums of its own for the gain, the same number as in the C code"""
 READS = (
     Argument("y", "B T H V"),
     Argument("z", "B T H*V", optional=True, step="z_step"),
@@ -52,12 +52,12 @@ BACKWARD = Entry(
 
 @constant
 def available() -> bool:
-    """Whether there is native code on this machine; the first to ask has it compiled."""
+    """Whether there is native code on this machine; the first call compiles it."""
     return native.library(SOURCE) is not None
 
 
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not."""
+    """This backend with the reason why it is not available; empty where it is."""
     return native.lacking("native", SOURCE)
 
 

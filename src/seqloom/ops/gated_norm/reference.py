@@ -1,4 +1,4 @@
-"""The norm and the gate as they are written."""
+"""The reference: the norm and the gate as they are written."""
 
 from torch import Tensor
 from torch.nn.functional import rms_norm, sigmoid, silu

@@ -1,14 +1,14 @@
-"""Filters that are a function of the lag: a small network says what each tap is, and a window lets it fade.
+"""Implicit filters: a small network computes the taps from their lag, and a window lets them decay.
 
     h_t = (e^{-α t'} + floor) ∘ FFN([t', cos θ_0 … cos θ_{K-1}, sin θ_0 … sin θ_{K-1}]),    t = 0 … L-1,  L = `context`
-    t' = t/(L-1),   θ_k = 2π k t/L,   FFN: matrices with biases, the last without, and sin(ω ∘ ·) between them
+    t' = t/(L-1),   θ_k = 2π k t/L,   FFN: linear layers (the last without bias) with sin(ω ∘ ·) between them
     α_c = ln 100 (1/slow + c/(D-1) (1/fast - 1/slow))                                       c = 0 … D-1
 
-So a channel's window falls to 1/100 after a share of the L taps that goes from `slow` in the first to `fast` in the
-last. All filters share the network but for their rows of its last matrix, and the window.
+So the window of a channel falls to 1/100 after a share of the L taps, which goes from `slow` in the first channel to
+`fast` in the last. All filters share the window and the network, except for their rows of the last matrix.
 
-Source: Poli et al., Hyena, arXiv:2302.10866, section 3.3, with FFN depth, width, ω and α of the authors' code. Theirs
-turns the other way, e^{-iθ}, with frequencies spread over 0 … K-1 that begin at 10^-4, and learns the encoding slowly.
+Source: Poli et al., Hyena, arXiv:2302.10866, section 3.3, with FFN depth, width, ω and α of the authors' code. What
+differs: the authors' encoding is e^{-iθ}, with frequencies spread over 10^-4 … K-1, and is learned, at a low rate.
 """
 
 import math
@@ -28,7 +28,7 @@ Layers: TypeAlias = Sequence[tuple[Tensor, Tensor | None]]
 
 @dataclass(frozen=True)
 class Shape:
-    """What of the filters is not learned."""
+    """The settings of the filters, which are not learned."""
 
     context: int
     """taps, L"""
@@ -37,9 +37,9 @@ class Shape:
     slow: float
     """share of the taps after which the slowest channel's window is 1/100"""
     fast: float
-    """the same of the fastest"""
+    """share of the taps after which the fastest channel's window is 1/100"""
     floor: float
-    """what the window adds to its exponential, so that the farthest taps are not 0"""
+    """a constant that is added to the window's exponential, so that the last taps are not 0"""
 
 
 def filters(
@@ -47,8 +47,8 @@ def filters(
 ) -> Float[Tensor, "N M D"]:
     """The taps `first` … `last` - 1 of N filters over `dim` channels; the network gives N·D numbers per tap.
 
-    Computed in float64, under autocast too, and given in float32 or better: each sine multiplies the error of its
-    input by ω, which is 14 at first, so three of them turn an eps of float32 into a thousand.
+    They are computed in float64, also under autocast, and returned in float32 or better: a sine multiplies the error of
+    its input by ω, initially 14, so three of them would multiply the rounding error by more than a thousand.
     """
     with nullcontext() if frequency.is_meta else torch.autocast(frequency.device.type, enabled=False):
         t = torch.arange(first, last, dtype=torch.float64, device=frequency.device)[:, None]

@@ -1,9 +1,9 @@
-"""The lag sum under taps (L, D) where its inputs are products, as a Hyena's are: always exactly causal.
+"""The lag sum with taps (L, D), always exactly causal, for inputs that are products, as in Hyena.
 
-A Fourier transform rounds each output by the largest input, later ones included. Of products, the largest is that of
-the model's inputs to a power, so what a late outlier does to the outputs before it would no longer be small. Where the
-lag sum chooses an exactly causal backend, that one runs; else C sums up to NEAR lags directly, and the rest is cut in
-halves (`lag_sum.halves`).
+A Fourier transform rounds every output by the largest input, including later ones. Products grow as a power of the
+model's inputs, so the effect of a late outlier on earlier outputs would not be small. Where the lag sum chooses an
+exactly causal backend, that backend runs; otherwise C sums up to NEAR lags directly, and longer taps are summed by
+`lag_sum.divide_and_conquer`.
 """
 
 import torch
@@ -12,10 +12,10 @@ from torch import Tensor
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.ops import lag_sum, ring
-from seqloom.ops.lag_sum import halves, native
+from seqloom.ops.lag_sum import divide_and_conquer, native
 
 NEAR = 2048
-"""lags"""
+"""the most lags that are summed directly in C"""
 
 
 def lags(x: Stream, w: Tensor) -> Stream:
@@ -24,13 +24,13 @@ def lags(x: Stream, w: Tensor) -> Stream:
         return lag_sum.lags(x, w)
     here = x.device.type == "cpu" and not torch.compiler.is_exporting()
     near = here and min(x.shape[1], len(w)) <= NEAR and native.available()
-    return (native if near else halves).lags(x, w[: x.shape[1]])
+    return (native if near else divide_and_conquer).lags(x, w[: x.shape[1]])
 
 
 def carry(
     z: Stream, w: Tensor, state: State | None, name: str, lengths: Lengths | None = None
 ) -> tuple[Stream, Entries]:
-    """As `seqloom.ops.lag_sum.window.carry`. A past beyond the taps is not read."""
+    """As `seqloom.ops.lag_sum.window.carry`, by `lags` of this module; inputs before the first tap are not read."""
     if state is None:
         return lags(z, w), {}
     length = state["length"]

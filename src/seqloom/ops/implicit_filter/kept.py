@@ -1,8 +1,8 @@
-"""Filters kept from one token to the next, for as long as the parameters that they were computed from stay the same.
+"""A cache of filters between tokens, valid as long as the parameters that they were computed from do not change.
 
-Token by token a filter would otherwise be computed again each time, which costs far more than reading with it. What is
-kept is compared with the parameters by value: torch counts the changes of a tensor, but neither those by way of `.data`
-nor those of its fused optimizers, and a filter that has gone stale would show nowhere. So nothing can make it stale.
+Without it every step would compute the filters, which takes much longer than using them. A copy of the parameters is
+compared by value at each use: torch's version counters miss changes through `.data` and by fused optimizers, and an
+outdated filter would go unnoticed.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,12 +15,12 @@ from torch import Tensor
 from seqloom.core.state import Length
 
 Compute = Callable[[int, int], Tensor]
-"""(first, last) → the taps from the one to before the other, (N, last - first, D)"""
+"""(first, last) → the taps first … last - 1, (N, last - first, D)"""
 
 
 @final
 class Kept:
-    """The first taps of some filters, as many as were asked for so far. Copies and pickles begin empty."""
+    """The first taps of some filters, as many as were needed so far. Copies and pickles of it are empty."""
 
     def __init__(self) -> None:
         self._held: tuple[Tensor, Tensor, int] | None = None
@@ -28,13 +28,13 @@ class Kept:
     def reaching(
         self, length: Length, tokens: int, context: int, parameters: Sequence[Tensor], compute: Compute
     ) -> Float[Tensor, "N M D"]:
-        """The taps that rows need which have read `length` and go on by `tokens`; `context` of them at most.
+        """The taps that are needed by rows that have read `length` and read `tokens` more, at most `context` taps.
 
-        `compute` is asked for those that are not held. With gradients, and while a graph is captured, for all: the held
-        ones carry none, and what is kept is no part of a graph. Whoever takes them must not write into them.
+        `compute` is called for taps that are not cached; with gradients, and while a graph is captured, for all taps.
+        The caller must not write into the result.
         """
         if length.bound is None:
-            return compute(0, context)  # how many were read is not known either
+            return compute(0, context)  # the number of tokens read is not known in a graph either
         count = min(length.bound + tokens, context)
         return compute(0, count) if torch.is_grad_enabled() else self._taps(count, context, parameters, compute)
 

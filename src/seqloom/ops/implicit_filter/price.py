@@ -1,4 +1,4 @@
-"""What it costs to work filters out: each tap is computed once, when a sequence first becomes as long as it is far."""
+"""The price of computing filters: a tap is computed once, when a sequence first becomes long enough to need it."""
 
 from itertools import pairwise
 
@@ -8,8 +8,8 @@ from seqloom.core.cost import Cost, Span, linear
 def price(span: Span, context: int, dim: int, count: int, sizes: list[int]) -> Cost:
     """The taps of `count` filters over `dim` channels that these tokens are the first to need.
 
-    `sizes` are the widths of the network: its encoding of the lag, its hidden layers, and `count` · `dim`. The first
-    tap's bias is in it.
+    `sizes` are the widths of the network: its encoding of the lag, its hidden layers, and `count` · `dim`. The bias of
+    the first tap is part of the price.
     """
     new = min(span.T, context) if span.per == "sequence" else int(context >= span.T)
     encoding, *hidden, outputs = sizes

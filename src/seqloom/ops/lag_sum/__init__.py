@@ -1,9 +1,9 @@
-"""The sum over lags: each output is a weighted sum of the inputs before it, weighted by how long ago they were.
+"""The lag sum: each output is a weighted sum of its input and those before, with weights by their lag.
 
     y_i = Σ_{k=0}^{L-1} x_{i-k} W_k                      inputs before the first are 0
 
-W is one of four kinds, told apart by its shape: (L, D, D) mixes channels; (L, G, D/G, D/G) mixes them inside each of G
-groups; (L, D) weighs each channel alone; (L,) weighs all channels alike.
+W has one of four shapes: (L, D, D) mixes channels; (L, G, D/G, D/G) mixes them inside each of G groups; (L, D) has a
+weight per channel; (L,) has one weight for all channels.
 
 Source: the Extractor paper's Eq. 23, 26, 28 and 29, with k = i - j and W_k for the paper's W_{i-j+1}. Nothing differs.
 """
@@ -15,13 +15,24 @@ from torch import Tensor, cat
 
 from seqloom.core.shapes import Stream
 from seqloom.ops import gpu as device
-from seqloom.ops.lag_sum import choice, direct, fft, gpu, halves, native, reference, spectral, taps, toeplitz
+from seqloom.ops.lag_sum import (
+    choice,
+    direct,
+    divide_and_conquer,
+    fft,
+    gpu,
+    native,
+    reference,
+    spectral,
+    taps,
+    toeplitz,
+)
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 Taps: TypeAlias = Float[Tensor, "L ..."]
 """one of (L, D, D), (L, G, D/G, D/G), (L, D), (L,)"""
-EXACT = ("reference", "direct", "toeplitz", "native", "halves", "triton")
+EXACT = ("reference", "direct", "toeplitz", "native", "divide_and_conquer", "triton")
 """the backends in which an output is exactly unaffected by later inputs"""
 
 SIGNATURES = {
@@ -34,7 +45,7 @@ SIGNATURES = {
     )
     for of, D in (("L", "D"), ("L D", "D"), ("L D D", "D"), ("L G H H", "G*H"))
 }
-"""by the dimensions of the taps"""
+"""signatures by the number of dimensions of the taps"""
 
 
 def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stream:
@@ -42,9 +53,10 @@ def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stre
 
     `past` (B, P, D) are the inputs right before x. Raises ValueError where the channels of w and x do not agree.
     Backends: `direct`, `toeplitz` (for (L,) only), `native` (on a CPU, for (L, D) and (L,)), `triton` (on a GPU) and
-    `halves` are exactly causal; `fft` and `spectral` (on a CPU) move outputs before a changed input by at most
-    F = 8 eps · max|x| · Σ|w| · log2(2T), where max|x| is over all inputs, later ones too. Rounding: a direct sum of n
-    terms is off by at most n eps Σ|terms|, a transformed one by F, halves by both. All are differentiable twice.
+    `divide_and_conquer` are exactly causal; `fft` and `spectral` (on a CPU) move outputs before a changed input by at
+    most F = 8 eps · max|x| · Σ|w| · log2(2T), where max|x| is over all inputs, later ones too. The rounding error of a
+    direct sum of n terms is at most n eps Σ|terms|, that of a transformed sum F, that of divide and conquer the sum of
+    both. All backends are differentiable twice.
     """
     taps.declared(SIGNATURES, w).bind(x, w, past)
     if past is not None and past.shape[1]:
@@ -89,7 +101,7 @@ OP = Op(
         "toeplitz": Backend(toeplitz.lags, fits=lambda x, w: w.ndim == 1),
         "native": Backend(native.lags, native.lacking, lambda x, w: w.ndim < 3 and x.device.type == "cpu"),
         "spectral": Backend(spectral.lags, spectral.lacking, lambda x, w: x.device.type == "cpu"),
-        "halves": Backend(halves.lags),
+        "divide_and_conquer": Backend(divide_and_conquer.lags),
         "triton": Backend(gpu.lags, gpu.lacking, lambda x, w: device.able(x.device)),
     },
     rule=by_size,

@@ -1,9 +1,9 @@
-"""Derivatives of any order for a lag sum that comes as two kernels: each is the other's gradient.
+"""Derivatives of any order for a lag sum that is given as two kernels, whose gradients are expressed by each other.
 
     forward(x, w) = y                       y_t = Σ_k x_{t-k} w_k
-    backward(x, w, g, to_x, to_w) = dx, dw  dx_t = Σ_k g_{t+k} w_kᵀ,  dw_k = Σ_t x_{t-k}ᵀ g_t; 0 numbers if not wanted
+    backward(x, w, g, to_x, to_w) = dx, dw  dx_t = Σ_k g_{t+k} w_kᵀ,  dw_k = Σ_t x_{t-k}ᵀ g_t; empty if not wanted
 
-dx is linear in g and w, dw in x and g; so what is derived from `backward` is again these two.
+dx is bilinear in g and w, dw in x and g, so the derivatives of `backward` are again computed by these two kernels.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,8 @@
-"""The lag sum over both sides: each output is a weighted sum of the inputs around it, weighted by their distance.
+"""The bidirectional lag sum: each output is a weighted sum of the inputs around it, with weights by their distance.
 
     y_i = Σ_{k=-(L-1)}^{L-1} x_{i-k} W_{k+L-1}           inputs before the first and after the last are 0
 
-It is the causal lag sum of 2L-1 taps, L-1 tokens later: its backends and their rule are those of `seqloom.ops.lag_sum`.
+It is the causal lag sum with 2L-1 taps, shifted by L-1 tokens, and uses the backends of `seqloom.ops.lag_sum`.
 """
 
 import torch
@@ -28,13 +28,13 @@ def centered(x: Stream, w: Float[Tensor, "taps ..."]) -> Stream:
     if backends.forced("lag_sum") == "reference":
         return _reference(x, w)
     middle = len(w) // 2
-    side = min(middle, max(x.shape[1] - 1, 0))  # no input is farther away
+    side = min(middle, max(x.shape[1] - 1, 0))  # taps beyond the sequence have no input
     near = w[middle - side : middle + side + 1]
     return lags(pad(x, (0, 0, 0, side)), near)[:, side:]
 
 
 def require_middle(kernel: int) -> None:
-    """ValueError for an even number of taps, none of which is a token's own in the middle."""
+    """Raises ValueError for an even number of taps, which has no tap in the middle for the token itself."""
     if kernel % 2 == 0:
         raise ValueError(
             f"a kernel of {kernel} has no middle, which a bidirectional convolution needs: choose an odd one"
@@ -42,7 +42,7 @@ def require_middle(kernel: int) -> None:
 
 
 def _reference(x: Tensor, w: Tensor) -> Tensor:
-    """Output by output over the inputs that there are, as the causal reference does it."""
+    """The sum output by output, over the inputs that exist, as in the causal reference."""
     T, side = x.shape[1], len(w) // 2
     outputs = []
     for i in range(T):
@@ -55,9 +55,9 @@ def _reference(x: Tensor, w: Tensor) -> Tensor:
 
 
 def price(span: Span, dim: int, reach: int, inside: int = 1, dilation: int = 1) -> Cost:
-    """The sum of whole rows over inputs less than `reach` away, each with `inside` products for a channel.
+    """The price of rows with inputs less than `reach` away, each with `inside` products per output channel.
 
-    With `dilation` the inputs are its multiples away, less than `reach` of them.
+    With `dilation` δ the inputs are 0, δ, 2δ, … tokens away, at most `reach` of them on each side.
     """
     terms = sum(Span(len(range(first, span.T, dilation))).terms_around(reach) for first in range(dilation))
     return Cost(
@@ -68,7 +68,7 @@ def price(span: Span, dim: int, reach: int, inside: int = 1, dilation: int = 1) 
 
 
 def view(w: Tensor) -> View:
-    """As that of the causal taps, with the token's own in the middle."""
+    """The view of the taps as in `taps.view`, with the tap of the token itself in the middle."""
     causal = taps.view(w)
     return View(
         causal.name, f"{causal.meaning}; its own is in the middle, later ones before", causal.axes, causal.values

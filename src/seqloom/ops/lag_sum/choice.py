@@ -1,4 +1,4 @@
-"""Which backend of the lag sum runs: a rule by the kind of taps and the sizes.
+"""The rule that chooses the backend of the lag sum, by the shape of the taps and the sizes.
 
     C on a CPU     vectors, or one number: `native` up to 64 lags, `spectral` beyond;  groups of channels: `spectral`
                    matrices: `direct` where B T L ≤ 2 D and D ≥ 64 (so few products that the transforms of the taps cost
@@ -8,9 +8,10 @@
 
     B rows, T tokens, L lags (at most T), D channels
 
-Plain torch serves where no C can be compiled, on other devices, and in a graph that is exported to run elsewhere.
+Plain torch runs where no C can be compiled, on other devices, and in exported graphs, which may run elsewhere.
 
-Source: the times of every backend at 572 sizes, `results/lag_sum_choice.jsonl`; docs/log.md says what the rule costs.
+Source: the times of every backend at 572 sizes in `results/lag_sum_choice.jsonl`; docs/log.md compares the rule with
+the fastest choice.
 """
 
 from torch import Tensor, compiler
@@ -20,12 +21,12 @@ from seqloom.ops import backends
 from seqloom.ops import gpu as device
 
 NATIVE = 64
-"""lags up to which C goes lag by lag where channels do not mix; 32 and 128 were measured"""
+"""the most lags that C sums one by one where channels do not mix; the crossover is between 32 and 128"""
 FEW = 5
-"""lags up to which plain torch goes lag by lag; 4 and 8 were measured"""
+"""the most lags that plain torch sums one by one; the crossover is between 4 and 8"""
 KERNELS = {1: 64, 2: 64, 3: 8, 4: 8}
-"""lags up to which Triton's kernels go lag by lag, by the dimensions of the taps; by the count of products, not
-measured: a direct sum of matrices has L/4 to L/2 times those of transforms"""
+"""the most lags that Triton's kernels sum one by one, by the number of dimensions of the taps. These are estimates from
+the number of products: a direct sum of matrices has L/4 to L/2 times as many as one by transforms"""
 
 
 def fastest(x: Tensor, w: Tensor) -> str:

@@ -1,8 +1,8 @@
-"""The lag sum whose taps are δ tokens apart: the tokens of each remainder of time by δ, summed among themselves.
+"""The lag sum with dilation δ: a lag sum over the tokens t ≡ r (mod δ), for each remainder r.
 
     y_t = Σ_k z_{t-kδ} W_k,   centered: Σ_{k=-(L-1)}^{L-1} z_{t-kδ} W_{k+L-1}
 
-The state has the last (L-1)δ inputs, a ring of `ops.ring`.
+The state has the last (L-1)δ inputs, in a ring (`ops.ring`).
 """
 
 from collections.abc import Callable
@@ -20,9 +20,9 @@ from seqloom.ops.lag_sum.window import summed
 
 
 def dilated(z: Stream, w: Taps, dilation: int, around: bool = False) -> Stream:
-    """The sum over z (B, T, D), which is the whole sequence; `around` each token where it is centered."""
+    """The sum over a whole sequence z (B, T, D); centered if `around`."""
     T, run = z.shape[1], centered if around else lags
-    return _each(z, min(dilation, T), lambda part: run(part, w))
+    return _by_remainder(z, min(dilation, T), lambda part: run(part, w))
 
 
 def carry(
@@ -49,8 +49,8 @@ def advance(z: Token, w: Taps, dilation: int, past: Tensor, length: Length, reus
     return y, ring.write(past, length.tokens, z[:, None])
 
 
-def _each(z: Tensor, parts: int, run: Callable[[Tensor], Tensor]) -> Tensor:
-    """`run` over the tokens of each remainder, back in the order of time."""
+def _by_remainder(z: Tensor, parts: int, run: Callable[[Tensor], Tensor]) -> Tensor:
+    """Applies `run` to the tokens of each remainder, and puts the results in the order of time."""
     if parts <= 1:
         return run(z)
     times = torch.arange(z.shape[1], device=z.device)

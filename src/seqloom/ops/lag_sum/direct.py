@@ -1,7 +1,7 @@
-"""The lag sum as one product a tap over all positions at once: exactly causal, for any kind of taps.
+"""The lag sum as one product per tap over all positions at once: exactly causal, for taps of any shape.
 
-Costs T·L/2 products (the paper's count), against the FFT's T log T; a change to an input cannot reach an earlier output
-even in the last bit, and integers stay exact.
+It takes T·L/2 products (the paper's count), where the FFT takes T log T. A change of an input does not change earlier
+outputs even in the last bit, and integers stay exact.
 """
 
 import torch

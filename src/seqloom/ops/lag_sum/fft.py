@@ -1,12 +1,12 @@
-"""The lag sum as a product of spectra along time, with a backward that reuses the transform of the taps.
+"""The lag sum as a product of spectra along time, with a backward pass that reuses the transform of the taps.
 
     X = rfft(x), W = rfft(w) over n ≥ T + L - 1 points;   Y_f = X_f W_f;   y = irfft(Y)
-    dX_f = dY_f W_f^H,   dW_f = X_f^H dY_f               the transform of w is kept, that of x is made again
+    dX_f = dY_f W_f^H,   dW_f = X_f^H dY_f               the transform of w is saved, that of x recomputed
 
-The time axis is moved last before each transform, where it is up to 3 times faster on a CPU. Spectra are float32 or
-float64: torch has no complex half. A gradient of a gradient is taken through the plain formula.
+Time is made the last axis before each transform, which is up to 3 times faster on a CPU. Spectra are float32 or
+float64, since torch has no complex half precision. Second derivatives are taken through the plain formula.
 
-Source: the convolution theorem. The paper computes its sums directly; this form of them is ours.
+Source: the convolution theorem. The paper computes its sums directly.
 """
 
 from typing import Any
@@ -20,12 +20,12 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
     kind = torch.promote_types(x.dtype, w.dtype)
     exact = torch.promote_types(kind, torch.float32)
     form = _Mixed if w.ndim > 2 else _Alone
-    y: Tensor = form.apply(x.to(exact), w.to(exact))  # type: ignore[no-untyped-call]  # torch leaves apply untyped
+    y: Tensor = form.apply(x.to(exact), w.to(exact))  # type: ignore[no-untyped-call]  # torch does not type apply
     return y.to(kind)
 
 
 class _Alone(torch.autograd.Function):
-    """Channels that do not mix: spectra stay (B, D, F), as the transforms leave them."""
+    """The lag sum for channels that do not mix; spectra are (B, D, F)."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ def _shortened(Y: Tensor, n: int, T: int) -> Tensor:
 
 
 class _Mixed(torch.autograd.Function):
-    """Channels that matrices mix, at each frequency: spectra are (F, B, D)."""
+    """The lag sum for channels that are mixed by a matrix at each frequency; spectra are (F, B, D)."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ def times(X: Tensor, W: Tensor) -> Tensor:
 
 
 def against(X: Tensor, G: Tensor, w: Tensor) -> Tensor:
-    """What matrices of w's kind receive: the sum over rows of X^H G, per frequency, in the shape of their spectrum."""
+    """The gradient of the taps' spectrum, Σ over rows of X^H G at each frequency, in the shape for taps like w."""
     if w.ndim == 3:
         return torch.bmm(X.mH, G)
     groups = w.shape[1:3]

@@ -1,6 +1,6 @@
 """The lag sum on a GPU, lag by lag, by Triton (gpu_kernels.py, gpu_slopes.py): all positions and channels at once.
 
-Two operators of torch, so that a compiled model holds them as they are. Products of matrices are exact to float32.
+They are two operators of torch, which a compiled model calls unchanged. Products of matrices are exact to float32.
 """
 
 import functools
@@ -14,20 +14,20 @@ from seqloom.ops.gpu import blocks
 from seqloom.ops.lag_sum import adjoint
 
 TIMES, BLOCK = 32, 32
-"""positions, or lags where taps receive, and channels of a program that sums channels alone"""
+"""positions (lags, in the gradient of the taps) and channels of a program for channels that do not mix"""
 PIECE = 256
-"""positions whose products such a program adds up before they go to double precision"""
+"""positions whose products such a program sums before it adds them in double precision"""
 LONG, WIDE = 64, 32
 """positions and channels that a program multiplies at once: powers of two, at least 16"""
 NARROW = 16
-"""both, for double precision, which fills twice the registers"""
+"""positions and channels in double precision, which needs twice the registers"""
 PROGRAMS = 1024
-"""programs that a GPU is kept busy with: where taps are fewer blocks, the positions are cut in parts"""
+"""programs that use a whole GPU; where the taps have fewer blocks, the positions are divided into parts"""
 
 
 @functools.cache
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not; every lag sum asks, so it is looked up once."""
+    """This backend with the reason why it is not available; empty where it is. Cached, since every lag sum asks."""
     return device.lacking()
 
 
@@ -96,7 +96,7 @@ def _slopes(x: Tensor, w: Tensor, g: Tensor) -> Tensor:
 
 
 def _parts(count: int, piece: int, grid: tuple[int, int]) -> tuple[int, int]:
-    """How many parts the positions are cut in, and the positions of each: whole pieces."""
+    """The number of parts that positions are divided into, and the positions of a part, a multiple of `piece`."""
     pieces = blocks(count, piece)
     per_part = blocks(pieces, max(1, min(pieces, PROGRAMS // (grid[0] * grid[1]))))
     return blocks(pieces, per_part), per_part * piece

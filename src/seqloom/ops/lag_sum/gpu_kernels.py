@@ -1,11 +1,11 @@
-"""The lag sum and the gradient of its inputs as Triton kernels: a program for a block of positions and one of channels.
+"""The lag sum and the gradient of its inputs as Triton kernels: a program per block of positions and of channels.
 
     alone    y_t = Σ_k x_{t-k} w_k, each channel by itself
     mixed    the same with a matrix for each lag, inside each group of channels
 
-They go from lag to lag. BACK reads x_{t+k} instead: the gradient of the inputs, where w is given with its strides
-swapped. The M positions of all rows are consecutive, T per row; a product whose input is outside of its
-row is left out. x and y are contiguous (M, D), all of one type, float32 or float64; w is read by strides.
+A program adds up lag by lag. With BACK it reads x_{t+k}, which gives the gradient of the inputs if w has its strides
+swapped. The M positions of all rows are consecutive, T per row; products with inputs outside of a row are left out. x
+and y are contiguous (M, D), all float32 or all float64; w is read by strides.
 """
 
 import triton
@@ -31,14 +31,14 @@ def alone(
     m = tl.program_id(0).to(tl.int64) * TIMES + tl.arange(0, TIMES)
     n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     lags = reach(m, M, T, L, BACK)
-    place, there = m[:, None] * D + n[None, :], (n < D)[None, :]
-    given, taps = x + place, w + n * by_channel
+    offset, there = m[:, None] * D + n[None, :], (n < D)[None, :]
+    given, taps = x + offset, w + n * by_channel
     sum_ = tl.zeros([TIMES, BLOCK], x.dtype.element_ty)
     for k in range(0, tl.max(lags, 0)):
         sum_ += tl.load(given, mask=(lags > k)[:, None] & there, other=0.0) * tl.load(taps, mask=n < D, other=0.0)
         given += D if BACK else -D
         taps += by_lag
-    tl.store(y + place, sum_, mask=(m < M)[:, None] & there)
+    tl.store(y + offset, sum_, mask=(m < M)[:, None] & there)
 
 
 @triton.jit
@@ -80,7 +80,7 @@ def mixed(
 
 @triton.jit
 def reach(m, M, T, L, BACK: tl.constexpr):
-    """How many of the L lags each position m reads: those within its row of T; 0 after the last row."""
+    """The number of lags that position m reads, at most L: those inside its row of T; 0 after the last row."""
     t = (m % T).to(tl.int32)
     inside = T - t if BACK else t + 1
     return tl.where(m < M, tl.minimum(inside, L), 0)

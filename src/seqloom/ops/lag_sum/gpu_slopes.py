@@ -1,9 +1,9 @@
-"""The gradient of the lag sum's taps as Triton kernels: a program for a block of taps and a part of all positions.
+"""The gradient of the lag sum's taps as Triton kernels: a program per block of taps and part of the positions.
 
     alone    dw_k = Σ_t x_{t-k} g_t, each channel by itself
     mixed    dw_k = Σ_t x_{t-k}ᵀ g_t, a matrix for each lag, inside each group of channels
 
-Places are as in gpu_kernels.py; a part has `each` of them, and its own sums, which are added up elsewhere.
+Positions are as in gpu_kernels.py. A part has `size` positions and its own sums, which the caller adds up.
 """
 
 import triton
@@ -19,17 +19,17 @@ def alone(
     T,
     D,
     L,
-    each,
+    size,
     PIECE: tl.constexpr,
     LAGS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """dw (parts, L, D) in float64; PIECE positions at a time are summed in the dtype of x, in order."""
+    """dw (parts, L, D) in float64; PIECE positions at a time are summed in the dtype of x."""
     k = tl.program_id(0) * LAGS + tl.arange(0, LAGS)
     n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     part = tl.program_id(2).to(tl.int64)
-    begin = part * each
-    end = tl.minimum(begin + each, M)
+    begin = part * size
+    end = tl.minimum(begin + size, M)
     total = tl.zeros([LAGS, BLOCK], tl.float64)
     for first in range(begin, end, PIECE):
         sum_ = tl.zeros([LAGS, BLOCK], x.dtype.element_ty)
@@ -51,18 +51,18 @@ def mixed(
     D,
     L,
     W,
-    each,
+    size,
     TIMES: tl.constexpr,
     WIDE: tl.constexpr,
 ):
-    """dw (parts, L, D/W, W, W); `each` is a multiple of TIMES."""
+    """dw (parts, L, D/W, W, W); `size` is a multiple of TIMES."""
     across = tl.cdiv(W, WIDE)
     k, group = tl.program_id(0) // across, tl.program_id(1) // across
     into = tl.program_id(0) % across * WIDE + tl.arange(0, WIDE)
     out = tl.program_id(1) % across * WIDE + tl.arange(0, WIDE)
     part = tl.program_id(2).to(tl.int64)
-    begin = part * each
-    end = tl.minimum(begin + each, M)
+    begin = part * size
+    end = tl.minimum(begin + size, M)
     sum_ = tl.zeros([WIDE, WIDE], x.dtype.element_ty)
     for first in range(begin, end, TIMES):
         m = first + tl.arange(0, TIMES)
@@ -74,5 +74,5 @@ def mixed(
             g + m[:, None] * D + group * W + out[None, :], mask=there[:, None] & (out < W)[None, :], other=0.0
         )
         sum_ += tl.dot(given, slope, input_precision="ieee", out_dtype=sum_.dtype)
-    place = ((part * L + k) * (D // W) + group) * W
-    tl.store(dw + (place + into[:, None]) * W + out[None, :], sum_, mask=(into < W)[:, None] & (out < W)[None, :])
+    offset = ((part * L + k) * (D // W) + group) * W
+    tl.store(dw + (offset + into[:, None]) * W + out[None, :], sum_, mask=(into < W)[:, None] & (out < W)[None, :])

@@ -1,6 +1,6 @@
-"""The lag sum without mixed channels in C (lag_sum.c): many channels at once, threads over rows and channels.
+"""The lag sum for channels that do not mix, in C (lag_sum.c): many channels at once, threads over rows and channels.
 
-The numbers do not depend on how many threads there are.
+Results do not depend on the number of threads.
 """
 
 from pathlib import Path
@@ -14,11 +14,11 @@ from seqloom.ops.lag_sum import adjoint
 from seqloom.ops.native import Argument, Entry
 
 SOURCE = Path(__file__).with_name("lag_sum.c")
-"""the C of both operators"""
+"""the C source of both operators"""
 TASKS = 8
-"""sums that the gradient of the taps is cut into at least, over channels and then over rows: each has one thread"""
+"""the fewest tasks of the gradient of the taps, divided by channels and then by rows; a task has one thread"""
 LANES = 16
-"""channels of such a sum, at most"""
+"""the most channels of such a task"""
 X, W = Argument("x", "B T D"), Argument("w", "L D")
 SCRATCH = Argument("scratch", "threads room", torch.uint8, written=True)
 FORWARD = Entry(
@@ -49,12 +49,12 @@ BACKWARD = Entry(
 
 @constant
 def available() -> bool:
-    """Whether there is native code on this machine; the first to ask has it compiled."""
+    """Whether there is native code on this machine; the first call compiles it."""
     return native.library(SOURCE) is not None
 
 
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not."""
+    """This backend with the reason why it is not available; empty where it is."""
     return native.lacking("native", SOURCE)
 
 
@@ -68,7 +68,7 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
 
 
 def parts(x: Tensor) -> int:
-    """How many partial sums over rows the gradient of a channel's taps has, whatever the number of threads."""
+    """The number of partial sums over rows in the gradient of a channel's taps, for any number of threads."""
     return max(1, min(len(x), TASKS // -(-x.shape[2] // LANES)))
 
 
@@ -81,7 +81,7 @@ def _forward(x: Tensor, w: Tensor) -> Tensor:
 
 
 def _backward(x: Tensor, w: Tensor, g: Tensor, to_x: bool, to_w: bool) -> tuple[Tensor, Tensor]:
-    """dx_t = Σ_k g_{t+k} w_k and dw_k = Σ_t x_{t-k} g_t, each 0 numbers where it is not wanted."""
+    """dx_t = Σ_k g_{t+k} w_k and dw_k = Σ_t x_{t-k} g_t; an empty tensor for a gradient that is not wanted."""
     summed, scratch = parts(x), _scratch(x, w)
     dx, dw = x.new_empty(x.shape if to_x else 0), x.new_empty(summed, *w.shape, dtype=torch.float64)
     given = (x, w, g, dx if to_x else None, dw if to_w else None)
@@ -93,7 +93,7 @@ forward, backward = adjoint.operators("lag_sum", _forward, _backward)
 
 
 def _scratch(x: Tensor, w: Tensor) -> Tensor:
-    """What each thread works in: (threads, bytes)."""
+    """Scratch memory (threads, bytes)."""
     (_, T, _), L = x.shape, len(w)
     room = native.size("lag_sum", SOURCE, f"scratch_{native.WORD[x.dtype]}", T, L)
     return torch.empty(native.threads(x.numel() * min(L, 32)), room, dtype=torch.uint8)

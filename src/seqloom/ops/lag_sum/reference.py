@@ -1,4 +1,4 @@
-"""The reference of the lag sum: output by output, lag by lag, with the terms of the equation alone."""
+"""The reference of the lag sum: output by output and lag by lag, with only the terms of the equation."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""The four kinds of taps: which groups of channels they make, what a sum over them costs, what they look like."""
+"""The four shapes of taps: the shape for a number of groups, the price of a lag sum, and a view of the taps."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
@@ -13,7 +13,7 @@ Groups: TypeAlias = int | Literal["shared"]
 
 
 def shape(dim: int, groups: Groups) -> tuple[int, ...]:
-    """The shape of one tap over `dim` channels that mix inside each of `groups`, or that share one number.
+    """The shape of one tap for `dim` channels that mix inside each of `groups` groups, or that share one number.
 
     ValueError where `groups` does not divide `dim`.
     """
@@ -27,22 +27,24 @@ def shape(dim: int, groups: Groups) -> tuple[int, ...]:
 
 
 def declared(signatures: Mapping[int, Signature], w: Any) -> Signature:
-    """The signature for taps of so many dimensions. ValueError where there is none."""
-    signature = signatures.get(w.ndim) if isinstance(w, Tensor) else signatures[1]  # whose check names the type of w
+    """The signature for the number of dimensions of the taps w. ValueError where there is none."""
+    signature = (
+        signatures.get(w.ndim) if isinstance(w, Tensor) else signatures[1]
+    )  # its check raises an error that names the type of w
     if signature is None:
         raise ValueError(f"lag_sum: w must be (L, D, D), (L, G, D/G, D/G), (L, D) or (L,), not {tuple(w.shape)}")
     return signature
 
 
 def inside(w: Tensor) -> int:
-    """Products of one tap that an output channel sums up."""
+    """The number of products of one tap in an output channel."""
     return w.shape[-1] if w.ndim > 2 else 1
 
 
 def price(span: Span, dim: int, lags: int, inside: int = 1, dilation: int = 1) -> Cost:
-    """The lag sum over so many taps, each with `inside` products for an output channel. Tables 3-6 of the paper.
+    """The price of the lag sum over `lags` taps with `inside` products per output channel (Tables 3-6 of the paper).
 
-    With `dilation` the taps' lags are its multiples.
+    With `dilation` δ the lags are 0, δ, 2δ, …
     """
     reached = min(lags, -(-span.T // dilation))  # taps that have an input at the last position
     terms = reached if span.per == "token" else reached * span.T - dilation * (reached * (reached - 1) // 2)
@@ -54,7 +56,7 @@ def price(span: Span, dim: int, lags: int, inside: int = 1, dilation: int = 1) -
 
 
 def view(w: Tensor) -> View:
-    """The taps (L, …); of matrices, the root mean square over their input channels."""
+    """The view of taps (L, …); of matrices it is the root mean square over the input channels."""
     if w.ndim == 1:
         return View("taps", "the weight of the input at each lag, shared by all channels", ("lag",), w)
     if w.ndim == 2:

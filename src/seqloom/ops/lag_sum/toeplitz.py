@@ -1,4 +1,4 @@
-"""The lag sum under one tap shared by all channels, as one product with a lower-triangular Toeplitz matrix.
+"""The lag sum with taps that all channels share, as one product with a lower-triangular Toeplitz matrix.
 
 y = M x,   M_ij = w_{i-j} for 0 ≤ i-j < L, else 0                exactly causal; T² numbers for M
 """
@@ -17,5 +17,5 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
     matrix = torch.where((lag >= 0) & (lag < len(w)), w[lag.clamp(0, len(w) - 1)], 0.0)
     matrix = matrix.to(x.dtype)
     if onednn.faster() and not torch.compiler.is_compiling() and onednn.able(x, matrix, None):
-        return conv1d(x, matrix[:, :, None])  # with times as channels: the same product, by a faster library
+        return conv1d(x, matrix[:, :, None])  # the same product with time as channels, which a faster library computes
     return matrix @ x

@@ -1,11 +1,11 @@
-"""The lag sum where inputs arrive one after another: the last L-1 of them are kept, and never put in order.
+"""The lag sum where inputs arrive one by one: the state holds the last L-1 inputs in a ring.
 
     y_n = z_n W_0 + Σ_{k=1}^{min(n, L-1)} z_{n-k} W_k
 
-The window (B, L-1, D) is a ring that is filled backwards: the input at time t lies at slot -1-t (mod L-1), and slots
-that were never written are 0. From the newest on, the slots therefore run in the order of the taps, and where all rows
-have read equally many tokens the sum is two products of slices as they lie, with neither inputs nor taps copied. Where
-they have not, or where that is not known, the inputs are picked out in the order of the taps; the taps stay.
+The window (B, L-1, D) is a ring that is filled backwards: the input at time t is in slot -1-t (mod L-1), and slots that
+were never written are 0. So, from the newest slot on, slots are in the order of the taps. Where all rows have read
+equally many tokens, the sum is two products of slices, without copies. Otherwise, or where that is not known, the
+inputs are gathered in the order of the taps.
 """
 
 from typing import TypeAlias
@@ -22,7 +22,7 @@ from seqloom.ops.lag_sum.reference import product
 
 Window: TypeAlias = Float[Tensor, "B P D"]
 ADDED = 1 << 18
-"""numbers that a sum over channels of their own adds up side by side: about what a core's cache holds"""
+"""numbers that are summed at a time for channels that do not mix: about the size of a core's cache"""
 
 
 def begin(batch: int, context: int, dim: int, like: Tensor) -> Window:
@@ -31,9 +31,9 @@ def begin(batch: int, context: int, dim: int, like: Tensor) -> Window:
 
 
 def carry(z: Stream, w: Taps, state: State | None, name: str, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-    """The lag sum of z (B, T, D), and the window `name` of the state after it, which is not computed without a state.
+    """The lag sum of z (B, T, D), and the entry `name` of the state after it; without a `state` none is computed.
 
-    With `lengths` (B,) each row of z holds so many tokens, then padding.
+    With `lengths` (B,) each row of z has that many tokens, then padding.
     """
     if state is None:
         return lags(z, w), {}
@@ -58,7 +58,7 @@ def advance(z: Token, w: Taps, window: Window, length: Length, reuse: bool) -> t
 
 
 def _slices(window: Tensor, count: int) -> list[tuple[Tensor, int]]:
-    """The inputs of the last `count` tokens, newest first, in one or two views, each with its first lag."""
+    """The inputs of the last `count` tokens, newest first, as one or two views with the lags of their first inputs."""
     size = window.shape[1]
     held = min(count, size)
     if held == 0:
@@ -70,7 +70,7 @@ def _slices(window: Tensor, count: int) -> list[tuple[Tensor, int]]:
 
 
 def _newest_first(window: Tensor, length: Length) -> list[tuple[Tensor, int]]:
-    """The same where rows differ: one copy, 0 before a row's first token."""
+    """As `_slices` where rows have read different numbers of tokens: one copy, 0 before a row's first token."""
     held = ring.held(window.shape[1], length)
     if held == 0:
         return []
@@ -91,7 +91,7 @@ def summed(past: Tensor, w: Tensor) -> Tensor:
 
 
 def _by_channel(past: Tensor, w: Tensor) -> Tensor:
-    """Σ_k past_k w_k for channels that do not mix, in pieces of lags: no product is as large as the inputs."""
+    """Σ_k past_k w_k for channels that do not mix, a few lags at a time, so that products stay in the cache."""
     N, many = past.shape[1], max(1, ADDED // max(past[:, 0].numel(), 1))
     if 2 * many >= N or torch.is_grad_enabled() or torch.compiler.is_compiling():
         return (past * w).sum(1)

@@ -1,4 +1,4 @@
-"""The matrix that chunks hand on, S_{n+1} = e^{…} S_n + what chunk n adds, written into one tensor."""
+"""The states between chunks, S_{n+1} = e^{…} S_n + what chunk n adds, in one tensor, and their gradients."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def forward(added: Tensor, across: Tensor | None, state: Tensor | None) -> tuple
 def backward(
     q: Tensor, dy: Tensor, across: Tensor | None, before: Tensor | None, dafter: Tensor | None
 ) -> tuple[Tensor | None, Tensor | None]:
-    """What reaches S after each chunk (B, H, N, K, V), and S before the first; one of q and dy is faded."""
+    """The gradients of S after each chunk (B, H, N, K, V), and of S before the first; q or dy includes the decay."""
     if before is None:
         return None if dafter is None else dafter[:, :, None], None
     dbefore = q.mT @ dy
@@ -38,7 +38,7 @@ def backward(
 
 
 def _walk(added: Sequence[Tensor], states: list[Tensor], across: Tensor | None) -> None:
-    """states_{n+1} = added_n + across_n states_n, into states."""
+    """Writes states_{n+1} = added_n + across_n states_n into `states`."""
     decays = None if across is None else across.expand(*added[0].shape[:2], len(added), 1, 1).unbind(2)
     for n, new in enumerate(added):
         if decays is None:

@@ -1,15 +1,15 @@
-"""The decaying sum whose keys' channels decay apart, S_t = diag(e^{g_t}) S_{t-1} + k_tᵀ v_t, by chunks of C tokens.
+"""The decaying sum with a decay per channel of the keys, S_t = diag(e^{g_t}) S_{t-1} + k_tᵀ v_t, by chunks of C tokens.
 
     y_i = Σ_{j≤i} Σ_c q_ic k_jc e^{g_{j+1,c} + … + g_ic} v_j     over the j of i's own chunk
         + (q_i ∘ e^{g_1 + … + g_i}) S                            S before the chunk; positions from its first token
     S  ← diag(e^{g_1 + … + g_C}) S + Σ_j (k_j ∘ e^{g_{j+1} + … + g_C})ᵀ v_j
 
-The C² exponentials of a chunk's pairs differ by channel, so they are held, C K numbers for each token. As in `chunks`
-every exponent is a sum of some of the g: nothing is divided by a cumulated decay, which leaves float32 after 44 tokens
-at g = -2, and no exponent is a difference of two sums, which would be NaN at g = -inf.
+The C² exponentials of the pairs in a chunk differ by channel, so they are stored, C K numbers per token. As in `chunks`
+every exponent is a sum of some of the g. Nothing is divided by a cumulated decay, which would underflow float32 after
+44 tokens with g = -2, and no exponent is a difference of two sums, which would be NaN for g = -inf.
 
-Source: Yang et al., Gated Linear Attention, arXiv:2312.06635, section 4, whose secondary chunks are these; across them
-the state is carried here, where the paper multiplies queries and keys by the two parts of an exponential.
+Source: Yang et al., Gated Linear Attention, arXiv:2312.06635, section 4, with its secondary chunks. What differs:
+across chunks the state is passed on, where the paper multiplies queries and keys by two factors of the exponential.
 """
 
 import torch

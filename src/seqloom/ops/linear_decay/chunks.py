@@ -1,14 +1,13 @@
-"""The decaying sum by chunks of C tokens: pairs inside a chunk, one matrix from each chunk to the next.
+"""The decaying sum by chunks of C tokens: pairs of tokens inside a chunk, a matrix state from chunk to chunk.
 
     y_i = Σ_{j≤i} (q_i · k_j) e^{g_{j+1} + … + g_i} v_j     over the j of i's own chunk
         + q_i e^{g_1 + … + g_i} S                            S before the chunk; positions counted from its first token
     S  ← e^{g_1 + … + g_C} S + Σ_j e^{g_{j+1} + … + g_C} k_jᵀ v_j
 
 Every exponent is a sum of some of the g, never a difference of two sums: with g ≤ 0 nothing overflows at any length,
-and a g of -1000 (or -inf) wipes out what is before it without blurring what comes after.
+and a g of -1000 (or -inf) erases what is before it without a loss of precision after it.
 
-Source: Sun et al., arXiv:2307.08621, Eq. 7. The factored form e^{g_1+…+g_i} e^{-(g_1+…+g_j)}, which overflows, is not
-used.
+Source: Sun et al., arXiv:2307.08621, Eq. 7, without the factored form e^{g_1+…+g_i} e^{-(g_1+…+g_j)}, which overflows.
 """
 
 import torch
@@ -35,7 +34,7 @@ def equal(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | Non
 def carried(added: Tensor, across: Tensor | None, state: Tensor | None) -> tuple[Tensor | None, Tensor]:
     """The state before each of N chunks (B, H, N, K, V), None where it is zero, and the state after the last.
 
-    `across`, what a chunk leaves of the state, spreads to (B, H, N, K, V).
+    `across`, the decay of the state over a chunk, is broadcastable to (B, H, N, K, V).
     """
     N = added.shape[2]
     if N == 1 and state is None:

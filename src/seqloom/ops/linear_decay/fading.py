@@ -1,6 +1,6 @@
-"""How a chunk of C tokens forgets: exponentials of sums of its g, none of a difference of two sums.
+"""The decays inside a chunk of C tokens: exponentials of sums of its g, never of a difference of two sums.
 
-None stands for no forgetting.
+None stands for no decay.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Fading(NamedTuple):
-    """The exponentials of a chunk, spread to (B, H, N, …)."""
+    """The decays of chunks, broadcastable to (B, H, N, …)."""
 
     between: Tensor
     """(…, i, j): e^{g_{j+1} + … + g_i}, 0 where j > i"""
@@ -22,7 +22,7 @@ class Fading(NamedTuple):
 
 
 def fading(g: Tensor | None, C: int) -> Fading | None:
-    """Of g (H,) or (B, H, T), T a multiple of C."""
+    """The decays of g (H,) or (B, H, T), T a multiple of C."""
     if g is None:
         return None
     g = g.unflatten(2, (-1, C)) if g.ndim == 3 else g[:, None, None].expand(-1, 1, C)  # (B, H, N, C) or (H, 1, C)
@@ -32,10 +32,10 @@ def fading(g: Tensor | None, C: int) -> Fading | None:
 
 
 def masked(a: Tensor, f: Fading | None) -> Tensor:
-    """a (…, i, j), faded from j to i and 0 where j > i; written in place."""
+    """a (…, i, j) times the decay from j to i, and 0 where j > i; written in place."""
     return a.tril_() if f is None else a.mul_(f.between)
 
 
 def scaled(x: Tensor, by: Tensor | None) -> Tensor:
-    """x times one of the exponentials."""
+    """x times one of the decays, if there is one."""
     return x if by is None else x * by

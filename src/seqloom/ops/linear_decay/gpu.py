@@ -1,7 +1,7 @@
 """The decaying sum by chunks on a GPU, by Triton (gpu_kernels.py, gpu_slopes.py).
 
-Two operators of torch, so that a compiled model holds them as they are. Products are as exact as torch's own: see
-`torch.set_float32_matmul_precision`. A gradient of a gradient is taken through `chunked`.
+They are two operators of torch, which a compiled model calls unchanged. The precision of products is
+that of torch (`torch.set_float32_matmul_precision`). Second derivatives are taken through `chunked`.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from seqloom.ops.linear_decay import chunked
 CHUNK, WIDE = 64, 32
 """tokens of a chunk, and channels that a program multiplies at once: powers of two, at least 16"""
 NARROW = 16
-"""both, for double precision, which fills twice the registers"""
+"""tokens and channels in double precision, which needs twice the registers"""
 PRECISION = {"highest": "ieee", "high": "tf32x3", "medium": "tf32"}
 
 
@@ -113,7 +113,7 @@ def _sizes(q: Tensor) -> tuple[int, int]:
 
 
 def _forgetting(g: Tensor | None, q: Tensor) -> tuple[Tensor, tuple[int, int, int]]:
-    """g as a kernel reads it, and its strides by row, head and token; something to point at where there is none."""
+    """g with its strides by row, head and token; without g an arbitrary tensor, which the kernel does not read."""
     if g is None:
         return q, (0, 0, 0)
     return g, (0, g.stride(0), 0) if g.ndim == 1 else (g.stride(0), g.stride(1), g.stride(2))

@@ -1,11 +1,11 @@
 """The chunks of `chunks` as Triton kernels, forward: first the states between chunks, then all chunks at once.
 
-    states    a program for each head and block of S: S before each chunk, one after the other
+    states    a program for each head and block of S, which computes S before each chunk in order
     outputs   a program for each head, chunk and block of values
 
 Tensors are contiguous, (B H, T, ·) for tokens and (B H, chunks, K, V) for states, all of one type, float32 or float64;
-g is read by strides (row, head, token). Sizes of blocks are powers of two, at least 16, of chunks too; what is behind a
-sequence or a width is 0. Every exponent is a sum of some of the g, never a difference of two sums.
+g is read by strides (row, head, token). The sizes of blocks and chunks are powers of two, at least 16; values beyond
+the end of a sequence or of a width are 0. Every exponent is a sum of some of the g, never a difference of two sums.
 """
 
 import triton
@@ -122,14 +122,14 @@ def part(S, K, V, row, column, WIDE: tl.constexpr):
 
 @triton.jit
 def decays(g, first, T, by_token, C: tl.constexpr):
-    """g of a chunk's tokens (C,), 0 behind the last."""
+    """g of the tokens of a chunk (C,), 0 after the last token."""
     t = first + tl.arange(0, C)
     return tl.load(g + t.to(tl.int64) * by_token, mask=t < T, other=0.0)
 
 
 @triton.jit
 def left(g, first, T, by_token, C: tl.constexpr):
-    """What a chunk still forgets after each of its tokens: g_{j+1} + … + g_C (C,)."""
+    """The log decay from each token to the end of the chunk: g_{j+1} + … + g_C (C,)."""
     t = first + tl.arange(0, C) + 1
     later = tl.load(g + t.to(tl.int64) * by_token, mask=(t < T) & (t < first + C), other=0.0)
     return tl.cumsum(later, 0, reverse=True)

@@ -1,7 +1,7 @@
-"""The gradients of the chunks, as `inplace` writes them, as Triton kernels: as in `gpu_kernels`, with its conventions.
+"""The gradients of the chunks as Triton kernels, by the equations of `inplace`; conventions as in `gpu_kernels`.
 
-reached   a program for each head and block of S: what reaches S after each chunk, from the last to the first
-slopes    a program for each head and chunk: what reaches its q, k, v and g
+reached   a program for each head and block of S: the gradients of S after each chunk, from the last to the first
+slopes    a program for each head and chunk: the gradients of its q, k, v and g
 """
 
 import triton
@@ -31,7 +31,7 @@ def reached(
     WIDE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """What reaches S after each chunk, and before the first; `dafter` is read if something ENDS there."""
+    """The gradients of S after each chunk, and before the first; `dafter` is the gradient of the last S if ENDS."""
     head = tl.program_id(0).to(tl.int64)
     rows = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
     columns = tl.program_id(2) * WIDE + tl.arange(0, WIDE)
@@ -55,7 +55,7 @@ def reached(
 
 
 @triton.jit
-def slopes(  # noqa: PLR0915  # what it forms once, all of it uses
+def slopes(  # noqa: PLR0915  # one kernel, since all parts use the same products
     q,
     k,
     v,
@@ -80,7 +80,7 @@ def slopes(  # noqa: PLR0915  # what it forms once, all of it uses
     WIDE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """Of q, k and v; the gradient of g is the sum of `dg` and `later` (B H, T)."""
+    """The gradients of q, k and v, and of g as the sum of `dg` and `later` (B H, T)."""
     head, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
     first = chunk * C
     at = (head * tl.cdiv(T, C) + chunk) * K * V

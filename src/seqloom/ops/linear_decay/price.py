@@ -1,4 +1,4 @@
-"""What the decaying sum costs: the same at every token."""
+"""The price of the decaying sum, the same for every token."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from seqloom.core.cost import Cost
 
 
 def price(rows: int, H: int, K: int, V: int, decay: Literal["none", "head", "channel"] = "none") -> Cost:
-    """`rows` tokens in H heads, keys of width K and values of width V: e^g, its product with S, kᵀ v, and q S."""
+    """The price of `rows` tokens in H heads with keys of width K and values of width V: e^g, e^g S, kᵀ v, and q S."""
     numbers = H * K * V
     return Cost(
         mul=rows * numbers * (2 if decay == "none" else 3),

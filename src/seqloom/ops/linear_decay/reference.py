@@ -1,4 +1,4 @@
-"""The decaying sum as it is written, token by token: what the other backends are compared with and prices count."""
+"""The reference: the sum token by token. Other backends are compared with it, and prices count its operations."""
 
 import torch
 from torch import Tensor

@@ -1,10 +1,10 @@
-"""Native code without a build step: a C source next to its op becomes a library of this very CPU at its first use.
+"""Native code without a build step: the C source of an op is compiled for this CPU at its first use.
 
-    kernels = native.library(Path(__file__).with_name("kernel.c"))     # None where there is none: see `why`
+    kernels = native.library(Path(__file__).with_name("kernel.c"))     # None where it cannot be compiled: see `why`
 
-Each function of it is declared with the tensors that it takes (`Entry`), and every call is checked against that. The
-library stays in the user's cache, under a name made of all that it depends on, so that another source, compiler or
-CPU gets its own. It shares torch's OpenMP. SEQLOOM_NATIVE=0 turns native code off.
+Every C function is declared with the tensors that it takes (`Entry`), and every call is checked against the
+declaration. Libraries are stored in the user's cache under a hash of source, headers, compiler and CPU, so that a
+change of any of these makes a new library. It shares torch's OpenMP runtime. SEQLOOM_NATIVE=0 turns native code off.
 """
 
 from seqloom.ops.native.direct import alike, quiet, watched

@@ -1,4 +1,4 @@
-"""The system's C compiler: which one, with what, and what a library that it makes depends on."""
+"""The C compiler of the system: how it is found and called, and the key of the libraries that it makes."""
 
 import hashlib
 import os
@@ -16,17 +16,17 @@ SHARED = Path(__file__).parent
 LIMIT = 60.0
 """seconds that a compilation may take"""
 FLAGS = ("-O3", "-march=native", "-fopenmp", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
-"""the last two allow vector code; what they give up is `errno` and the CPU's exception flags, not NaN or infinity"""
+"""the last two allow vector code; they give up `errno` and the CPU's exception flags, but not NaN or infinity"""
 
 _CPU = {"vendor_id", "cpu family", "model", "model name", "stepping", "flags", "features", "isa"}
 
 
 class Unavailable(Exception):
-    """There is no native code, and these words say why."""
+    """There is no native code; the message is the reason, in a few words."""
 
 
 def find() -> list[str]:
-    """The command of the compiler: the environment's CC, else gcc, cc or clang. Raises Unavailable."""
+    """The command of the compiler: the environment's CC, else gcc, cc or clang. Unavailable where there is none."""
     given = os.environ.get("CC", "")
     try:
         named = shlex.split(given)
@@ -39,7 +39,7 @@ def find() -> list[str]:
 
 
 def key(source: Path, compiler: list[str]) -> str:
-    """What stands for the library: it is another one if anything that it is made of is."""
+    """The key of a library: a hash of everything that it depends on."""
     version = _run([*compiler, "--version"])
     headers = [path for folder in (source.parent, SHARED) for path in sorted(folder.glob("*.h"))]
     code = [path.read_bytes() for path in (source, *headers)]
@@ -49,7 +49,7 @@ def key(source: Path, compiler: list[str]) -> str:
 
 
 def compile_to(out: Path, source: Path, compiler: list[str]) -> None:
-    """Compiles the source to a library. Raises Unavailable in a few words.
+    """Compiles the source to a library. Raises Unavailable where that fails.
 
     It is linked with the OpenMP library that torch has loaded. Linking does not use -fopenmp, which would add the
     compiler's own OpenMP, and `-z defs` makes an undefined symbol an error.

@@ -1,4 +1,4 @@
-"""Whether C may be called as it is, around torch's operators, which cost more than a token does."""
+"""Whether C may be called directly, without torch's operators, whose overhead exceeds the time of a token."""
 
 import torch
 from torch import Tensor
@@ -9,23 +9,23 @@ _PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def alike(first: Tensor, *rest: Tensor, optional: tuple[Tensor | None, ...] = ()) -> bool:
-    """Whether all are tensors of one dtype, or None where that may be: what a token asks before it asks for more."""
+    """Whether all arguments are tensors of one dtype; those in `optional` may be None. A fast first check of a step."""
     if not isinstance(first, Tensor):
         return False
     dtype = first.dtype
     for other in rest:
         if not isinstance(other, Tensor) or other.dtype != dtype:
             return False
-    for maybe in optional:  # a generator takes longer
+    for maybe in optional:  # a loop, because a generator is slower
         if maybe is not None and not (isinstance(maybe, Tensor) and maybe.dtype == dtype):
             return False
     return True
 
 
 def watched(x: Tensor) -> bool:
-    """Whether something would notice that an operator is missing.
+    """Whether something observes the operators that run, so that C must not be called directly.
 
-    A graph is captured, x is no plain tensor, or what torch runs is counted, replaced or mapped.
+    It is so where a graph is captured, x is not a plain tensor, or a mode or transform handles torch's operations.
     """
     return (
         torch.compiler.is_compiling()
@@ -36,7 +36,7 @@ def watched(x: Tensor) -> bool:
 
 
 def quiet(x: Tensor, *rest: Tensor) -> bool:
-    """Whether C alone may compute what follows from these tensors: of one dtype, unwatched, without derivatives."""
+    """Whether C may be called directly with these tensors: of one dtype, not observed, and without gradients."""
     if watched(x) or forward_ad._current_level >= 0 or not alike(x, *rest):
         return False
     if torch.is_grad_enabled():

@@ -1,10 +1,10 @@
-"""How an op calls its C: each function is declared with the tensors that it takes, and no call goes around the check.
+"""Calls of C functions, which are declared with the tensors that they take and checked at every call.
 
     TOKEN = Entry("wkv_average", SOURCE, "token", "B D", Argument("k", "B D"), Argument("y", "B D", written=True))
     TOKEN(k, y)                                     # token_float(B, D, k, y), or token_double
 
-The C gets the numbers named, then where each tensor begins, NULL for None. So the sizes that it goes by are those that
-its tensors were checked against.
+The C function gets the declared sizes, then a pointer to each tensor, NULL for None. So it uses the sizes that its
+tensors were checked against.
 """
 
 import ctypes
@@ -19,13 +19,13 @@ from seqloom.ops.native.loaded import library, on_forget, why
 from seqloom.ops.native.signature import LARGEST, Argument, Signature
 
 WORD = {torch.float32: "float", torch.float64: "double"}
-"""what a function's name ends in, by the dtype that it is for"""
+"""the suffix of a function's name, by dtype"""
 COMPLEX = {**WORD, torch.complex64: "float", torch.complex128: "double"}
-"""the same where complex numbers are read as pairs"""
+"""suffixes for functions that also take complex numbers, as pairs"""
 
 
 def lacking(backend: str, *sources: Path) -> dict[str, str]:
-    """The backend and why it is not available, if one of its sources is not."""
+    """The backend with the reason why one of its sources is not available; empty where all are."""
     reasons = [reason for reason in map(why, sources) if reason]
     return {backend: reasons[0]} if reasons else {}
 
@@ -39,7 +39,7 @@ def need(op: str, source: Path, backend: str = "native") -> ctypes.CDLL:
 
 
 def size(op: str, source: Path, name: str, *sizes: int, backend: str = "native") -> int:
-    """What a C function without tensors returns, a `size_t` of C ints: how much memory another one needs."""
+    """Calls a C function of ints that returns a `size_t`: the memory that another function needs."""
     if max(sizes) > LARGEST:
         raise ValueError(f"{op}: a size of {max(sizes)} is too large: at most {LARGEST}")
     function = getattr(need(op, source, backend), name)
@@ -50,10 +50,10 @@ def size(op: str, source: Path, name: str, *sizes: int, backend: str = "native")
 
 @final
 class Entry:
-    """A function of a C source, one for each of `words`, its numbers and its tensors.
+    """A function of a C source, in one version for each dtype of `words`, with its numbers and its tensors.
 
-    Numbers come as `integer`, steps as 64 bits; those that no tensor tells are given at the call by name. `least` names
-    sizes that must be at least 1.
+    Numbers are passed as `integer`, strides as 64 bits; numbers that do not follow from the tensors are keyword
+    arguments of the call. `least` names sizes that must be at least 1.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class Entry:
         on_forget(self._functions.clear)
 
     def __call__(self, *tensors: Tensor | None, **numbers: int) -> int:
-        """Runs the function and returns its `int`. ValueError where a tensor does not fit or there is no native code.
+        """Calls the function and returns its `int`. ValueError where a tensor does not fit or there is no native code.
 
-        Tensors that lie in another layout than the C reads are copied first.
+        Tensors with a layout that the C code does not read are copied first.
         """
         bound = self.signature.again(tensors, numbers)
         held = _laid(tensors, bound.copied) if bound.copied else tensors
@@ -89,7 +89,9 @@ class Entry:
 
     def _function(self, dtype: torch.dtype | None) -> Callable[..., int]:
         name = self.name if dtype is None else f"{self.name}_{self._words[dtype]}"
-        function = need(self._op, self._source, self._backend)[name]  # by index: an object of its own, with its types
+        function = need(self._op, self._source, self._backend)[
+            name
+        ]  # by index, which makes a new object, so that its argument types are not shared
         function.argtypes = self._takes
         self._functions[dtype] = function
         found: Callable[..., int] = function

@@ -1,7 +1,7 @@
-"""Compiled libraries in the user's cache: each whole or absent, and loaded only if it is what was written.
+"""Compiled libraries in the user's cache, written completely or not at all, and loaded only if they are unchanged.
 
-A library file ends in the SHA-256 of all before it, which its loader does not look at: half a file or a changed one
-would end the process, not raise an error.
+A library file ends with the SHA-256 of all bytes before it, which the dynamic loader ignores. It is checked before
+loading, because an incomplete or changed file could crash the process.
 """
 
 import ctypes
@@ -29,9 +29,9 @@ def folder() -> Path:
 
 
 def load(path: Path) -> ctypes.CDLL | None:
-    """The library in this file; None if there is none, it is not as it was written, or others may change it.
+    """The library in this file; None if it is missing, changed, or writable by other users.
 
-    Raises Unavailable where the system does not let it be loaded.
+    Raises Unavailable where the system cannot load it.
     """
     try:
         whole, about = path.read_bytes(), path.stat()
@@ -47,7 +47,7 @@ def load(path: Path) -> ctypes.CDLL | None:
 
 
 def keep(path: Path, make: Callable[[Path], None]) -> None:
-    """Lets `make` write a file next to the path, adds its digest, forces it to the disk and renames it: all or nothing.
+    """Lets `make` write a temporary file, appends its digest, flushes it to disk and renames it to `path`.
 
     Raises Unavailable where the cache is not writable.
     """

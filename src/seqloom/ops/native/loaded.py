@@ -1,4 +1,4 @@
-"""The libraries of this process: found or compiled at the first use of each, and remembered, good or bad."""
+"""The libraries of this process, which are found or compiled at their first use; the result is cached."""
 
 import ctypes
 import os
@@ -18,29 +18,29 @@ _forgotten: list[Callable[[], None]] = []
 
 
 def library(source: Path) -> ctypes.CDLL | None:
-    """The library of a C source, compiled if this CPU has not had it yet; None where that cannot be done.
+    """The library of a C source, compiled if it is not in the cache; None where that fails.
 
-    The result is remembered, good or bad, until `forget`.
+    The result, a failure too, is remembered until `forget` is called.
     """
     loaded = _found.get(source) or _look(source)
     return None if isinstance(loaded, str) else loaded
 
 
 def why(source: Path) -> str:
-    """Why there is no library of this source, in a few words; "" if there is one."""
+    """The reason why there is no library of this source, in a few words; "" if there is one."""
     loaded = _look(source)
     return loaded if isinstance(loaded, str) else ""
 
 
 def forget() -> None:
-    """Looks again at the next call, as a new process would. Libraries that were given out stay loaded."""
+    """Forgets all results, so that the next call looks again. Loaded libraries stay loaded."""
     _found.clear()
     for clear in _forgotten:
         clear()
 
 
 def on_forget(clear: Callable[[], None]) -> None:
-    """Has `forget` call this too, for what is remembered of a library elsewhere."""
+    """Registers a function that `forget` calls, for modules that cache something about a library."""
     _forgotten.append(clear)
 
 
@@ -58,7 +58,7 @@ def _look(source: Path) -> ctypes.CDLL | str:
 
 
 def _say(reason: str) -> None:
-    """Says once why the portable code runs, unless it was asked for."""
+    """Prints once why the portable code runs, unless the user turned native code off."""
     if reason not in (OFF, ELSEWHERE) and not any(isinstance(other, str) for other in _found.values()):
         print(f"seqloom: the portable code runs, as there is no native code: {reason}", file=sys.stderr)
 

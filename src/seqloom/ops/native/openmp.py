@@ -1,4 +1,4 @@
-"""Torch's own OpenMP runtime, which native code must share: two runtimes in one process fight for the same cores."""
+"""Torch's OpenMP runtime, which native code must share, because two runtimes in one process compete for the cores."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ _forked = False
 
 
 def runtime() -> Path | None:
-    """The runtime's file in this process, torch's own if there are several; None where none is found."""
+    """The file of the runtime that this process has loaded, torch's if there are several; None without any."""
     try:
         mapped = Path("/proc/self/maps").read_text().splitlines()
     except OSError:
@@ -24,7 +24,7 @@ def runtime() -> Path | None:
 
 
 def threads(numbers: int, least: int = 32_768) -> int:
-    """How many threads torch would give to so many numbers; one in a forked process, where GNU's runtime hangs."""
+    """The number of threads that torch would use for `numbers` numbers; 1 in a forked process, where GNU's hangs."""
     return 1 if _forked or numbers < 2 * least else min(torch.get_num_threads(), numbers // least)
 
 

@@ -1,15 +1,15 @@
-"""Taps as sums of fading waves: from L numbers a channel to N poles, that is, to a state of N complex numbers.
+"""Fits taps by sums of decaying complex exponentials: from L taps per channel to N poles, a state of N complex numbers.
 
     ŵ_k = d [k=0] + 2 Re Σ_n c_n λ_n^k,   |λ_n| < 1,   so that Σ_{k<L} (w_k - ŵ_k)² + beyond Σ_{k≥L} ŵ_k² is small
 
-The taps w end at lag L; what poles leave there is counted by `beyond`, 1 for what a stream reads without end. Each
-channel is fitted by itself, in float64: poles to begin with from three methods (`starts`), weights by least squares,
-both together by Levenberg and Marquardt's steps (`refine`), and the best of the three is kept. Lag 0 is always met.
+The taps w end at lag L; the weight of the error beyond is `beyond`, 1 for a stream without end. Each channel is fitted
+separately, in float64: initial poles come from three methods (`starts`), weights from least squares, both are refined
+by the Levenberg-Marquardt method (`refine`), and the best of the three fits is returned. Lag 0 is always exact.
 
-With `beyond` 0, taps that are such sums of N waves are found again, and L/2 waves meet any taps at all.
+With `beyond` 0, taps that are a sum of N exponentials are recovered, and L/2 poles fit any taps.
 
-Source: the form and the question are Massaroli et al.'s, Laughing Hyena Distillery, arXiv:2310.18780, who descend from
-drawn poles; the methods are named where they are. No seed has it.
+Source: the form and the problem are from Massaroli et al., Laughing Hyena Distillery, arXiv:2310.18780, who use
+gradient descent from random poles; the sources of the methods are in their files. No seed has it.
 """
 
 from collections.abc import Callable
@@ -26,24 +26,24 @@ from seqloom.ops.pole_fit.weights import Target, weigh
 __all__ = ["Poles", "fit", "largest"]
 
 GLANCE, LOOK = 15, 60
-"""steps of refinement from each start, and further ones from the best"""
+"""steps of refinement from each start, and further steps from the best one"""
 ROOM = 2**22
-"""numbers of a piece of channels that is fitted at once"""
+"""numbers in memory for the channels that are fitted at once"""
 
 
 class Poles(NamedTuple):
-    """Filters of N complex poles, one a channel."""
+    """A filter with N complex poles for each channel."""
 
     rates: Complex[Tensor, "D N"]
     """ln λ; real parts below 0"""
     weights: Complex[Tensor, "D N"]
-    """c; with a conjugate half that is not stored"""
+    """c; the conjugate half is not stored"""
     direct: Float[Tensor, " D"]
     """d"""
 
 
 def largest(length: int) -> int:
-    """The most poles that `fit` takes for so many taps: they meet any, so that more would change nothing."""
+    """The most poles that `fit` accepts for `length` taps; they fit any taps exactly."""
     return max(1, length // 2)
 
 
@@ -54,10 +54,10 @@ def fit(
     beyond: float = 1.0,
     advance: Callable[[int], object] = lambda channels: None,
 ) -> Poles:
-    """The poles of taps (L, D), or of (L,) as of one channel; in float64.
+    """The poles for taps (L, D), or (L,) as one channel, in float64.
 
-    `advance` is told of each channel that is done. ValueError for no taps, taps that are not finite, and an order below
-    1 or above `largest`.
+    `advance` is called with the number of channels that are done. ValueError for no taps, taps that are not finite, and
+    an order below 1 or above `largest`.
     """
     if taps.ndim not in (1, 2) or taps.numel() == 0:
         raise ValueError(f"poles are fitted to taps (L, D) or (L,), not to {tuple(taps.shape)}")

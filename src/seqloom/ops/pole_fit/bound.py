@@ -1,9 +1,9 @@
-"""How far the sum over lags can be off when poles stand for taps, whatever is read.
+"""A bound of the error of the lag sum where poles replace taps, for any inputs z.
 
     |e_t - ê_t| ≤ max|z| · (Σ_{k<L} |w_k - ŵ_k| + Σ_{k≥L} |ŵ_k|)
 
-The first sum is reached, by inputs of ±1 with the signs of what is off; so is the second up to what is not summed
-term by term: from 8L on it is at most 2 Σ_n |c_n| |λ_n|^{8L} / (1 - |λ_n|).
+The bound is attained by inputs of ±1 with the signs of the errors. The second sum is computed term by term up to lag
+8L; the rest is bounded by 2 Σ_n |c_n| |λ_n|^{8L} / (1 - |λ_n|).
 """
 
 import torch
@@ -14,7 +14,7 @@ from seqloom.ops.diagonal_states import kernel
 from seqloom.ops.pole_fit import Poles
 
 FAR = 8
-"""windows that are summed term by term"""
+"""lags, in multiples of L, that are summed term by term"""
 
 
 def response(poles: Poles, count: int) -> Float[Tensor, "K D"]:

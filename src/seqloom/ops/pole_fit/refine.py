@@ -1,10 +1,11 @@
-"""Poles and weights moved together until the misfit is small: steps between Gauss and Newton's and the gradient's.
+"""Refines poles and weights together by the Levenberg-Marquardt method.
 
     (JᵀJ + ε² s² + μ diag(JᵀJ)) step = Jᵀ r - ε² s² c        over the parts of c, and a and ω of ln λ = -e^a + iω
 
-A step that helps is taken and μ falls, another is not and μ grows; each channel has its own.
+A step that lowers the misfit is taken and μ decreases; otherwise it is rejected and μ increases. Every channel has its
+own μ. With the parameter a every pole stays inside the unit circle.
 
-Source: Levenberg 1944, Marquardt 1963. a holds every pole inside the unit circle. What s owes to a is left out of J.
+Source: Levenberg 1944, Marquardt 1963. The dependence of s on a is left out of J.
 """
 
 import math
@@ -17,11 +18,11 @@ from seqloom.ops.pole_fit.starts import FASTEST
 from seqloom.ops.pole_fit.weights import Target, loudness, misfit, waves
 
 LEAP = 1.0
-"""how far a step may change a or, in radians, ω"""
+"""the largest change of a, and of ω in radians, by a step"""
 
 
 class Refined(NamedTuple):
-    """Rates and weights (D, N), and the sum that is to be small (D,), as `weights.misfit` says."""
+    """Rates and weights (D, N), and the minimized sum (D,) of `weights.misfit`."""
 
     rates: Tensor
     weights: Tensor
@@ -29,7 +30,7 @@ class Refined(NamedTuple):
 
 
 def refine(rates: Tensor, weights: Tensor, target: Target, steps: int) -> Refined:
-    """The same poles after so many steps; no channel is worse than before."""
+    """The poles after `steps` steps; the misfit of no channel is larger than before."""
     a, omega, c = torch.log(-rates.real), rates.imag, weights
     slowest, fastest = math.log(target.slowest), math.log(FASTEST)
     mu = torch.full((len(a), 1), 1e-3, dtype=a.dtype)

@@ -1,12 +1,12 @@
-"""Poles to begin with, from the singular vectors of a Hankel matrix H_ij = w_{i+j+1}, or from nothing.
+"""Initial poles, from the singular vectors of a Hankel matrix H_ij = w_{i+j+1}, or on a circle.
 
-    truncated   H of all taps, zeros after the last; A = Uᵀ U', U' is U moved up by a row: balanced truncation of the
-                filter as it is, finite. The eigenvalues of A are never outside the unit circle
-    windowed    H of half as many rows, all of it taps; U A = U' in the least squares: finds sums of waves exactly
-    circle      evenly around a circle on which waves have faded to 1/1000 at lag L: the weights of L/2 meet any taps
+    truncated   H of all taps and zeros after them; A = Uᵀ U', U' is U moved up by a row: balanced truncation of the
+                finite filter. The eigenvalues of A are never outside the unit circle
+    windowed    H of half as many rows, filled with taps; U A = U' by least squares: finds sums of exponentials exactly
+    circle      evenly around a circle on which exponentials decay to 1/1000 at lag L: L/2 such poles fit any taps
 
-U are the vectors of the 2N largest singular values: N waves are 2N poles. What they have in conjugate pairs is one
-wave, what is real another; of those, the N loudest are kept.
+U are the vectors of the 2N largest singular values, for N poles and their conjugates. A conjugate pair or a real
+eigenvalue of A is one exponential; the N with the largest norm are kept.
 
 Source: Kung, A new identification and model reduction algorithm via singular value decompositions, 1978. The vectors
 come from a random subspace that H is applied to (Halko, Martinsson and Tropp, arXiv:0909.4061), through the FFT.
@@ -21,13 +21,13 @@ from torch.linalg import eigh, eigvals, lstsq, qr
 from seqloom.ops.pole_fit.weights import Target, loudness, waves, weigh
 
 FASTEST = 5.0
-"""the most that a wave fades in a token: more would only make its weight large"""
+"""the largest rate of decay per token; a larger one would only have a larger weight"""
 SPARE, TIMES = 8, 6
-"""further vectors of the random subspace, and how often H is applied to it"""
+"""additional vectors of the random subspace, and the number of times that H is applied to it"""
 
 
 def truncated(target: Target, order: int) -> tuple[Tensor, Tensor]:
-    """Rates and weights (D, N), as all of these."""
+    """Rates and weights (D, N), by balanced truncation; see the top of the file."""
     w = target.wanted[:, : target.length - 1]
     U = leading(w, max(1, w.shape[1]), 2 * order)
     moved = torch.cat([U[:, 1:], torch.zeros_like(U[:, :1])], 1)
@@ -65,7 +65,7 @@ def leading(w: Tensor, rows: int, count: int) -> Tensor:
 
 
 def loudest(poles: Tensor, target: Target, order: int) -> tuple[Tensor, Tensor]:
-    """The `order` loudest waves of the poles (D, M), with their weights; plain decays fill up where there are fewer."""
+    """The `order` poles of (D, M) with the largest norm, and their weights; filled up with real decays."""
     logs = torch.log(torch.where(poles == 0, 1e-9, poles))
     rates = torch.complex(logs.real.clamp(-FASTEST, -target.slowest), logs.imag)
     used = rates.imag >= 0

@@ -1,11 +1,11 @@
-"""The weights of given poles: the least squares that is left when the poles are known.
+"""The weights of given poles, by least squares.
 
     r_k = ρ_k (w_k - 2 Re Σ_n c_n λ_n^k),   w_k = 0 from L on;   ρ_k = 1 below L, √beyond from there
     min  Σ_k r_k² + ε² Σ_n s_n² |c_n|²,     s_n² = 4 Σ_k ρ_k² |λ_n|^{2k}
 
-k is every lag from 1 to 2L, and from there on the lags 2L 2^{j/4}, each standing for all up to the next one. ε holds
-back waves that are loud alone and cancel each other, as float32 could not keep them apart; it is a share of the misfit,
-so that taps that can be met are met.
+k is every lag from 1 to 2L, and then the lags 2L 2^{j/4}, each of which represents the lags up to the next one. ε
+penalizes exponentials that are large and cancel each other, which float32 could not represent; it is a share of the
+misfit, so that taps that can be fitted exactly are.
 """
 
 from typing import NamedTuple
@@ -15,15 +15,15 @@ from torch import Tensor
 from torch.linalg import lstsq
 
 EPSILON, SHARE = 1e-7, 1e-3
-"""the least ε, and its share of the misfit"""
+"""the smallest ε, and ε as a share of the misfit"""
 EVERY, FAR = 4, 16
-"""lags beyond 2L that are looked at: so many in each doubling, so many in all"""
+"""lags beyond 2L that are considered: per doubling, and in all"""
 SLOWEST = 1e-6
-"""the least that a wave fades over a window where nobody looks beyond it; else it fades to 1/e"""
+"""the smallest decay over L lags where `beyond` is 0; otherwise it is a decay to 1/e"""
 
 
 class Target(NamedTuple):
-    """What the waves are fitted to, without lag 0."""
+    """What the exponentials are fitted to, without lag 0."""
 
     lag: Tensor
     """k (K,), from 1"""
@@ -34,7 +34,7 @@ class Target(NamedTuple):
     length: int
     """L"""
     slowest: float
-    """the least rate of fading of a wave, -Re ln λ"""
+    """the smallest rate of decay, -Re ln λ"""
     epsilon: Tensor
     """ε (D,)"""
 
@@ -53,7 +53,7 @@ class Target(NamedTuple):
         return Target(lag, importance, wanted, L, slowest, w.new_full((D,), EPSILON))
 
     def held(self, cost: Tensor) -> "Target":
-        """The same with ε after what has been left so far (D,)."""
+        """The target with ε set by the misfit so far (D,)."""
         return self._replace(epsilon=(SHARE * cost.sqrt()).clamp(min=EPSILON))
 
 
@@ -63,19 +63,19 @@ def waves(rates: Tensor, target: Target) -> Tensor:
 
 
 def loudness(wave: Tensor) -> Tensor:
-    """s (D, N) of waves (D, N, K)."""
+    """The norms s (D, N) of exponentials (D, N, K)."""
     return 2 * wave.abs().square().sum(-1).sqrt()
 
 
 def misfit(wave: Tensor, weights: Tensor, target: Target) -> tuple[Tensor, Tensor]:
-    """The residual r (D, K), and the sum that is to be minimized (D,)."""
+    """The residual r (D, K), and the sum (D,) that is minimized."""
     r = target.wanted - 2 * (weights[..., None] * wave).real.sum(1)
     held = (target.epsilon[:, None] * loudness(wave) * weights.abs()).square().sum(1)
     return r, r.square().sum(1) + held
 
 
 def weigh(rates: Tensor, target: Target, used: Tensor | None = None) -> Tensor:
-    """c (D, N) of poles, by QR; 0 of those that are not `used` (D, N)."""
+    """The weights c (D, N) of poles, by QR; 0 for poles that are not `used` (D, N)."""
     wave = waves(rates, target)
     if used is not None:
         wave = wave * used[..., None]

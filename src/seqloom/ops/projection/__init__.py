@@ -1,11 +1,11 @@
-"""A projection, y = x Wᵀ + b, by whichever of torch's two libraries multiplies matrices faster here.
+"""A projection, y = x Wᵀ + b, by the faster one of torch's two matrix libraries.
 
-On a CPU torch multiplies float32 matrices with Intel's MKL, which on AMD's processors with AVX-512 reaches about half
-of what the processor can do; oneDNN, which torch carries for its compiled graphs, reaches nearly all of it
-(docs/log.md). On AMD's processors without AVX-512 it is a little ahead but for the gradient of W, which is left to MKL
-there. The numbers are float32 either way.
+On a CPU torch multiplies float32 matrices with Intel's MKL, which on AMD's processors with AVX-512 reaches about half of
+the peak performance. oneDNN, which torch contains for its compiled graphs, reaches nearly all of it (docs/log.md). On
+AMD's processors without AVX-512 oneDNN is a little faster, except for the gradient of W, which is left to MKL there.
+Both compute in float32.
 
-Source: nothing but the product; which library is ours to choose.
+Source: the matrix product; only the choice of the library is ours.
 """
 
 from typing import final
@@ -23,13 +23,14 @@ from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.projection import onednn, reference
 
 LEAST = 1 << 23
-"""products from which on oneDNN's longer way to its kernel pays"""
+"""the fewest products for which oneDNN is faster in spite of its overhead"""
 
 
 def project(x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], bias: Float[Tensor, " O"] | None = None) -> Tensor:
     """(…, I) → (…, O); differentiable twice.
 
-    Small ones, captured graphs, autocast and other dtypes are torch's own, and not remembered as a choice.
+    Small products, captured graphs, autocast and other dtypes always use torch's default, which is not recorded as a
+    choice of a backend.
     """
     asked = x.numel() * weight.shape[0] >= LEAST or forced("projection") is not None
     if not asked or torch.compiler.is_compiling() or not onednn.able(x, weight, bias):
@@ -39,7 +40,7 @@ def project(x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], bias: Float[
 
 
 def outer(a: Float[Tensor, "R O"], b: Float[Tensor, "R I"]) -> Float[Tensor, "O I"]:
-    """Σ_r a_r b_rᵀ, what the weights of a projection receive. It is for a backward, and has none of its own."""
+    """Σ_r a_r b_rᵀ, the gradient of a projection's weights. It is for backward passes and not differentiable."""
     named = forced("projection")
     asked = named == "onednn" or (named is None and a.numel() * b.shape[1] >= LEAST and onednn.outer_faster())
     return onednn.outer(a, b) if asked and onednn.able(a, b, None) else a.T @ b
@@ -51,11 +52,11 @@ class Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """(…, in_features) → (…, out_features)."""
-        own = self._parameters  # an attribute of a module takes longer than a product of one token
-        return project(input, own["weight"], own["bias"])  # type: ignore[arg-type]  # a weight is never None
+        parameters = self._parameters  # attribute access of a module takes longer than the product of one token
+        return project(input, parameters["weight"], parameters["bias"])  # type: ignore[arg-type]  # a weight is never None
 
     def token(self, input: Token) -> Float[Tensor, "B N"]:
-        """`self(input)` of one token per row, by the shortest way unless there are hooks or a forced backend."""
+        """`self(input)` for one token per row, without overhead unless there are hooks or a forced backend."""
         own = self._parameters
         weight = own["weight"]
         if hooked(self) or weight is None or forced("projection") or input.numel() * self.out_features >= LEAST:
@@ -65,7 +66,7 @@ class Linear(nn.Linear):
 
 
 def affine(*layers: nn.Module | None) -> tuple[tuple[Tensor | None, Tensor | None], ...] | None:
-    """Weights and biases of layers, for C; twice None for None. None where one has hooks or is no `Linear`."""
+    """(weight, bias) of each layer for C, (None, None) for None; None if a layer has hooks or is not a `Linear`."""
     found: list[tuple[Tensor | None, Tensor | None]] = []
     for layer in layers:
         if layer is None:
@@ -79,7 +80,7 @@ def affine(*layers: nn.Module | None) -> tuple[tuple[Tensor | None, Tensor | Non
 
 
 def matrices(*layers: nn.Module | None) -> tuple[Tensor, ...] | None:
-    """The weights of layers, for C to multiply with; None unless all are a `Linear` without biases and hooks."""
+    """The weights of the layers, for C; None unless every layer is a `Linear` without bias and hooks."""
     weights = []
     for weight, bias in affine(*layers) or ((None, None),):
         if weight is None or bias is not None:
@@ -89,7 +90,7 @@ def matrices(*layers: nn.Module | None) -> tuple[Tensor, ...] | None:
 
 
 def by_size() -> str:
-    """The faster library for large ones, on this processor."""
+    """The faster library for large products on this processor."""
     return "onednn" if onednn.faster() else "torch"
 
 

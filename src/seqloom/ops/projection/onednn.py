@@ -1,4 +1,4 @@
-"""A projection by oneDNN, forward and backward. Torch's operator for it has no derivatives of its own."""
+"""A projection by oneDNN, forward and backward, since torch's operator for it has no derivatives."""
 
 import functools
 import math
@@ -24,25 +24,25 @@ def able(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
 
 @functools.cache
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not."""
+    """This backend with the reason why it is not available; empty where it is."""
     there = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     return {} if there else {"onednn": "this torch has none"}
 
 
 @functools.cache
 def faster() -> bool:
-    """Whether it was measured to be the faster one on processors like this: on AMD's."""
+    """Whether oneDNN is the faster library on this processor, which was measured to be so on AMD's."""
     return "AuthenticAMD" in _processor()
 
 
 @functools.cache
 def outer_faster() -> bool:
-    """The same of `outer`: on AMD's with AVX-512, which MKL does not use there; without it MKL's product is faster."""
+    """Whether oneDNN is faster for `outer`: on AMD's with AVX-512, which MKL does not use there."""
     return faster() and "avx512f" in _processor()
 
 
 def _processor() -> str:
-    """What the system says of it."""
+    """What the system says of its processor."""
     try:
         return Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -51,12 +51,12 @@ def _processor() -> str:
 
 def project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """See `seqloom.ops.projection.project`."""
-    y: Tensor = _Projection.apply(x, weight, bias)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
+    y: Tensor = _Projection.apply(x, weight, bias)  # type: ignore[no-untyped-call]  # torch does not type apply
     return y
 
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
-    """a (…, I) times the rows of b (O, I), and `bias`."""
+    """a bᵀ + bias for a (…, I) and b (O, I)."""
     y: Tensor = torch.ops.mkldnn._linear_pointwise(a, b, bias, "none", [], "")
     return y
 
@@ -64,8 +64,8 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
 def outer(a: Tensor, b: Tensor) -> Tensor:
     """Σ_r a_r b_rᵀ of rows a (R, O) and b (R, I) → (O, I).
 
-    oneDNN is slow at it as a product and fast as what it also is, the gradient of a convolution of one position over
-    pictures whose channels lie together: rows become positions of such pictures.
+    oneDNN is slow at this product, but fast at the gradient of a 1×1 convolution in channels-last layout, which is the
+    same sum with rows as positions of pictures.
     """
     pictures = math.gcd(len(a), PICTURES)
     given, rows = (tensor.reshape(pictures, 1, -1, tensor.shape[1]).permute(0, 3, 1, 2) for tensor in (a, b))
@@ -81,7 +81,7 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
 class _Projection(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        x = x.contiguous()  # of rows whose channels lie apart all three products take up to four times as long
+        x = x.contiguous()  # with strided channels all three products take up to four times as long
         ctx.save_for_backward(x, weight)
         return product(x, weight, bias)
 

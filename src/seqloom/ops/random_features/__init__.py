@@ -1,20 +1,20 @@
-"""Random features: vectors φ(q), φ(k) whose product is, in the mean over random directions, a kernel of q and k.
+"""Random features: vectors φ(q), φ(k) whose product is a kernel of q and k in expectation over random directions.
 
     softmax      φ(x) = e^{w·x - |x|²/2} / √R                       E φ(q)·φ(k) = e^{q·k}
     hyperbolic   φ(x) = [e^{w·x - |x|²/2}, e^{-w·x - |x|²/2}] / √2R     the same, of lower variance
     relu         φ(x) = max(w·x, 0) / √R + ε                        no exponential kernel; ε = 1e-3 keeps sums above 0
     trigonometric  φ(x) = [sin(w·x), cos(w·x)] / √R                 E φ(q)·φ(k) = e^{-|q-k|²/2}; of any sign
 
-w are R rows from N(0, 1); orthogonal ones (`draws`) have the same mean and a lower variance. The exponentials could
-overflow: `positive` divides φ(q) by its largest number and φ(k) by the largest of all keys *so far*, in a way that the
-sum of `seqloom.ops.linear_decay` can take back, and that cancels where that sum is divided by its normaliser.
+w are R rows from N(0, 1); orthogonal rows (`draws`) have the same mean and a lower variance. The exponentials could
+overflow, so `positive` divides φ(q) by its largest entry, and φ(k) by the largest of all keys *so far*. The sums of
+`seqloom.ops.linear_decay` are rescaled accordingly by a decay, and the factors cancel in the average.
 
-`reading` has the average itself, divided by its normaliser, `price` what all of it costs.
+`reading` computes the average, `price` the price of all.
 
 Source: Choromanski et al., arXiv:2009.14794, Lemma 1, Theorem 2 and section 3; trigonometric: Rahimi and Recht, 2007,
-and Peng et al., arXiv:2103.02143, Eq. 2. Performer's authors divide keys by the maximum over the whole sequence, which
-looks ahead and is done here for bidirectional rows alone. They add 1e-4 to each exponential, which is biased and not
-done here.
+and Peng et al., arXiv:2103.02143, Eq. 2. What differs: Performer's authors divide keys by the maximum over the whole
+sequence, which looks ahead and is done here only for bidirectional rows; and they add 1e-4 to each exponential, which
+makes a bias and is not done here.
 """
 
 from typing import Any
@@ -56,15 +56,15 @@ def positive(
 ) -> tuple[
     Float[Tensor, "B H T F"], Float[Tensor, "B H T F"], Float[Tensor, "B H T"] | None, Float[Tensor, "B H"] | None
 ]:
-    """Features φ of queries and keys from the logarithms of these features; also a decay, and the new peak.
+    """Features φ of queries and keys from the logarithms of the features, a decay, and the new peak.
 
     The sums over earlier keys are stored divided by e^peak. `peak` is LOWEST in rows that have read nothing, and None
     if no row has read anything. `lengths` (B,) are the tokens of each row; keys of padding get features 0. The
     decay is g of `seqloom.ops.linear_decay`, which rescales the sums to the new peak; None if it is not needed.
 
-    With `reference` φ(q)·φ(k) is that of the equation. With `stable` it lies between 0 and F, and differs by a factor
-    per query that cancels in Σ φ(q)·φ(k) v / Σ φ(q)·φ(k); gradients treat this factor as a constant. As in any softmax
-    small terms are lost: in float32 a key below e^-87 of the largest one so far.
+    With `reference` φ(q)·φ(k) is that of the equation. With `stable` it is between 0 and F, and differs by a factor per
+    query that cancels in Σ φ(q)·φ(k) v / Σ φ(q)·φ(k) and is a constant in gradients. As in any softmax small terms
+    underflow: in float32 keys below e^-87 of the largest one so far.
     """
     keep = None if lengths is None else within(lengths, k.shape[2])
     features, keys, decay, after = OP[OP.choose()](q, k, peak, keep)
@@ -74,9 +74,9 @@ def positive(
 def positive_whole(
     q: Float[Tensor, "B H T F"], k: Float[Tensor, "B H T F"], *, lengths: Lengths | None = None
 ) -> tuple[Float[Tensor, "B H T F"], Float[Tensor, "B H T F"]]:
-    """Features of queries and keys of whole rows from their logarithms, as `positive` but without an order.
+    """The bidirectional form of `positive`: features of queries and keys of whole rows, from their logarithms.
 
-    All keys of a head are divided by the largest of the row, as Performer's authors do.
+    All keys of a head are divided by the largest in the row, as Performer's authors do.
     """
     if OP.choose() == "reference":
         return q.exp(), k.exp()

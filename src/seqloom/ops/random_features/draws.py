@@ -1,10 +1,10 @@
 """Random directions: rows of N(0, 1), independent or orthogonal to each other, and the seed of the next draw.
 
-An orthogonal block is Q of a QR decomposition of K×K normal numbers, each row made as long as a normal vector is: the
-rows are each N(0, 1), and orthogonal inside a block of K.
+An orthogonal block is Q of a QR decomposition of K×K normal numbers, with each row scaled to the length of a normal
+vector: every row has the distribution N(0, 1), and rows are orthogonal inside a block of K.
 
-Source: Yu et al., arXiv:1610.09072, section 3, used by Choromanski et al., arXiv:2009.14794, section 3.3. Q's signs are
-put right by the diagonal of R, without which Q is not uniform (for K = 1 it would never change its sign).
+Source: Yu et al., arXiv:1610.09072, section 3, used by Choromanski et al., arXiv:2009.14794, section 3.3. The signs
+of Q are corrected by the diagonal of R, without which Q is not uniform (for K = 1 it would always have the same sign).
 """
 
 from collections.abc import Callable
@@ -19,12 +19,12 @@ Draw: TypeAlias = Callable[[int, int, int, torch.Generator], Tensor]
 
 
 def independent(heads: int, rows: int, width: int, generator: torch.Generator) -> Float[Tensor, "H R K"]:
-    """Directions that know nothing of each other (H, R, K), in float64 on the CPU."""
+    """Independent directions (H, R, K), in float64 on the CPU."""
     return torch.randn(heads, rows, width, generator=generator, dtype=torch.float64, device="cpu")
 
 
 def orthogonal(heads: int, rows: int, width: int, generator: torch.Generator) -> Float[Tensor, "H R K"]:
-    """Directions that are orthogonal in each block of K, heads apart (H, R, K), in float64 on the CPU."""
+    """Directions (H, R, K) that are orthogonal in each block of K, independent for each head, in float64 on the CPU."""
     blocks = -(-rows // width)
     q, r = torch.linalg.qr(independent(heads * blocks, width, width, generator))
     q = q * r.diagonal(dim1=1, dim2=2).sign()[:, None]
@@ -33,10 +33,10 @@ def orthogonal(heads: int, rows: int, width: int, generator: torch.Generator) ->
 
 
 def redraw(directions: Float[Tensor, "H R K"], seed: Tensor, draw: Draw) -> None:
-    """Writes a new draw into `directions`, and the seed of the draw after it into `seed` (), which it was made from.
+    """Writes new directions, drawn from `seed` (), into `directions`, and the seed of the next draw into `seed`.
 
-    Numbers are rounded to bfloat16, so that a module in any dtype holds the same directions. On the meta device
-    there is nothing to write.
+    Numbers are rounded to bfloat16, so that modules of all dtypes have the same directions. On the meta device nothing
+    is written.
     """
     if directions.is_meta:
         return

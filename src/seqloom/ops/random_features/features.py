@@ -1,7 +1,7 @@
-"""The feature maps themselves: x (B, H, T, K) along directions w (H, R, K); equations in `seqloom.ops.random_features`.
+"""The feature maps of x (B, H, T, K) along directions w (H, R, K), by the equations of `seqloom.ops.random_features`.
 
-Exponents are large differences, so they are formed in float32 or better whatever the dtype of x, under autocast
-too. The factor 1/√R is part of each.
+Exponents are differences of large numbers, so they are computed in float32 or better whatever the dtype of x, also
+under autocast. Features include the factor 1/√R.
 """
 
 import math
@@ -47,13 +47,13 @@ def trigonometric(x: Float[Tensor, "B H T K"], w: Float[Tensor, "H R K"]) -> Flo
 
 
 def unit(x: Float[Tensor, "B H T K"]) -> Float[Tensor, "B H T K"]:
-    """x / √(|x|² + 1e-6): vectors brought to length 1, but for very short ones."""
+    """x / √(|x|² + 1e-6): vectors of length 1, except very short ones."""
     x = exact(x)
     return x / (x.square().sum(-1, keepdim=True) + 1e-6).sqrt()
 
 
 def exact(x: Tensor) -> Tensor:
-    """x in float32, or as it is where it is better."""
+    """x in float32, or unchanged if its dtype is wider."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 

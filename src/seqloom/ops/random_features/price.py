@@ -1,6 +1,6 @@
-"""The price of random features and the average over them, for n tokens in H heads of width K with R directions each.
+"""The price of random features and of the average over them, for n tokens in H heads of width K with R directions.
 
-z is priced as the value 1 that it is computed with. The maximum that stabilises exponentials is not part of a price.
+z is priced as the value 1 that it is computed with. The maximum that stabilizes exponentials is not part of a price.
 """
 
 from seqloom.core.cost import Cost
@@ -9,13 +9,13 @@ from seqloom.ops.linear_decay.price import price as summed
 
 
 def unit(n: int, H: int, K: int) -> Cost:
-    """`n` vectors in each of H heads, normalized to length 1."""
+    """The price of normalizing `n` vectors in each of H heads to length 1."""
     squares = Cost(mul=n * H * K, add=n * H * K, path=("multiplication", "cumulation"))  # and the 1e-6 under the root
     return squares + Cost(div=n * H * K, other=n * H, path=("other", "division"))
 
 
 def features(n: int, kernel: str, H: int, R: int, K: int) -> Cost:
-    """φ of a vector in each head, of one of the kernels in `seqloom.ops.random_features`."""
+    """The price of φ of a vector per token and head, for a kernel of `seqloom.ops.random_features`."""
     along = Cost(mul=n * H * R * K, add=n * H * R * (K - 1), path=("multiplication", "cumulation"))
     if kernel == "relu":
         scaled = Cost(div=n * H * K, path=("division",))
@@ -29,22 +29,22 @@ def features(n: int, kernel: str, H: int, R: int, K: int) -> Cost:
 
 
 def average(n: int, H: int, F: int, V: int) -> Cost:
-    """The sum of F features times values of width V, and its reading, without decay, weights or `least`."""
+    """The price of the sum of F features times values of width V and its outputs, without decay, weights or `least`."""
     return summed(n, H, F, V + 1) + Cost(div=n * H * V, other=n * H, path=("division",))
 
 
 def whole(n: int, H: int, F: int, V: int) -> Cost:
-    """The sum over whole rows and its reading, without weights or `least`."""
+    """The price of the bidirectional sum and of its outputs, without weights or `least`."""
     return total.price(n, H, F, V + 1) + Cost(div=n * H * V, other=n * H, path=("division",))
 
 
 def gates(n: int, H: int, F: int, V: int) -> Cost:
-    """What gates add to `average`: g and 1 - g of each token, weighed values, the decay of S, and `least`."""
+    """What gates add to the price of `average`: g and 1 - g of each token, weighted values, decay of S, and `least`."""
     weighed = H * V + H * F * (V + 1)
     per_head = n * 4 * H  # of σ, ln σ, their sum and `least`, one operation each
     return Cost(mul=n * (weighed + H), add=per_head, div=n * H, exp=per_head, other=per_head)
 
 
 def even(n: int, H: int) -> Cost:
-    """What `least` adds to `average` where every token has the weight 1."""
+    """What `least` adds to the price of `average` where every token has the weight 1."""
     return Cost(mul=n, other=n * H)

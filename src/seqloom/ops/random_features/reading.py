@@ -1,13 +1,13 @@
-"""What a query reads from the decaying sum: an average, divided by what the same sum has for values that are all 1.
+"""The average that a query reads from decaying sums: a sum of values divided by the same sum with values of 1.
 
     S_t = e^{g_t} S_{t-1} + w_t φ(k_t)ᵀ v_t,   z_t = e^{g_t} z_{t-1} + w_t φ(k_t)
     y_t = φ(q_t) S_t / max(φ(q_t)·z_t, least_t)                                     z is kept as a column of S
 
-Features of any sign can have φ(q)·z near 0 or below, although the kernel they estimate is positive. `least` keeps such
-sums away from 0, in proportion to the weight that z holds: `gated` and `counted` give a tenth of it, so that no factor
-that all weights have in common changes y.
+With features of any sign φ(q)·z may be near 0 or negative, although the kernel that they estimate is positive. `least`
+is a lower bound of the normalizer, in proportion to the total weight in z: `gated` and `counted` use a tenth of it, so
+that a common factor of all weights does not change y.
 
-Source: Peng et al., arXiv:2103.02143, Eq. 4-7, which divides by φ(q)·z as it is.
+Source: Peng et al., arXiv:2103.02143, Eq. 4-7. What differs: they divide by φ(q)·z without a lower bound.
 """
 
 import torch
@@ -23,9 +23,9 @@ from seqloom.ops.pack import within
 from seqloom.ops.random_features.features import exact
 
 SHARE = 0.1
-"""of the weight that z holds: what the normaliser is at least"""
+"""the lower bound of the normalizer, as a share of the total weight in z"""
 SMALLEST = 1e-25
-"""what any normaliser is at least: one over it, times a large gradient, is still a float32"""
+"""the lower bound of any normalizer: its inverse times a large gradient does not overflow float32"""
 
 
 def average(
@@ -42,8 +42,8 @@ def average(
     """The outputs y in the dtype of the features q, and S with z as its last column, N = V + 1.
 
     `log_decay` is g and `state` the S before, both as in `seqloom.ops.linear_decay`; `weight` is w, None for 1. `least`
-    spreads to (B, H, T). With `lengths` (B,) a row holds so many tokens, then padding, where g must be 0. A normaliser
-    below 1e-25 is taken for 1e-25, so that y fades to 0.
+    broadcasts to (B, H, T). With `lengths` (B,) a row has that many tokens, then padding, where g must be 0. A
+    normalizer below 1e-25 is replaced by 1e-25, so that y goes to 0.
     """
     v = v.to(q.dtype)
     if lengths is not None:
@@ -62,7 +62,7 @@ def whole(
     *,
     lengths: Lengths | None = None,
 ) -> Float[Tensor, "B H T V"]:
-    """The outputs of queries that read all tokens of their row: one sum S for all of them, without decay or weights."""
+    """The outputs of queries that read all tokens of their row, by one sum S without decay or weights."""
     v = v.to(q.dtype)
     ones = torch.ones_like(v[..., :1])
     y = total(q, k, torch.cat([v, ones], -1), lengths)
@@ -73,11 +73,11 @@ def whole(
 def gated(
     a: Float[Tensor, "B H T"], log_kept: Float[Tensor, "B H"] | None = None, *, lengths: Lengths | None = None
 ) -> tuple[Float[Tensor, "B H T"], Float[Tensor, "B H T"], Float[Tensor, "B H T"], Float[Tensor, "B H"]]:
-    """For gates sigmoid(a): log g, the weights 1 - g, their `least`, and the sum of log g, `log_kept` before (None: 0).
+    """For gates g = sigmoid(a): log g, the weights 1 - g, their `least`, and the sum of log g so far.
 
-    The weights w_j g_{j+1} ⋯ g_t of all tokens so far add up to 1 - g_1 ⋯ g_t, formed without the difference, so that
-    gates near 1 are told apart. In the padding behind `lengths` the gate is 1, and the weight is for `average` to leave
-    out.
+    `log_kept` is that sum before the first token, None for 0. The weights w_j g_{j+1} ⋯ g_t of all tokens so far add up
+    to 1 - g_1 ⋯ g_t, which is computed without cancellation, so that gates near 1 are exact. In the padding after
+    `lengths` the gate is 1, and `average` ignores the weight.
     """
     a = exact(-a)
     g = -softplus(a)
@@ -88,6 +88,6 @@ def gated(
 
 
 def counted(q: Float[Tensor, "B H T F"], length: Int[Tensor, " B"] | None = None) -> Float[Tensor, "_ 1 T"]:
-    """The `least` of weights 1, for queries q of which each row has read `length` tokens before."""
+    """`least` for weights of 1, for queries q in rows that have read `length` tokens before."""
     positions = torch.arange(1, q.shape[2] + 1, device=q.device)[None, None]
     return (positions if length is None else positions + length[:, None, None]).to(q.dtype) * SHARE

@@ -1,7 +1,8 @@
-"""Positive features as the equation has them: nothing is stabilised, so they overflow where e^x does.
+"""The reference of positive features: without stabilization, so that they overflow where e^x does.
 
-It computes only what the equation has, so that counting its operations prices the equation; the maximum that stabilises
-is not part of a price. A state that was divided by e^peak is multiplied by it again, as a decay of the first token.
+It computes only the terms of the equation, so that counting its operations prices the equation; a maximum for
+stabilization is not part of a price. A state that was divided by e^peak is multiplied by it, by the first token's
+decay.
 """
 
 import torch
@@ -13,7 +14,7 @@ from seqloom.ops.random_features.stable import LOWEST
 def exponentials(
     q: Tensor, k: Tensor, peak: Tensor | None, keep: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-    """The features of `positive` in `seqloom.ops.random_features`; the peak is 0 from here on."""
+    """The features of `positive` in `seqloom.ops.random_features`; the new peak is 0."""
     q, k = q.exp(), k.exp()
     if keep is not None:
         k = torch.where(keep[:, None, :, None], k, 0.0)

@@ -1,10 +1,10 @@
-"""Positive features that cannot overflow, and that no later key moves.
+"""Positive features that cannot overflow and do not depend on later keys.
 
     φ(q_t) = e^{a_t - max a_t}                            a_t, b_t: the logarithms of the features, F numbers each
     M_t = max(M_{t-1}, max b_t),   φ(k_t) = e^{b_t - M_t},   g_t = M_{t-1} - M_t
 
-A sum S_t = e^{g_t} S_{t-1} + φ(k_t)ᵀ v_t then holds the true one divided by e^{M_t}. M is a running maximum, so it is
-causal, and one number a head, so the decay is one of a head.
+The sum S_t = e^{g_t} S_{t-1} + φ(k_t)ᵀ v_t is then the true sum divided by e^{M_t}. M is a running maximum, so it is
+causal; it is one number per head, so the decay is one per head.
 
 Source: the running maximum is that of online softmax, Milakov and Gimelshein, arXiv:1805.02867.
 """
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 LOWEST = -1e38
-"""the peak where nothing was read: below any exponent, and finite, so that no difference of two is NaN"""
+"""the peak before the first token: below any exponent, and finite, so that differences are not NaN"""
 
 
 def exponentials(
@@ -39,7 +39,7 @@ def exponentials(
 
 
 def whole(q: Tensor, k: Tensor, keep: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The features of a whole row, without a state: M is the largest exponent of all kept keys of a head."""
+    """The features of whole rows, without a state: M is the largest exponent of all kept keys of a head."""
     highest = k.detach().amax(-1, keepdim=True)
     if keep is not None:
         highest = torch.where(keep[:, None, :, None], highest, LOWEST)

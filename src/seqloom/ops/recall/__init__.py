@@ -1,12 +1,12 @@
-"""Attention to the few keys, out of many old ones, that have the largest products with a query.
+"""Attention to the n old keys that have the largest products with a query.
 
-    S_i = the n largest q_i · k_j with W ≤ i - j < W + M            fewer where there are fewer; 0 for y where none is
+    S_i = the n largest q_i · k_j with W ≤ i - j < W + M            or all if there are fewer; y_i = 0 without any
     y_i = Σ_{j ∈ S_i} e^{q_i · k_j / √K} v_j / Σ_{j ∈ S_i} e^{q_i · k_j / √K}
 
-Keys and values receive no gradient: k and v are read as they were. i and j are the times of queries and keys, as in
-`seqloom.ops.attention`.
+Keys and values have no gradient. i and j are the times of queries and keys, as in `seqloom.ops.attention`.
 
-Source: Wu et al., Memorizing Transformers, arXiv:2203.08913, section 3.1. The search is exact, theirs may approximate.
+Source: Wu et al., Memorizing Transformers, arXiv:2203.08913, section 3.1. What differs: the search is exact, where
+theirs may be approximate.
 """
 
 from dataclasses import dataclass
@@ -27,18 +27,18 @@ class Old:
     """Which keys are old, and how many of them a query reads."""
 
     after: int
-    """W: tokens from a query to the newest old key"""
+    """W, the distance in tokens from a query to the newest old key"""
     most: int
-    """M: old keys at most"""
+    """M, the most old keys"""
     count: int
-    """n: keys that a query reads"""
+    """n, the keys that a query reads"""
 
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
         """Whether the keys at times j are old at times i; never those at negative times, which are empty."""
         return (i - j >= self.after) & (i - j < self.after + self.most) & (j >= 0)
 
     def terms(self, T: int) -> tuple[int, int]:
-        """Old keys, and keys that are read, of the queries at positions 1 … T together."""
+        """The numbers of old keys and of keys that are read, summed over the queries at positions 1 … T."""
         growing = range(1, min(max(T - self.after, 0), self.most) + 1)
         full = max(T - self.after - self.most, 0)
         return sum(growing) + full * self.most, sum(min(t, self.count) for t in growing) + full * min(
@@ -55,7 +55,7 @@ def recall(
     query_time: Int[Tensor, "#B T"] | None = None,
     key_time: Int[Tensor, "#B N"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Bool[Tensor, "#B 1 T 1"]]:
-    """What each query reads of its old keys, and whether it has any. Times are 0, 1, … where they are not given."""
+    """The outputs y, and which queries have old keys. Times are 0, 1, … where they are not given."""
     now = torch.arange(q.shape[2], device=q.device)[None] if query_time is None else query_time
     then = torch.arange(k.shape[2], device=k.device)[None] if key_time is None else key_time
     k, v = (values.to(q.dtype) for values in chosen(lambda: (k.detach(), v.detach())))
@@ -65,7 +65,7 @@ def recall(
 
 
 def by_size(q: Tensor) -> str:
-    """The only fast backend."""
+    """The name of the only fast backend."""
     return "formed"
 
 

@@ -1,4 +1,4 @@
-"""All products at once, and weights of all old keys, of which those that are not read are 0."""
+"""Computes all products at once, and the weights of all old keys, which are 0 for keys that are not read."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""The price: products with all old keys, a comparison of each to choose, and attention to those that are read."""
+"""The price: products with all old keys, a comparison of each product, and attention to the keys that are read."""
 
 from seqloom.core.cost import Cost
 

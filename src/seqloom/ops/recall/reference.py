@@ -1,6 +1,6 @@
-"""The reference: the equation, row by row and query by query, over its old keys alone; slow.
+"""The reference: the equation, row by row and query by query, over the old keys only; slow.
 
-As in `attention` the maximum that would stabilise the exponentials is left out.
+As in the reference of `attention`, no maximum stabilizes the exponentials.
 """
 
 import torch

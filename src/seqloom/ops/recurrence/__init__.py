@@ -1,4 +1,4 @@
-"""The classic recurrent cells over a whole sequence: a state is carried from token to token through a matrix.
+"""The classic recurrent cells over a sequence, whose state goes through a matrix at every token.
 
     elman      h_t = tanh(a_t + h_{t-1} W)                                            a_t = x_t W_in + b
     lstm       i, f, g, o = σ, σ, tanh, σ of a_t + h_{t-1} W
@@ -7,7 +7,7 @@
                h_t = (1 - z) ∘ n + z ∘ h_{t-1}
     gru_after  the same, but n = tanh(a_n + r ∘ (h_{t-1} W_n + b_n))
 
-Matrices are held as torch's modules hold them, (outputs, inputs), the gates one below the other in the order above.
+Matrices are (outputs, inputs), as in torch's modules, with the gates stacked in the order above.
 
 Source: Elman, Finding Structure in Time, 1990; Hochreiter and Schmidhuber, Long Short-Term Memory, 1997, with the
 forget gate of Gers et al., 2000; Cho et al., arXiv:1406.1078, Eq. 5-8, and the variant of cuDNN and torch, whose reset
@@ -41,12 +41,12 @@ def elman(
     *,
     lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B T N"], Float[Tensor, "B N"]]:
-    """The states h (B, T, N), in the dtype of x, and the one after the last token.
+    """The states h (B, T, N), in the dtype of x, and the state after the last token.
 
-    `state` (B, N) is the one before the first token, None for zeros. With `lengths` (B,) a row holds so many
-    tokens, then padding, and its last state is that after them. Computed in float32 at least, in which the last state
-    comes. Differentiable in every argument, twice too. Raises ValueError where shapes do not agree. All this holds for
-    the other cells too.
+    `state` (B, N) is the state before the first token, None for zeros. With `lengths` (B,) a row has that many tokens,
+    then padding; its last state is the one after its tokens. Computed in float32 or better, which is also the dtype of
+    the last state. Differentiable twice in every argument. Raises ValueError where shapes do not agree. The same holds
+    for the other cells.
     """
     y, (after,) = _read("elman", x, w_in, bias, (w_state,), _held(state), lengths)
     return y, after
@@ -75,7 +75,10 @@ def gru(
     *,
     lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B T N"], Float[Tensor, "B N"]]:
-    """The GRU that resets the state before its matrix; G = 3N, for r, z, n. See `elman`; torch has no kernel of it."""
+    """The GRU that resets the state before its matrix, for which torch has no kernel; G = 3N, for r, z, n.
+
+    See `elman`.
+    """
     y, (after,) = _read("gru", x, w_in, bias, (w_state,), _held(state), lengths)
     return y, after
 
@@ -96,9 +99,9 @@ def gru_after(
 
 
 def by_size(cell: str, x: Tensor) -> str:
-    """The fastest backend: on a CPU torch's kernel for the LSTM in float32 alone, which is oneDNN's; the others lost.
+    """The fastest backend. On a CPU it is torch's kernel (oneDNN's) only for the LSTM in float32, as measured.
 
-    A graph is made of the reference, whose loop a compiler unrolls.
+    In a captured graph it is the reference, whose loop a compiler unrolls.
     """
     if torch.compiler.is_compiling() or x.shape[1] == 1:
         return "reference"
@@ -150,7 +153,7 @@ def _held(state: Tensor | None) -> tuple[Tensor, ...] | None:
 
 
 def _unrounded(device: str) -> AbstractContextManager[object]:
-    """Autocast would round the state at each token, and with it everything that was ever read."""
+    """Turns autocast off, which would round the state, and so all earlier tokens, at every token."""
     return torch.autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
 
 

@@ -1,6 +1,6 @@
-"""How the matrix that a state goes through begins: orthogonal, so that it neither fades nor grows by it.
+"""The initial matrix of a state: orthogonal, so that the state neither decays nor grows by it.
 
-Source: Saxe et al., arXiv:1312.6120, as Cho et al., arXiv:1406.1078, appendix A, begin their GRU. Nothing differs.
+Source: Saxe et al., arXiv:1312.6120, as in the GRU of Cho et al., arXiv:1406.1078, appendix A. Nothing differs.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Elman's cell for `looped`, and its derivative: dh_{t-1} = (dh_t ∘ (1 - h_t²)) Wᵀ, added to what is given for it."""
+"""Elman's cell for `looped`, and its derivative: dh_{t-1} += (dh_t ∘ (1 - h_t²)) Wᵀ."""
 
 from itertools import pairwise
 

@@ -1,7 +1,7 @@
 """The cell of the GRU that resets after its matrix, for `looped`, and its derivative, with m = h_{t-1} W_n + b_n.
 
     dn = dh_t ∘ (1 - z)(1 - n²),   dz = dh_t ∘ (h_{t-1} - n) z (1 - z),   dm = dn ∘ r,   dr = dn ∘ m r (1 - r)
-    dh_{t-1} = dh_t ∘ z + [dr, dz, dm] Wᵀ, added to what is given for it
+    dh_{t-1} += dh_t ∘ z + [dr, dz, dm] Wᵀ
 
 Source: the chain rule, on the equations of `recurrence`.
 """
@@ -12,13 +12,13 @@ from torch import Tensor
 from seqloom.ops.projection import outer
 
 tanh_backward, sigmoid_backward = (
-    each.grad_input for each in (torch.ops.aten.tanh_backward, torch.ops.aten.sigmoid_backward)
+    operator.grad_input for operator in (torch.ops.aten.tanh_backward, torch.ops.aten.sigmoid_backward)
 )
 Tensors = tuple[Tensor, ...]
 
 
 def forward(a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
-    """See `looped.Loop`; kept are the gates and m."""
+    """See `looped.Loop`; the gates and m are saved."""
     (w, inner), (first,) = weights, state
     N = w.shape[1]
     of_gates, of_new = w[: 2 * N].t(), w[2 * N :].t()

@@ -1,7 +1,7 @@
 """The cell of the GRU that resets before its matrix, for `looped`, and its derivative.
 
     dn = dh_t ∘ (1 - z)(1 - n²),   dz = dh_t ∘ (h_{t-1} - n) z (1 - z),   q = r ∘ h_{t-1},   dq = dn W_nᵀ
-    dr = dq ∘ h_{t-1} r (1 - r),   dh_{t-1} = dh_t ∘ z + dq ∘ r + [dr, dz] W_rzᵀ, added to what is given for it
+    dr = dq ∘ h_{t-1} r (1 - r),   dh_{t-1} += dh_t ∘ z + dq ∘ r + [dr, dz] W_rzᵀ
 
 Source: the chain rule, on the equations of `recurrence`.
 """
@@ -12,13 +12,13 @@ from torch import Tensor
 from seqloom.ops.projection import outer
 
 tanh_backward, sigmoid_backward = (
-    each.grad_input for each in (torch.ops.aten.tanh_backward, torch.ops.aten.sigmoid_backward)
+    operator.grad_input for operator in (torch.ops.aten.tanh_backward, torch.ops.aten.sigmoid_backward)
 )
 Tensors = tuple[Tensor, ...]
 
 
 def forward(a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
-    """See `looped.Loop`; kept are the gates and r ∘ h."""
+    """See `looped.Loop`; the gates and r ∘ h are saved."""
     (w,), (first,) = weights, state
     N = w.shape[1]
     of_gates, of_new = w[: 2 * N].t(), w[2 * N :].t()

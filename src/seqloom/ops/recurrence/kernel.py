@@ -1,8 +1,9 @@
 """torch's own kernels: cuDNN's on a GPU, oneDNN's LSTM in float32 on a CPU, else a loop inside torch.
 
-They add two biases where the equations have one, so the second is 0, but for the one inside the GRU's reset. Of the
-LSTM's cells they give the last alone: where rows are padded, a further channel, 1 at padding, shuts the input gate and
-opens the forget gate there, exactly to 0 and 1, so that the last cell is that of the last token.
+They add two biases where the equations have one, so the second is 0, except for the one inside the GRU's reset. Of the
+LSTM's cell states they return only the last. So where rows are padded, an additional channel, which is 1 at padding,
+sets the input gate to exactly 0 and the forget gate to exactly 1 there, and the last cell state is that of the last
+token.
 """
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from seqloom.ops.recurrence.reference import after
 
 SHUT = 1e4
-"""what the further channel adds to a gate: its logistic function is 0 or 1 in every dtype"""
+"""what the additional channel adds to a gate; its logistic function is exactly 0 or 1 in every dtype"""
 
 
 def read(

@@ -1,8 +1,7 @@
-"""The recurrences token by token, with as few operations a token as there are: what tokens share is one product.
+"""The recurrences token by token, with as few operations per token as possible: shared products are computed at once.
 
-Tokens come first, (T, B, …), so that what a token reads and writes lies together. Backward goes from the last token to
-the first, and leaves the weights' gradients to one product over all tokens. Second derivatives go through the
-reference.
+The layout is (T, B, …), so that the numbers of a token are contiguous. Backward goes from the last token to the first;
+the gradients of the weights are one product over all tokens. Second derivatives are taken through the reference.
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -20,15 +19,15 @@ Tensors = tuple[Tensor, ...]
 
 @runtime_checkable
 class Loop(Protocol):
-    """A cell."""
+    """A recurrent cell, with its loops over tokens."""
 
     def forward(self, a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
-        """From a = x W_in + b (T, B, G), which it may overwrite: every state (T+1, B, N), and what backward needs."""
+        """All states (T+1, B, N) and what backward needs, from a = x W_in + b (T, B, G), which may be overwritten."""
 
     def backward(
         self, weights: Tensors, states: Tensors, saved: Tensors, given: Tensors
     ) -> tuple[Tensor, Tensors, Tensors]:
-        """The gradients of a, of the weights and of the first state, from those of every state."""
+        """The gradients of a, of the weights and of the first state, from the gradients of all states."""
 
 
 LOOPS: dict[str, Loop] = {"elman": elman_loop, "lstm": lstm_loop, "gru": gru_loop, "gru_after": gru_after_loop}
@@ -38,7 +37,7 @@ def read(
     cell: str, x: Tensor, w_in: Tensor, bias: Tensor, weights: Tensors, state: Tensors, lengths: Tensor | None
 ) -> tuple[Tensor, Tensors]:
     """See `reference.read`."""
-    states: Tensors = _Looped.apply(cell, len(state), x, w_in, bias, *weights, *state)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
+    states: Tensors = _Looped.apply(cell, len(state), x, w_in, bias, *weights, *state)  # type: ignore[no-untyped-call]  # torch does not type apply
     return states[0][1:].transpose(0, 1), tuple(reference.after(tensor.transpose(0, 1), lengths) for tensor in states)
 
 
@@ -65,7 +64,7 @@ class _Looped(torch.autograd.Function):
         x, w_in, _, *rest = inputs
         weights, states, used = tuple(rest[: -ctx.held]), saved[: ctx.held], saved[ctx.held :]
         grads = tuple(torch.zeros_like(h) if dh is None else dh for h, dh in zip(states, given, strict=True))
-        with backends.restored(ctx.backends):  # the products choose their backends again
+        with backends.restored(ctx.backends):  # products in backward choose by what was forced in forward
             da, of_weights, of_state = LOOPS[ctx.cell].backward(weights, states, used, grads)
             rows = da.flatten(0, 1)
             dx = project(rows, w_in.T).unflatten(0, da.shape[:2]).transpose(0, 1)
@@ -74,7 +73,7 @@ class _Looped(torch.autograd.Function):
 
 
 def _again(cell: str, held: int, inputs: Tensors, given: tuple[Tensor | None, ...]) -> list[Tensor | None]:
-    """The gradients of the inputs as functions that can be differentiated again."""
+    """The gradients of the inputs as tensors that can be differentiated again."""
 
     def states(x: Tensor, w_in: Tensor, bias: Tensor, *rest: Tensor) -> list[Tensor]:
         states = reference.states(cell, x, w_in, bias, tuple(rest[:-held]), tuple(rest[-held:]))

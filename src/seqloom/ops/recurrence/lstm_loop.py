@@ -2,7 +2,7 @@
 
     dc_t += dh_t ∘ o (1 - tanh²c_t),   do = dh_t ∘ tanh(c_t) o (1 - o)
     di = dc_t ∘ g i (1 - i),   df = dc_t ∘ c_{t-1} f (1 - f),   dg = dc_t ∘ i (1 - g²)
-    dc_{t-1} = dc_t ∘ f,   dh_{t-1} = [di, df, dg, do] Wᵀ         each added to what is given for it
+    dc_{t-1} += dc_t ∘ f,   dh_{t-1} += [di, df, dg, do] Wᵀ
 
 Source: the chain rule, on the equations of `recurrence`.
 """
@@ -16,7 +16,7 @@ Tensors = tuple[Tensor, ...]
 
 
 def forward(a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
-    """See `looped.Loop`; kept are the gates and tanh(c)."""
+    """See `looped.Loop`; the gates and tanh(c) are saved."""
     (w,), (first, cells) = weights, state
     N, across = w.shape[1], w.t()
     h, c = (torch.cat([tensor[None], tensor.new_empty(len(a), *tensor.shape)]) for tensor in (first, cells))

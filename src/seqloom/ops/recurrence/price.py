@@ -1,7 +1,7 @@
-"""What the classic cells cost for `rows` tokens and N units: the same at every token.
+"""The price of the classic cells for `rows` tokens and N units, the same for every token.
 
-The products with W_in and with the state's matrix are not part of it: those matrices are linear layers of the mixer and
-carry their own price. What is added to the second product is part of it.
+The products with W_in and with the matrix of the state are not included, since these matrices are linear layers of the
+mixer, which have their own price. The sum of both products is included.
 """
 
 from seqloom.core.cost import Cost

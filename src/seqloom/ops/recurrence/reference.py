@@ -1,4 +1,4 @@
-"""The recurrent cells as they are written, one token at a time: what prices are counted on."""
+"""The reference: the recurrent cells token by token. Prices count its operations."""
 
 from collections.abc import Callable
 
@@ -44,7 +44,7 @@ CELLS: dict[str, Cell] = {"elman": elman, "lstm": lstm, "gru": gru, "gru_after":
 def states(
     cell: str, x: Tensor, w_in: Tensor, bias: Tensor, weights: tuple[Tensor, ...], state: tuple[Tensor, ...]
 ) -> tuple[Tensor, ...]:
-    """Every state (B, T+1, N), that before the first token included."""
+    """All states (B, T+1, N), with the one before the first token."""
     states = [state]
     for a in linear(x, w_in, bias).unbind(1):
         states.append(CELLS[cell](a, *weights, *states[-1]))
@@ -66,7 +66,7 @@ def read(
 
 
 def after(states: Tensor, lengths: Tensor | None) -> Tensor:
-    """What (B, T+1, N) holds after `lengths` (B,) tokens of each row, or after the last; a tensor of its own."""
+    """The state (B, N) after `lengths` (B,) tokens of each row, or after the last, from all states; a copy."""
     if lengths is None:
         return states[:, -1].clone()
     return states[torch.arange(len(states), device=states.device), lengths]

@@ -1,8 +1,8 @@
-"""The recurrence token by token in each of many blocks at once, in place.
+"""The recurrence token by token in many blocks at once, in place.
 
-A block is read twice: first from zero, for what it adds to the state, then from the state at its beginning. Those
-states are a recurrence over blocks, with the products of their numbers a. That is three times the work of the loop in
-about 3 √T steps, each of them wide enough to be worth a call.
+A block is computed twice: first from a zero state, which gives what it adds to the state, then from the state at its
+start. The states at the starts are a recurrence over blocks, with the products of the a of a block. This is three times
+the work of the loop, in about 3 √T steps that are large enough for an operation of torch.
 """
 
 import math
@@ -34,7 +34,7 @@ def forward(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
 
 
 def _through(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """What the tokens of a block (…, C, N) multiply a state by, and what they add to it."""
+    """The product of the a of a block (…, C, N), and what the block adds to a state."""
     size = b.shape[-2]
     added, product = b[..., 0, :].clone(), (a if a.ndim == 1 else a[..., 0, :]).clone()
     for t in range(1, size):

@@ -1,7 +1,8 @@
-"""The recurrence in log2 T passes over whole tensors: each doubles how many tokens a position has read.
+"""The recurrence in log2 T passes over whole tensors (Hillis and Steele's scan).
 
-A position that has read n tokens joins the position n before it, times the product of its n numbers a. That is T log2 T
-work in a few large operations, for devices and graphs where many small ones are slow.
+After a pass, a position holds the sum over its last n tokens, and the next pass adds the sum at the position n before,
+times the product of its n numbers a. This is T log2 T work in a few large operations, for devices and graphs where many
+small ones are slow.
 """
 
 import torch

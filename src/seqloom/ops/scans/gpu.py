@@ -1,6 +1,6 @@
 """The recurrence on a GPU, by Triton (gpu_kernels.py): many rows and channels at once, token by token.
 
-Two operators of torch, so that a compiled model holds them as they are.
+They are two operators of torch, which a compiled model calls unchanged.
 """
 
 import torch
@@ -13,7 +13,7 @@ from seqloom.ops.scans import recurrence
 BLOCK = 32
 """channels of a program, one for each thread of a warp"""
 STAGES = 4
-"""tokens that are on their way from memory at once"""
+"""tokens that are loaded from memory in advance"""
 
 
 def _forward(a: Tensor, b: Tensor, state: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """The recurrence of channels and its gradients as Triton kernels: a program for each row and block of channels.
 
-It goes from token to token. Tensors are contiguous, all of one type, float32 or float64; a complex number is two of
-them beside each other.
+A program goes from token to token. Tensors are contiguous, all float32 or all float64; a complex number is two adjacent
+numbers.
 """
 
 import triton
@@ -45,7 +45,7 @@ def backward(
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """See `recurrence.gradients`; da of a FIXED a is (B, N), in float64, of each row alone."""
+    """See `recurrence.gradients`; da of a FIXED a is (B, N) in float64, not yet summed over rows."""
     row = tl.program_id(0).to(tl.int64)
     n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     there = n < N
@@ -84,7 +84,7 @@ def backward(
 
 @triton.jit
 def read(x, at, there, COMPLEX: tl.constexpr):
-    """Real and imaginary part of the numbers at these places, 0 where they are not; of real ones, both the same."""
+    """Real and imaginary part of the numbers at `at`, 0 where not `there`; for real numbers both are the number."""
     if COMPLEX:
         return tl.load(x + 2 * at, mask=there, other=0.0), tl.load(x + 2 * at + 1, mask=there, other=0.0)
     else:  # noqa: RET505  # Triton compiles one of the two
@@ -94,7 +94,7 @@ def read(x, at, there, COMPLEX: tl.constexpr):
 
 @triton.jit
 def write(x, at, real, imaginary, there, COMPLEX: tl.constexpr):
-    """Puts numbers to these places."""
+    """Stores numbers at `at`, where `there`."""
     if COMPLEX:
         tl.store(x + 2 * at, real, mask=there)
         tl.store(x + 2 * at + 1, imaginary, mask=there)
@@ -104,7 +104,7 @@ def write(x, at, real, imaginary, there, COMPLEX: tl.constexpr):
 
 @triton.jit
 def product(a, ai, b, bi, COMPLEX: tl.constexpr):
-    """Real and imaginary part of a b; of real ones, both the same."""
+    """Real and imaginary part of a b; for real numbers both are the product."""
     if COMPLEX:
         return a * b - ai * bi, a * bi + ai * b
     else:  # noqa: RET505  # Triton compiles one of the two

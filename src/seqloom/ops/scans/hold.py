@@ -1,7 +1,7 @@
-"""A diagonal state space with the zero-order hold: its input stands still from token to token, Δ long.
+"""A diagonal state space with zero-order hold: the input is constant during the step Δ of a token.
 
     x' = λ ∘ x + v,   so   x_t = ā ∘ x_{t-1} + b̄ ∘ v_t,   ā = e^{λΔ},   b̄ = (ā - 1) / λ,   Δ = s e^log_step
-    λ = min(Re, -10^-4) + i Im                              which only fades
+    λ = min(Re, -10^-4) + i Im                              so that states only decay
 
 Source: Smith et al., S5, arXiv:2208.04933, Eq. 6, and the authors' code, whose `clip_eigs` is the minimum. Under the
 backend `reference` ā and b̄ are computed at each token, so that a step costs what its token costs in a sequence.
@@ -16,7 +16,7 @@ from seqloom.ops.scans import OP, scan
 from seqloom.ops.state_space.discretise import diagonal_zoh
 
 SLOWEST = -1e-4
-"""the greatest real part: no state grows, and each forgets in 10,000 units of time"""
+"""the largest real part: no state grows, and every state decays within 10,000 units of time"""
 
 
 def held(

@@ -1,10 +1,10 @@
 """The gradients of the recurrence, which are the same recurrence from the last token to the first.
 
-    g_t = dh_t + conj(a_{t+1}) g_{t+1}                       what reaches h_t, and b_t
+    g_t = dh_t + conj(a_{t+1}) g_{t+1}                       the gradient of h_t, and of b_t
     da_t = g_t conj(h_{t-1}),   dstate = conj(a_1) g_1
 
-So any way to run it forward is one to run it backward, and what is written with a differentiable one is differentiable
-again. A gradient of a complex number is torch's: dL/dRe + i dL/dIm. Source: ours, by the chain rule.
+So a backend for forward also computes the gradients, and these are differentiable again if the backend is. Gradients of
+complex numbers are torch's, dL/dRe + i dL/dIm. Source: ours, by the chain rule.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,13 @@ def through(run: Scan) -> Scan:
     """`run` with gradients of any order, also where it computes in place."""
 
     def scan(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
-        return _Scan.apply(a, b, state, run)  # type: ignore[no-untyped-call]  # as torch leaves it
+        return _Scan.apply(a, b, state, run)  # type: ignore[no-untyped-call]  # torch does not type it
 
     return scan
 
 
 def gradients(run: Scan, a: Tensor, h: Tensor, state: Tensor, dh: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of a, b and the state."""
+    """The gradients of a, b and the state."""
     given = dh.flip(1)
     if a.ndim == 1:
         g = run(a.conj(), given, torch.zeros_like(state)).flip(1)

@@ -1,15 +1,15 @@
-"""The selective scan: a linear recurrence in each channel whose steps, inputs and outputs are chosen by the token.
+"""The selective scan: a linear recurrence per channel whose step, input and output weights depend on the token.
 
     h_t = e^{Δ_t A} ∘ h_{t-1} + Δ_t u_t B_t,   y_t = h_t · C_t          per channel, with N states; h_0 = 0
 
-u, Δ (B, T, D), Δ > 0; A = -e^log_rate (D, N); B, C (B, T, N). What stands around it in S6 and Mamba comes with it:
+u, Δ (B, T, D), Δ > 0; A = -e^log_rate (D, N); B, C (B, T, N). It includes what S6 and Mamba compute around it:
 
     Δ_t = softplus(delta_t + bias),   y_t = (h_t · C_t + skip ∘ u_t) ∘ silu(gate_t)
 
-Source: Gu & Dao, Mamba, arXiv:2312.00752, Eq. 2 and Algorithm 2. A is discretised by zero-order hold, B by Euler's
+Source: Gu & Dao, Mamba, arXiv:2312.00752, Eq. 2 and Algorithm 2. A is discretized by zero-order hold, B by Euler's
 rule, Δ B for (e^{Δ A} - 1) A⁻¹ B of their Eq. 4, as in the authors' code. Seed 004 calls B, C and Δ matrices that are
-learned for each position; they are functions of the token. A comes as the logarithm of -A, which is what is learned, so
-that a step and a sequence are priced alike.
+learned for each position; they are functions of the token. The argument is the logarithm of -A, the learned parameter,
+so that a step and a sequence have the same price per token.
 """
 
 from functools import partial
@@ -31,7 +31,7 @@ Reads: TypeAlias = Float[Tensor, "B T N"]
 
 
 def signature(op: str, T: str) -> Signature:
-    """What a scan of a sequence (T is "T") or of one token ("") takes."""
+    """The signature of a scan of a sequence (T is "T") or of one token (T is "")."""
     return Signature(
         op,
         Argument("u", f"B {T} D", "real"),
@@ -66,8 +66,8 @@ def selective(
 ) -> tuple[Stream, States]:
     """The scan at each position (B, T, D), and the state (B, D, N) after the last token, in float32 at least.
 
-    Without a `bias`, delta is Δ itself; without `skip` and `gate`, y is h · C. With `lengths` (B,) a row holds so many
-    tokens, then padding that is never read: y is 0 there, and the state is that after its tokens. All backends are
+    Without a `bias`, delta is Δ itself; without `skip` and `gate`, y is h · C. With `lengths` (B,) a row has that many
+    tokens, then padding that is ignored: y is 0 there, and the state is the one after its tokens. All backends are
     exactly causal and differentiable twice in every argument. Raises ValueError where shapes do not agree.
     """
     SEQUENCE.bind(u, delta, log_rate, B, C, state, bias, skip, gate, lengths)
@@ -90,8 +90,8 @@ def selective(
 def by_size(u: Tensor) -> str:
     """The fastest backend for these inputs: measured on 2 CPU cores (docs/log.md).
 
-    Native code wins at every size, but an exported graph must run where there is none. Of the others, a token at a time
-    is no way to use another device or a graph.
+    Native code is the fastest at every size, but an exported graph must run without it. Of the other backends, the one
+    that goes token by token is slow on other devices and in graphs.
     """
     cpu = u.is_cpu
     if cpu and kernels.available() and not torch.compiler.is_exporting():

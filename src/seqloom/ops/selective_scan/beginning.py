@@ -1,7 +1,7 @@
-"""Where the weights of a selective scan begin: S4D-real, steps spread from short to long, everything passed on.
+"""The initial weights of a selective scan: S4D-real, steps from short to long, and a skip of 1.
 
     A_n = -n,   softplus(bias) log-uniform from `shortest` to `longest`, at least 1e-4,   skip = 1
-    W_Δ (D, R) uniform in ±R^(-1/2)                                             what makes Δ of R numbers
+    W_Δ (D, R) uniform in ±R^(-1/2)                                             the matrix from R numbers to Δ
 
 Source: Gu & Dao, Mamba, arXiv:2312.00752, section 3.6, and the authors' code. Nothing differs.
 """

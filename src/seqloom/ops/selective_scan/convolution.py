@@ -1,4 +1,4 @@
-"""The short convolution before a selective scan, each channel by itself, and what it passes on.
+"""The short depthwise convolution before a selective scan, and the window of its last inputs.
 
     y_t = silu(b + Σ_{k<W} taps_k ∘ x_{t-k})            or without silu
 
@@ -26,7 +26,7 @@ Bias: TypeAlias = Float[Tensor, " D"] | None
 
 
 def signature(op: str, T: str) -> Signature:
-    """What the convolution of a sequence (T is "T") or of one token ("") takes."""
+    """The signature of the convolution of a sequence (T is "T") or of one token (T is "")."""
     return Signature(
         op,
         Argument("x", f"B {T} D", "real"),
@@ -42,10 +42,10 @@ SEQUENCE = signature("convolve", "T")
 
 
 def convolve(x: Stream, taps: Taps, bias: Bias, window: Window | None = None, silu: bool = True) -> Stream:
-    """The convolution of x (B, T, D) after the inputs in the window, if any: (B, T, D); no bias is 0.
+    """The convolution (B, T, D) of x (B, T, D) after the inputs in the window, if there is one; without bias b = 0.
 
-    Computed in float32 or better. Backends: `reference`, `lagged` by `lag_sum`, and `native` in C on a CPU, in one pass
-    over memory each way. Differentiable twice.
+    Computed in float32 or better. Backends: `reference`; `lagged`, by `lag_sum`; and `native` in C on a CPU, in one
+    pass over memory forward and one backward. Differentiable twice.
     """
     SEQUENCE.bind(x, taps, bias, window)
     exact = torch.promote_types(x.dtype, torch.float32)

@@ -1,6 +1,6 @@
-"""The short convolution in C (convolve.c): sum, bias and silu in one pass each way, threads over rows and tokens.
+"""The short convolution in C (convolve.c): sum, bias and silu in one pass over memory, threads over rows and tokens.
 
-Operators of torch, with silu and without. The numbers do not depend on how many threads there are.
+There are two operators of torch, with silu and without. Results do not depend on the number of threads.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from seqloom.ops.selective_scan.shifted import lagged
 
 SOURCE = Path(__file__).with_name("convolve.c")
 SPAN = 128
-"""tokens of a task, each with sums of its own for the taps, as the C has it"""
+"""tokens of a task, each with sums of its own for the taps, the same number as in the C code"""
 READS = (
     Argument("x", "B T D", step="x_step"),
     Argument("taps", "W D"),
@@ -54,12 +54,12 @@ BACKWARD = Entry(
 
 @constant
 def available() -> bool:
-    """Whether there is native code on this machine; the first to ask has it compiled."""
+    """Whether there is native code on this machine; the first call compiles it."""
     return native.library(SOURCE) is not None
 
 
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not."""
+    """This backend with the reason why it is not available; empty where it is."""
     return native.lacking("native", SOURCE)
 
 

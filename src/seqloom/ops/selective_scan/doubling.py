@@ -1,14 +1,14 @@
-"""A span of `walks` in log2 S passes over whole tensors: each doubles how many tokens a position has read.
+"""A span of `walks` in log2 S passes over whole tensors, each of which doubles the tokens that a position has summed.
 
-That is S log2 S work in a few large operations, for devices and graphs where many small ones are slow. Nothing is
-written in place, so that gradients flow through the backward too.
+This is S log2 S work in a few large operations, for devices and graphs where many small ones are slow. Nothing is
+written in place, so that the backward pass can be differentiated too.
 """
 
 import torch
 from torch import Tensor
 
 SPAN = 256
-"""tokens of a span: what is held for it at once is that many states"""
+"""tokens of a span, whose states are all in memory at once"""
 
 
 def onward(a: Tensor, b: Tensor, state: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """The selective scan on a GPU, by Triton (gpu_kernels.py): many rows and channels at once, token by token.
 
-Two operators of torch, so that a compiled model holds them as they are. Forward keeps the state at the beginning of
-every 32 tokens, backward computes those between again. Second derivatives go through the equation's own operations.
+They are two operators of torch, which a compiled model calls unchanged. Forward saves the state before every
+32 tokens, and backward recomputes the states between them. Second derivatives are taken through torch's operations.
 """
 
 import torch
@@ -12,9 +12,9 @@ from seqloom.ops.gpu import blocks, power
 from seqloom.ops.selective_scan import walks
 
 BLOCK, CHUNK = 16, 32
-"""channels of a program, and tokens from one state that is kept to the next"""
+"""channels of a program, and tokens from one saved state to the next"""
 STAGES = 3
-"""tokens that are on their way from memory at once"""
+"""tokens that are loaded from memory in advance"""
 
 
 def _forward(
@@ -30,7 +30,7 @@ def _forward(
     lengths: Tensor | None,
     learns: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """y (B, T, D), the state after the last token (B, D, N), and the states that `_backward` begins at, if it `learns`.
+    """y (B, T, D), the state after the last token (B, D, N), and, if it `learns`, the saved states for `_backward`.
 
     See `walks.selective`; float32 or float64.
     """
@@ -69,7 +69,7 @@ def _backward(
     from seqloom.ops.selective_scan import gpu_kernels
 
     (B, T, D), N = u.shape, log_rate.shape[1]
-    new = u.new_empty if lengths is None else u.new_zeros  # gradients behind the end of a row are 0
+    new = u.new_empty if lengths is None else u.new_zeros  # gradients after the end of a row are 0
     du, ddelta, dgate = new(B, T, D), new(B, T, D), new((B, T, D) if gate is not None else (0,))
     parts, dstate = new(2, blocks(D, BLOCK), B, T, N), u.new_empty(B, D, N)
     dA, dbias, dskip = (u.new_empty(B, *of, dtype=torch.float64) for of in ((D, N), (D,), (D,)))
@@ -89,7 +89,7 @@ def _backward(
 
 
 def _marks(u: Tensor, log_rate: Tensor) -> tuple[int, int, int, int]:
-    """A state for each chunk."""
+    """The shape of the saved states, one for each chunk."""
     return len(u), blocks(u.shape[1], CHUNK), u.shape[2], log_rate.shape[1]
 
 

@@ -1,9 +1,9 @@
 """The selective scan and its gradients as Triton kernels: a program for each row and block of channels, token by token.
 
-Tensors are contiguous, all of one type, float32 or float64; what is not there is pointed at, not read. A block of
-channels has its states (channels, N) in registers. Forward keeps the state before each chunk of tokens, if it LEARNS;
-backward computes those between anew and lays them down beside it. Sums over tokens are taken in a chunk, then in
-double precision. See `walks` for the equations.
+Tensors are contiguous, all float32 or all float64; a missing tensor is an arbitrary pointer that is not read. A block
+of channels has its states (channels, N) in registers. If it LEARNS, forward saves the state before each chunk of
+tokens; backward recomputes the states of a chunk into `scratch`. Sums over tokens are taken per chunk, then in double
+precision. See `walks` for the equations.
 """
 
 import triton
@@ -115,7 +115,10 @@ def backward(  # noqa: PLR0915  # one walk
     CHUNK: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """dA, dbias and dskip are float64, of each row alone; db and dc (blocks, B, T, N) of each block of channels."""
+    """The gradients.
+
+    DA, dbias, dskip (float64) are not yet summed over rows, db, dc not yet over blocks of channels.
+    """
     row, block = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     d, n = block * BLOCK + tl.arange(0, BLOCK), tl.arange(0, STATES)
     here, read = d < D, n < N
@@ -150,7 +153,7 @@ def backward(  # noqa: PLR0915  # one walk
                 width = softplus(width + raised)
             new = width * tl.load(u + at, mask=here, other=0.0)
             h = tl.exp(width[:, None] * A) * h + new[:, None] * tl.load(b + of, mask=read, other=0.0)[None, :]
-        tl.debug_barrier()  # what was laid down is there
+        tl.debug_barrier()  # all writes to `scratch` are done
         to_A = tl.zeros_like(A)
         to_bias = tl.zeros_like(raised)
         to_skip = tl.zeros_like(passed)
@@ -186,7 +189,7 @@ def backward(  # noqa: PLR0915  # one walk
             to_skip += slope * x
             tl.store(ddelta + at, to_width, mask=here)
             tl.store(du + at, width * along + passed * slope, mask=here)
-        tl.debug_barrier()  # until all have read it
+        tl.debug_barrier()  # all reads of `scratch` are done
         all_A += to_A.to(tl.float64)
         all_bias += to_bias.to(tl.float64)
         all_skip += to_skip.to(tl.float64)
@@ -198,7 +201,7 @@ def backward(  # noqa: PLR0915  # one walk
 
 @triton.jit
 def softplus(x):
-    """ln(1 + e^x), with all digits where it is small: the quotient takes back what 1 + e^x rounded off."""
+    """ln(1 + e^x), accurate where it is small: a quotient corrects the rounding of 1 + e^x."""
     e = tl.exp(tl.minimum(x, 20.0))
     more = 1 + e
     small = tl.where(more == 1, e, tl.log(more) * (e / tl.where(more == 1, 1.0, more - 1)))

@@ -1,7 +1,7 @@
-"""The C of the package (scan.c) as Python calls it: what each function takes, and when it may be called as it is.
+"""The C functions of the package (scan.c): their signatures, and when they may be called directly.
 
-torch's operators cost more than a token does. Where nothing can see the difference (nobody learns, no graph is
-captured, no mode counts operations), the C is therefore called as it is.
+The overhead of torch's operators exceeds the time of a token. So where nothing observes operators (no gradients, no
+captured graph, no mode that counts operations), C is called directly.
 """
 
 import ctypes
@@ -17,9 +17,9 @@ from seqloom.ops.native import Argument, Entry
 
 SOURCE = Path(__file__).with_name("scan.c")
 CHUNK, BLOCK = 32, 4
-"""tokens between two states that are kept, and vectors of channels of a task, as the C has them"""
+"""tokens between two states that are kept, and vectors of channels of a task, the same numbers as in the C code"""
 BYTES = 64
-"""of a vector"""
+"""bytes of a vector register"""
 
 
 def _entry(name: str, numbers: str, *arguments: Argument, least: str = "threads N") -> Entry:
@@ -28,7 +28,7 @@ def _entry(name: str, numbers: str, *arguments: Argument, least: str = "threads 
 
 
 def _given(T: str) -> tuple[Argument, ...]:
-    """What the scan reads of tokens, (B, D) or (B, T, D), and next to."""
+    """The inputs of the scan: tensors of tokens, (B, D) or (B, T, D), weights and the state."""
     return (
         Argument("u", f"B {T} D", step="u_step"),
         Argument("delta", f"B {T} D", step="delta_step"),
@@ -78,7 +78,7 @@ STEP = _entry(
     Argument("y", "B D", written=True),
     Argument("after", "B D N", written=True, optional=True),
 )
-"""`after` None: the state is written over"""
+"""without `after` the state is overwritten"""
 CONVOLVE = _entry(
     "convolve",
     "threads B 1 D W",
@@ -100,17 +100,17 @@ CONVOLVE = _entry(
 
 @constant
 def available() -> bool:
-    """Whether there is native code on this machine; the first to ask has it compiled."""
+    """Whether there is native code on this machine; the first call compiles it."""
     return native.library(SOURCE) is not None
 
 
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not."""
+    """This backend with the reason why it is not available; empty where it is."""
     return native.lacking("native", SOURCE)
 
 
 def unseen(*held: Tensor | None) -> bool:
-    """Whether nothing can see if the C is called as it is. RuntimeError in forward mode, as torch would drop it."""
+    """Whether C may be called directly. RuntimeError in forward-mode differentiation, which torch would ignore."""
     if held[0] is None or native.watched(held[0]):
         return False
     if forward_ad._current_level >= 0:

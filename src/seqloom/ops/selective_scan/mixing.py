@@ -1,6 +1,6 @@
 """One token of a whole Mamba mixer in one call of C (scan.c): four products, the convolution and the scan.
 
-Most of a token's time went into the way to its operations: two calls of C, four products, and views between them.
+It replaces two calls of C, four products and the views between them, whose overhead took most of a token's time.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ from seqloom.ops.native import Argument, Entry
 from seqloom.ops.selective_scan.kernels import SOURCE
 
 PRODUCTS = 1 << 17
-"""products of several rows with W_in up to which C, which reads it again for each, is faster (measured)"""
+"""the most products (rows times size of W_in) for which C is faster, since it reads W_in once per row (measured)"""
 ENTRY = Entry(
     "selective_scan",
     SOURCE,
@@ -57,7 +57,7 @@ class Weights(NamedTuple):
 
 
 def able(x: Token, window: Tensor, state: Tensor, weights: Weights) -> bool:
-    """Whether C can do a token: few rows on a CPU, no gradients, no gaps in the state, and no other backend forced."""
+    """Whether C supports the call: few rows on a CPU, no gradients, a contiguous state, and no other forced backend."""
     if not native.quiet(x, window, state, *weights):
         return False
     rows = x.shape[0]

@@ -1,7 +1,7 @@
 """The scan in C (scan.c): many channels at once, threads over rows and blocks of channels.
 
-Two operators of torch, so that a compiled model holds them as they are. Forward keeps the state at the beginning of
-every 32 tokens, backward computes those between again. The numbers do not depend on how many threads there are.
+They are two operators of torch, which a compiled model calls unchanged. Forward saves the state before every
+32 tokens, and backward recomputes the states between them. Results do not depend on the number of threads.
 """
 
 import torch
@@ -31,7 +31,7 @@ def _forward(
     lengths: Tensor | None,
     learns: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """y (B, T, D), the state after the last token (B, D, N), and the states that `_backward` begins at, if it `learns`.
+    """y (B, T, D), the state after the last token (B, D, N), and, if it `learns`, the saved states for `_backward`.
 
     See `walks.selective`; float32 or float64. Raises ValueError where there is no native code.
     """
@@ -76,13 +76,13 @@ def _backward(
 
 
 def _layout(u: Tensor) -> dict[str, int]:
-    """How the C computes: chunks of tokens, vectors of so many channels."""
+    """The numbers of chunks and vectors, and the channels of a vector, as in the C code."""
     lanes = BYTES // u.element_size()
     return {"chunks": -(-u.shape[1] // CHUNK), "vectors": -(-u.shape[2] // lanes), "lanes": lanes}
 
 
 def _marks(u: Tensor, log_rate: Tensor) -> tuple[int, int, int, int, int]:
-    """A state for each chunk, laid as the C computes it: vectors of channels."""
+    """The shape of the saved states: one for each chunk, in vectors of channels."""
     chunks, vectors, lanes = _layout(u).values()
     return len(u), chunks, vectors, log_rate.shape[1], lanes
 

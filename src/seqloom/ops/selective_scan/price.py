@@ -4,9 +4,9 @@ from seqloom.core.cost import Cost, Span
 
 
 def scan(rows: int, dim: int, states: int, gate: bool) -> Cost:
-    """The price of `rows` tokens with skip, equal at every position: a state of 0 decays like any other.
+    """The price of `rows` tokens with skip, the same at every position, also at the first, whose state is 0.
 
-    A is priced priced per token, as in a step. Δ's bias is priced with the projection that it belongs to.
+    A = -e^log_rate is computed at every token, as in a step. The bias of Δ is part of the price of its projection.
     """
     D, numbers = rows * dim, rows * dim * states
     return Cost(
@@ -20,7 +20,7 @@ def scan(rows: int, dim: int, states: int, gate: bool) -> Cost:
 
 
 def convolution(span: Span, dim: int, width: int, bias: bool = True, silu: bool = True) -> Cost:
-    """The first tokens have fewer inputs before them."""
+    """The price of the convolution; the first tokens have fewer inputs."""
     rows, terms = span.rows, span.terms(width)
     return Cost(
         mul=terms * dim,

@@ -1,7 +1,7 @@
 """The reference of the scan: token by token, with the states of the equation and nothing else.
 
 Counting its operations prices the equation. What depends on weights alone is computed at each token, so that a step
-costs what its token costs in a sequence.
+has the same price as a token of a sequence.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""The short convolution in torch: as its equation is written, and by the lag sum."""
+"""The short convolution in torch: the reference, and by the lag sum."""
 
 import torch
 from torch import Tensor
@@ -20,11 +20,11 @@ def reference(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | Non
 
 
 def lagged(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, silu: bool) -> Tensor:
-    """The same by the sum over lags."""
+    """As `reference`, by the lag sum."""
     return finished(lags(x, taps, window), bias, silu)
 
 
 def finished(y: Tensor, bias: Tensor | None, silu: bool) -> Tensor:
-    """The sum with its bias and silu."""
+    """y with the bias, if any, and silu, if wanted."""
     y = y if bias is None else y + bias.to(y.dtype)
     return silu_of(y) if silu else y

@@ -1,7 +1,7 @@
-"""One token of the convolution and of the scan, at the price of a call: what generation repeats.
+"""One token of the convolution and of the scan, by one direct call of C each, for generation.
 
-With `reuse` the state that was given is written into. Where the C is not called as it is (gradients, a graph, another
-backend), the functions are those of whole sequences.
+With `reuse` the given state is overwritten. Where C may not be called directly (gradients, a graph, another backend),
+the functions for sequences are called.
 """
 
 from jaxtyping import Float
@@ -20,7 +20,10 @@ CONVOLVED, SCANNED = convolution.signature("convolve_token", ""), signature("sca
 def convolve_token(
     x: Token, taps: Taps, bias: Bias, window: Window, length: Length, reuse: bool
 ) -> tuple[Token, Window]:
-    """One token x (B, D) after those in the window, of which `length` were read; and the window after it."""
+    """The output of one token x (B, D) after `length` tokens, the last of which are in the window.
+
+    And the window after.
+    """
     if not (_quick(x, taps, window, optional=(bias,)) and window.is_contiguous() and unseen(x, taps, bias, window)):
         CONVOLVED.bind(x, taps, bias, window, length.tokens)
         y, after = convolution.after_one(x, taps, bias, window, length)
@@ -57,6 +60,6 @@ def scan_token(
 
 
 def _quick(x: Tensor, *rest: Tensor, optional: tuple[Tensor | None, ...] = ()) -> bool:
-    """Whether the C takes these dtypes, and is what runs."""
+    """Whether C supports these tensors, and no other backend is forced."""
     alike = native.alike(x, *rest, optional=optional)
     return alike and x.dtype in native.WORD and x.numel() > 0 and OP.choose(x) == "native"

@@ -1,7 +1,7 @@
 """The scan in plain torch, span by span, forward and backward.
 
-A span of S tokens holds its decays a = e^{Δ A}, states h and their gradients as tensors (B, S, D, N); what is kept from
-forward to backward is the state before each span. With dy_t, and P_t what reaches h_{t-1} from token t on:
+For a span of S tokens the decays a = e^{Δ A}, the states h and their gradients are in memory as (B, S, D, N); forward
+saves only the state before each span for backward. With dy_t, and P_t the gradient that h_{t-1} gets from token t on:
 
     G_t = dy_t C_t + P_{t+1},   P_t = a_t ∘ G_t                        G_t is the gradient of h_t
     dC_t = Σ_d dy_t h_t,   dB_t = Σ_d G_t Δ_t u_t,   du_t = Δ_t (G_t · B_t)
@@ -25,7 +25,7 @@ from seqloom.ops.selective_scan import doubling
 
 @runtime_checkable
 class Walk(Protocol):
-    """A module with both recurrences over a span: sequential, by doubling, …"""
+    """A module that computes both recurrences over a span: `sequential` or `doubling`."""
 
     SPAN: int
     """tokens of a span"""
@@ -34,7 +34,7 @@ class Walk(Protocol):
         """h (B, S+1, D, N): the state before the span, and h_t = a_t h_{t-1} + b_t."""
 
     def back(self, a: Tensor, c: Tensor, last: Tensor) -> Tensor:
-        """G (B, S, D, N) with G_t = c_t + a_{t+1} G_{t+1}, and `last` for the term from behind the span."""
+        """G (B, S, D, N) with G_t = c_t + a_{t+1} G_{t+1}; `last` is the term of the token after the span."""
 
 
 def selective(
@@ -59,10 +59,10 @@ def selective(
     width = delta if bias is None else F.softplus(delta + bias)
     if lengths is not None:
         real = within(lengths, u.shape[1])[:, :, None]
-        width = torch.where(real, width, 0.0)  # nothing fades and nothing comes in
+        width = torch.where(real, width, 0.0)  # with Δ = 0 the state does not change
     if state is None:
         state = u.new_zeros(len(u), *log_rate.shape)
-    y, after = _Scan.apply(u, width, -log_rate.exp(), b, c, state, walk)  # type: ignore[no-untyped-call]  # as torch leaves it
+    y, after = _Scan.apply(u, width, -log_rate.exp(), b, c, state, walk)  # type: ignore[no-untyped-call]  # torch does not type it
     if skip is not None:
         y = y + skip * u
     if gate is not None:
@@ -77,10 +77,11 @@ def operator(
     marks: Callable[[Tensor, Tensor], Sequence[int]],
     devices: Sequence[str] = CPU,
 ) -> Operator:
-    """A scan in native code: `forward` takes what `selective` takes and whether it `learns`.
+    """The operator of a scan in native code.
 
-    Then it also returns the states that `backward` begins at, of the shape `marks`. `backward` takes what `selective`
-    takes, these states, and the gradients of y and of the last state; it returns those of all but `lengths`.
+    `forward` has the arguments of `selective` and `learns`, and returns y, the last state and, if it learns, the saved
+    states for `backward`, whose shape `marks` returns. `backward` has the arguments of `selective`, the saved states,
+    and the gradients of y and of the last state; it returns the gradients of all arguments but `lengths`.
     """
 
     def shapes(u: Tensor, delta: Tensor, log_rate: Tensor, *rest: Any) -> list[Sequence[int]]:
@@ -109,7 +110,7 @@ def operator(
 
 
 def by(run: Operator) -> Callable[..., tuple[Tensor, Tensor]]:
-    """`selective` by an operator; what its backward needs is computed only where there are gradients."""
+    """`selective` by an operator, which saves states for backward only where gradients are needed."""
 
     def scan(*given: Tensor | None) -> tuple[Tensor, Tensor]:
         learns = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in given[:9])
@@ -132,7 +133,7 @@ class _Scan(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor, dafter: Tensor) -> tuple[Tensor | None, ...]:
         given, states, walk = ctx.saved_tensors[:5], ctx.saved_tensors[5:], ctx.walk
-        if torch.is_grad_enabled():  # what was kept are numbers: for second derivatives they are made of inputs again
+        if torch.is_grad_enabled():  # saved states have no history, so for second derivatives they are recomputed
             walk = doubling
             states = _onward(walk, given, states[0])[1][:-1]
         return (*_back(walk, given, states, dy, dafter), None)
@@ -151,7 +152,7 @@ def _onward(walk: Walk, given: Sequence[Tensor], state: Tensor) -> tuple[Tensor,
 def _back(
     walk: Walk, given: Sequence[Tensor], states: Sequence[Tensor], dy: Tensor, reached: Tensor
 ) -> tuple[Tensor, ...]:
-    """Gradients of what was given and of the first state."""
+    """The gradients of `given` and of the first state."""
     u, delta, A, b, c = given
     to_A, pieces = torch.zeros_like(A), []
     for span, state in reversed(list(zip(_spans(walk, u), states, strict=True))):

@@ -1,12 +1,12 @@
-"""Sinkhorn balancing: a matrix of scores whose rows and columns are normalized in turns, so that it sorts softly.
+"""Sinkhorn balancing: the rows and columns of a matrix of scores are normalized alternately, for a soft permutation.
 
     S⁰ = e^z,   S ← S / its sums over rows j,   S ← S / its sums over columns i,   `steps` times
 
-over the entries that `keep` says are there; the others are 0. Where all entries are kept the limit is doubly
-stochastic: a mixture of permutations. Without `columns` each row is normalized once: a softmax.
+over the entries in `keep`; all other entries are 0. If all entries are kept, the limit is doubly stochastic, a mixture
+of permutations. Without `columns` each row is normalized once, as in a softmax.
 
-Entries below the diagonal alone have a limit without choice. The first row has one entry, which must be 1, so that
-nothing is left of its column for later rows, and so on: row i keeps its last entry alone (held by a test).
+If only entries below the diagonal are kept, the limit does not depend on z: the first row has one entry, which becomes
+1, so the other entries of its column become 0, and so on; row i keeps only its last entry (see the test).
 
 Source: Tay et al., Sparse Sinkhorn Attention, arXiv:2002.11296, section 3.1, where the masked form is its causal
 balancing; in logarithms, as there. Nothing differs.
@@ -26,13 +26,13 @@ __all__ = ["OP", "balanced", "price"]
 def balanced(
     z: Float[Tensor, "B H N M"], keep: Bool[Tensor, "#B 1 N M"], steps: int, columns: bool = True
 ) -> Float[Tensor, "B H N M"]:
-    """The balanced matrices; a row or a column of which no entry is kept is 0."""
+    """The balanced matrices; rows and columns without kept entries are 0."""
     weights: Tensor = OP[OP.choose(z)](z, keep, steps, columns)
     return weights
 
 
 def by_size(z: Tensor) -> str:
-    """The only fast backend."""
+    """The name of the only fast backend."""
     return "logarithms"
 
 

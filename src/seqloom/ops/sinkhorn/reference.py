@@ -24,7 +24,7 @@ def _matrix(z: Tensor, keep: Tensor, steps: int, columns: bool) -> Tensor:
 
 
 def _normalized(entries: dict[tuple[int, int], Tensor], axis: int) -> dict[tuple[int, int], Tensor]:
-    """Each entry over the sum of those with the same index on an axis."""
+    """Every entry divided by the sum of the entries with the same index on an axis."""
     lines: dict[int, list[Tensor]] = {}
     for place, entry in entries.items():
         lines.setdefault(place[axis], []).append(entry)

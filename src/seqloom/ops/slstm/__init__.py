@@ -1,12 +1,12 @@
-"""The sLSTM's cell over a whole sequence: gates that grow exponentially, read relative to a running maximum.
+"""The cell of the sLSTM over a sequence: an exponential input gate, stabilized by a running maximum.
 
     ĩ, f̃, z̃, õ = a_t + h_{t-1} W + b                        W block-diagonal, a block for each head
     m_t = max(log σ(f̃) + m_{t-1}, ĩ),   i = e^{ĩ - m_t},   f = e^{log σ(f̃) + m_{t-1} - m_t}           m_0 = -∞
     c_t = f c_{t-1} + i tanh(z̃),   n_t = f n_{t-1} + i,   h_t = σ(õ) c_t / n_t
 
-n is 1 or more. Gradients take m as given, since h does not depend on it.
+n is at least 1. In gradients m is a constant, since h does not depend on it.
 
-Source: Beck et al., xLSTM, arXiv:2405.04517, Eq. 8-17. Nothing differs but that f is σ alone, not exp.
+Source: Beck et al., xLSTM, arXiv:2405.04517, Eq. 8-17. What differs: f is always σ, where the paper also allows exp.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -45,8 +45,8 @@ def slstm(
 ) -> tuple[Stream, States]:
     """The outputs h (B, T, N), in the dtype of a, and the state after the last token; G = 4K, for i, f, z, o.
 
-    `state` is that before the first token, None for h = c = n = 0. With `lengths` (B,) a row holds so many tokens,
-    then padding, and its state is that after them. Computed in float32 at least. Differentiable twice. Raises
+    `state` is the state before the first token, None for h = c = n = 0. With `lengths` (B,) a row has that many tokens,
+    then padding; its state is the one after its tokens. Computed in float32 or better. Differentiable twice. Raises
     ValueError where shapes do not agree.
     """
     SIGNATURE.bind(a, w, bias, *(state or [None] * 4), lengths)
@@ -64,14 +64,14 @@ def slstm(
 
 
 def by_size(a: Tensor) -> str:
-    """The faster backend; a graph without C is made of the reference, whose loop a compiler unrolls."""
+    """The faster backend; in a graph without C it is the reference, whose loop a compiler unrolls."""
     if a.device.type == "cpu" and not torch.compiler.is_exporting() and native.available():
         return "native"
     return "reference" if torch.compiler.is_compiling() or a.shape[1] == 1 else "looped"
 
 
 def _unrounded(device: str) -> AbstractContextManager[object]:
-    """Autocast would round the state at each token, and with it everything that was ever read."""
+    """Turns autocast off, which would round the state, and so all earlier tokens, at every token."""
     return torch.autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
 
 

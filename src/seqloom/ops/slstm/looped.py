@@ -1,10 +1,10 @@
-"""The sLSTM token by token, with as few operations a token as there are: what tokens share is one product.
+"""The sLSTM token by token, with as few operations per token as possible: shared products are computed at once.
 
     dc_t += dh_t ∘ o / n,   dn_t += -dh_t ∘ o c / n²,   do = dh_t ∘ c / n · o (1 - o)
     di = (dc_t ∘ z + dn_t) ∘ i,   df = (dc_t ∘ c_{t-1} + dn_t ∘ n_{t-1}) ∘ f (1 - σ(f̃)),   dz = dc_t ∘ i (1 - z²)
-    dc_{t-1} = dc_t ∘ f,   dn_{t-1} = dn_t ∘ f,   dh_{t-1} = [di, df, dz, do] Wᵀ      each added to what is given for it
+    dc_{t-1} += dc_t ∘ f,   dn_{t-1} += dn_t ∘ f,   dh_{t-1} += [di, df, dz, do] Wᵀ
 
-Tokens come first and heads next, (T, H, B, …). Second derivatives go through the reference.
+The layout is (T, H, B, …). Second derivatives are taken through the reference.
 
 Source: the chain rule, on the equations of `slstm`.
 """
@@ -24,7 +24,7 @@ Tensors = tuple[Tensor, ...]
 
 def read(a: Tensor, w: Tensor, bias: Tensor, state: Tensors, lengths: Tensor | None) -> tuple[Tensor, Tensors]:
     """See `reference.read`."""
-    every: Tensors = _Looped.apply(a, w, bias, *state)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
+    every: Tensors = _Looped.apply(a, w, bias, *state)  # type: ignore[no-untyped-call]  # torch does not type apply
     return every[0][:, 1:], tuple(after(tensor, lengths) for tensor in every)
 
 

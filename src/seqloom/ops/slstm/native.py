@@ -1,8 +1,8 @@
 """The sLSTM in C (cell.c): token by token, a head's matrix in the cache, threads over heads and rows.
 
-Two operators of torch, so that a compiled model holds them as they are. The numbers do not depend on how many threads
-there are. What tokens share in the backward, the gradient of the matrix, is one product. Second derivatives go through
-the reference.
+They are two operators of torch, which a compiled model calls unchanged. Results do not depend on the number of threads.
+What tokens share in the backward, the gradient of the matrix, is one product. Second derivatives go through the
+reference.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ from seqloom.ops.slstm import reference
 
 SOURCE = Path(__file__).with_name("cell.c")
 KEPT = 5
-"""numbers of a unit and token that the backward reads, as the C has it"""
+"""numbers of a unit and token that the backward reads, the same number as in the C code"""
 FORWARD = Entry(
     "slstm",
     SOURCE,
@@ -51,12 +51,12 @@ BACKWARD = Entry(
 
 @constant
 def available() -> bool:
-    """Whether there is native code on this machine; the first to ask has it compiled."""
+    """Whether there is native code on this machine; the first call compiles it."""
     return native.library(SOURCE) is not None
 
 
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not."""
+    """This backend with the reason why it is not available; empty where it is."""
     return native.lacking("native", SOURCE)
 
 
@@ -98,27 +98,27 @@ def _backward(
     to_m: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     H, K, _ = w.shape
-    dh, dc, dn = (torch.zeros_like(h) if tensor is None else _own(tensor) for tensor in (to_h, to_c, to_n))
+    dh, dc, dn = (torch.zeros_like(h) if tensor is None else _copied(tensor) for tensor in (to_h, to_c, to_n))
     da, scratch = a.new_empty(a.shape), _scratch(a, K)
     BACKWARD(w, c, n, kept, dh, dc, dn, da, scratch, threads=len(scratch), K=K)
     earlier = h[:, :-1].unflatten(2, (H, K)).permute(2, 3, 0, 1).flatten(2)
     dw = torch.bmm(earlier, da.permute(2, 0, 1, 3).flatten(1, 2))
-    dm = torch.zeros_like(m0) if to_m is None else to_m[:, 0].clone()  # a row without tokens gives m back as it was
+    dm = torch.zeros_like(m0) if to_m is None else to_m[:, 0].clone()  # a row without tokens returns m unchanged
     return da, dw, da.sum((0, 1)), dh[:, 0].clone(), dc[:, 0].clone(), dn[:, 0].clone(), dm
 
 
-def _own(tensor: Tensor) -> Tensor:
+def _copied(tensor: Tensor) -> Tensor:
     return tensor.clone(memory_format=torch.contiguous_format)
 
 
 def _scratch(a: Tensor, K: int) -> Tensor:
-    """What each thread works in."""
+    """Scratch memory for every thread."""
     room = native.size("slstm", SOURCE, f"scratch_{native.WORD[a.dtype]}", K)
     return a.new_empty(native.threads(a.numel() * K), room)
 
 
 def _again(*of: Tensor | None) -> list[Tensor | None]:
-    """The gradients by torch's own operations, which can be differentiated again."""
+    """The gradients computed by torch's operations, so that they can be differentiated again."""
 
     given, of_m = of[:7], of[14]
     assert given[6] is not None

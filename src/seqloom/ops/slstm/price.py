@@ -1,7 +1,7 @@
-"""What the sLSTM costs for `rows` tokens and N units: the same at every token.
+"""The price of the sLSTM for `rows` tokens and N units, the same for every token.
 
-The product with the state's matrix is not part of it, nor its bias: that matrix is a part of the mixer and carries its
-own price. What is added to the product is part of it.
+The product with the matrix of the state and the bias are not included, since that matrix is a part of the mixer, which
+has its own price. The sum with a_t is included.
 """
 
 from seqloom.core.cost import Cost, Step

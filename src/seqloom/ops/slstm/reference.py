@@ -1,4 +1,4 @@
-"""The reference of the sLSTM, one token at a time: what prices are counted on."""
+"""The reference of the sLSTM, token by token. Prices count its operations."""
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ def cell(a: Tensor, w: Tensor, bias: Tensor, h: Tensor, c: Tensor, n: Tensor, m:
 
 
 def states(a: Tensor, w: Tensor, bias: Tensor, state: States) -> States:
-    """Every h, c, n and m (B, T+1, N), those before the first token included."""
+    """All h, c, n and m (B, T+1, N), with those before the first token."""
     states = [state]
     for token in a.unbind(1):
         states.append(cell(token, w, bias, *states[-1]))

@@ -1,14 +1,14 @@
-"""Attention of blocks to themselves and to a mixture of the other blocks, which weights sort.
+"""Attention of a block to itself and to a weighted mixture of other blocks, a soft sorting of blocks.
 
     k̃_i = Σ_j w_ij k_j,   ṽ_i = Σ_j w_ij v_j            blocks of b tokens, slot by slot; causal, j < i
     y_t = softmax(q_t · [k̃_i, k_i] / √K) [ṽ_i, v_i]      over the b slots of both, i the block of t; causal, over tokens
                                                          of its own block up to t
     y_t = softmax(q_t · [k̃_0 … k̃_{n-1}] / √K) [ṽ_0 …]    with `cut` n (SortCut): bidirectional, linear in T
 
-A slot that no token of any block has is not there, and neither is a sorted block before the second one, causal.
+Slots without a token in any block are hidden; so is the sorted block of the first block, if causal.
 
-Source: Tay et al., Sparse Sinkhorn Attention, arXiv:2002.11296, sections 3.2 and 3.3. There the score of a token is the
-sum of both products where we, as the authors' program, have a softmax over both.
+Source: Tay et al., Sparse Sinkhorn Attention, arXiv:2002.11296, sections 3.2 and 3.3. What differs: in the paper the
+score of a token is the sum of both products; here, as in the authors' program, the softmax is over both.
 """
 
 from jaxtyping import Float
@@ -32,13 +32,16 @@ def attend(
     cut: int | None = None,
     lengths: Lengths | None = None,
 ) -> Float[Tensor, "B H T V"]:
-    """What each token reads, N = ⌈T/b⌉; of rows with so many tokens (`lengths`), after which no output is used."""
+    """The outputs y, with N = ⌈T/b⌉ blocks. With `lengths` (B,) a row has that many tokens.
+
+    Later outputs are arbitrary.
+    """
     y: Tensor = OP[OP.choose(q)](q, k, v, weights, block, causal, cut, lengths)
     return y
 
 
 def by_size(q: Tensor) -> str:
-    """The only fast backend."""
+    """The name of the only fast backend."""
     return "blocks"
 
 

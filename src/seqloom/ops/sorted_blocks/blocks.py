@@ -1,4 +1,4 @@
-"""All blocks at once: a product of the weights with all blocks, then products of each block with its own two."""
+"""Computes all blocks at once: the mixtures of blocks, then products of each block with itself and its mixture."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -45,9 +45,9 @@ def read(
     of_own: Bool[Tensor, "B N b"],
     causal: bool,
 ) -> Float[Tensor, "B H N c V"]:
-    """What the queries of each block read of its sorted block and of their own, where these slots are there.
+    """The outputs of the queries of each block, over its sorted block and itself, without hidden slots.
 
-    Causal, the query of slot c reads its own block up to c.
+    If `causal`, the query in slot c reads its own block up to slot c.
     """
     looks = torch.cat([of_sorted, of_own], -1)[:, None, :, None]
     if causal:
@@ -62,12 +62,12 @@ def shared(
     v: Float[Tensor, "B H C V"],
     looks: Bool[Tensor, "#B C"],
 ) -> Float[Tensor, "B H T V"]:
-    """What queries read of the same slots, all of them."""
+    """The outputs of queries that all read the same slots."""
     return _softly(q, k, v, looks[:, None, None])
 
 
 def _softly(q: Tensor, k: Tensor, v: Tensor, looks: Tensor) -> Tensor:
-    """softmax(q kᵀ / √K) v over the keys that are looked at; 0 where there are none."""
+    """softmax(q kᵀ / √K) v over the visible keys; 0 where there are none."""
     z = (q @ k.mT / q.shape[-1] ** 0.5).to(torch.promote_types(q.dtype, torch.float32))
     z = z.masked_fill(~looks, torch.finfo(z.dtype).min)
     return torch.where(looks, z.softmax(-1), 0.0).to(v.dtype) @ v

@@ -1,4 +1,4 @@
-"""The price of attention to sorted blocks: the mixtures, each once, then the slots that each token reads."""
+"""The price of attention to sorted blocks: every mixture once, then the slots that each token reads."""
 
 from collections.abc import Iterable
 

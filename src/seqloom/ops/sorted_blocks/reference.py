@@ -21,7 +21,7 @@ def attend(
 def _head(
     q: Tensor, k: Tensor, v: Tensor, weights: Tensor, block: int, causal: bool, cut: int | None, T: int
 ) -> Tensor:
-    """One head of one row of T tokens: (L, K), (L, K), (L, V) → (L, V), 0 behind them."""
+    """One head of one row of T tokens: (L, K), (L, K), (L, V) → (L, V), 0 after T."""
     blocks = [list(range(first, min(first + block, T))) for first in range(0, T, block)]
     read = range(len(blocks))[:cut]
     sorted_blocks = [_sorted(k, v, weights[i], blocks[: i if causal else None]) for i in read]

@@ -2,8 +2,8 @@
 
     q_n = 1 / ((ιS - Cμ_n) (ιS - Cμ̄_n)) = 1 / (C²|μ_n|² - S² - 2ιSC Re μ_n),   out = Σ_n q_n v_n
 
-S and C are sine and cosine of half a point's angle. No more than `HELD` of the q are made at a time, forward and
-backward: they are computed again for the gradients.
+S and C are sine and cosine of half a point's angle. At most `HELD` of the q are in memory at a time, forward and
+backward; they are recomputed for the gradients.
 """
 
 from typing import Any
@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 HELD = 1 << 19
-"""numbers q that are held at a time: what a core's cache holds, a few times over"""
+"""numbers q in memory at a time: a few times the size of a core's cache"""
 
 
 def poles(size: Tensor, real: Tensor, v: Tensor, sine: Tensor, cosine: Tensor) -> Tensor:
     """Sums (D, 2, F, V), real part and imaginary part, from |μ|² and Re μ (D, H), v (D, H, V), S and C (F,)."""
-    out: Tensor = _Poles.apply(size, real, v, sine, cosine)  # type: ignore[no-untyped-call]  # torch leaves it so
+    out: Tensor = _Poles.apply(size, real, v, sine, cosine)  # type: ignore[no-untyped-call]  # torch does not type it
     return out
 
 

@@ -4,8 +4,8 @@
     zoh        Ā = e^{ΔA}                            B̄ = ∫_0^Δ e^{sA} ds B           exact where u is held for a step
     euler      Ā = I + Δ A                           B̄ = Δ B                         stable for small Δ alone
 
-zoh's pair stands in one exponential, exp(Δ [A B; 0 0]) = [Ā B̄; 0 I], which needs no inverse of A. For a diagonal A = Λ
-all is elementwise, and B̄ is B times the factor that is given: (e^{ΔΛ} - 1) / Λ for zoh, stable at and near Λ = 0.
+For zoh both are parts of one exponential, exp(Δ [A B; 0 0]) = [Ā B̄; 0 I], which needs no inverse of A. For a diagonal
+A = Λ all is elementwise, and B̄ is B times a factor: (e^{ΔΛ} - 1) / Λ for zoh, stable at and near Λ = 0.
 
 Source: Tustin, 1947; Gu et al., arXiv:2110.13985, appendix A; seed 004, Eq. 25-26, whose second inverts ΔA. Mamba's
 code takes Ā from zoh and B̄ from euler.
@@ -28,8 +28,8 @@ NOTHING = 1e-34
 def bilinear(A: Tensor, B: Tensor, step: Tensor | float) -> tuple[Tensor, Tensor]:
     """Ā and B̄, in the shapes of A (…, N, N) and B (…, N) or (…, N, M), for steps (…); leading axes broadcast.
 
-    B is a vector where it has one axis less than A. Raises ValueError where B has other axes, as all three do.
-    Differentiable in everything. Where I - Δ/2 A is singular the result is not finite.
+    B is a vector if it has one axis less than A. Differentiable in every argument. Where I - Δ/2 A is singular the
+    result is not finite. All three functions raise ValueError where the axes of B do not fit.
     """
     turned, wide, vector = _scaled(A, B, step)
     eye, half = torch.eye(A.shape[-1], dtype=A.dtype, device=A.device), turned / 2
@@ -38,7 +38,7 @@ def bilinear(A: Tensor, B: Tensor, step: Tensor | float) -> tuple[Tensor, Tensor
 
 
 def zoh(A: Tensor, B: Tensor, step: Tensor | float) -> tuple[Tensor, Tensor]:
-    """See `bilinear`; any A, singular too. In float64 within: the exponential's derivative sums terms that cancel."""
+    """See `bilinear`; A may be singular. Computed in float64, since the derivative sums terms that cancel."""
     turned, wide, vector = _scaled(A, B, step)
     upper = torch.cat([turned, wide], -1).double()
     lower = upper.new_zeros(*upper.shape[:-2], wide.shape[-1], upper.shape[-1])
@@ -56,7 +56,7 @@ def euler(A: Tensor, B: Tensor, step: Tensor | float) -> tuple[Tensor, Tensor]:
 def diagonal_bilinear(eigenvalues: Tensor, step: Tensor | float) -> tuple[Tensor, Tensor]:
     """Λ̄ and the factor of B, elementwise, for eigenvalues (…, N), complex or real, and real steps.
 
-    Steps broadcast against eigenvalues as they are: (D, 1) for a step a channel, (N,) for a step a state.
+    Steps broadcast with the eigenvalues: (D, 1) for a step per channel, (N,) for a step per state.
     """
     half = eigenvalues * (step / 2)
     below = torch.reciprocal(1 - half)
@@ -88,8 +88,8 @@ DIAGONAL: dict[str, Callable[[Tensor, Tensor | float], tuple[Tensor, Tensor]]] =
 
 
 def growth(z: Tensor) -> Tensor:
-    """(e^z - 1) / z elementwise, 1 at 0, exact near it, and so are its first and second derivatives."""
-    grown: Tensor = _Growth.apply(z)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
+    """(e^z - 1) / z elementwise, 1 at 0; it and its first and second derivatives are accurate near 0."""
+    grown: Tensor = _Growth.apply(z)  # type: ignore[no-untyped-call]  # torch does not type apply
     return grown
 
 

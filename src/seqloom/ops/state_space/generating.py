@@ -1,12 +1,12 @@
-"""S4's kernel from its truncated generating function at the roots of unity, and what a state adds to it.
+"""S4's kernel from its truncated generating function at the roots of unity, and the contribution of a state.
 
     K̂(z) = Σ_{l<L} C Ā^l B̄ z^l = C̃ (I - Ā z)^{-1} B̄,   C̃ = C (I - Ā^L)                            where z^L = 1
          = Δ e^{ιθ/2} / 2 · (k(C̃, B) - h k(C̃, P) k(P*, B) / (1 + h k(P*, P)))                  z = e^{-ιθ}, h = CΔ/2
     k(v, w) = Σ_n v_n w_n / (ιS - Cμ_n),   μ = ΔΛ/2,   S, C = sin θ/2, cos θ/2
 
-Λ, P, B and C are over both halves of the pairs. In these letters z = -1, where 2/(1+z) is infinite, is a point like
-any other, and near z = 1, where slow states live, nothing cancels: I - Ā^L is the sum E_L of differences, from
-E_1 = Ā - I by E_2n = 2 E_n + E_n², exact for the shortest steps. So float32 suffices.
+Sums are over both halves of the conjugate pairs. In this form z = -1, where 2/(1+z) is infinite, needs no special case.
+Near z = 1, which decides about slow states, nothing cancels: Ā^L - I is computed as E_L, from E_1 = Ā - I by
+E_2n = 2 E_n + E_n², which is accurate for the shortest steps. So float32 is sufficient.
 
 Source: Gu et al., arXiv:2111.00396, Algorithm 1 and appendix C.3; the two rearrangements are ours.
 """
@@ -70,7 +70,7 @@ def differences(eigenvalues: Tensor, P: Tensor, step: Tensor, L: int) -> list[Te
 
 
 def cut_off(C: Tensor, away: list[Tensor], L: int) -> Tensor:
-    """C̃ = C (I - Ā^L), in halves of pairs (D, H)."""
+    """C̃ = C (I - Ā^L), for one half of the pairs (D, H)."""
     given = row(C)[:, None]
     gained = torch.zeros_like(given)  # C Ā^n - C
     for k, power in enumerate(away):
@@ -88,7 +88,7 @@ def entered(eigenvalues: Tensor, P: Tensor, B: Tensor, step: Tensor) -> Tensor:
 
 
 def row(C: Tensor) -> Tensor:
-    """What y = 2 Re(C x) takes of the real and the imaginary parts of x: (D, N)."""
+    """The row by which y = 2 Re(C x) depends on the real and imaginary parts of x: (D, N)."""
     return torch.cat([2 * C.real, -2 * C.imag], -1)
 
 

@@ -1,10 +1,10 @@
-"""Kernels C Ā^l B̄ of dense systems, and the state after a sequence, from the powers Ā, Ā², Ā⁴, … alone.
+"""Kernels C Ā^l B̄ of dense systems, and the state after a sequence, from the powers Ā, Ā², Ā⁴, ….
 
     l = m j + i:   C Ā^l B̄ = (C Ā^{mj}) (Ā^i B̄)      m about √T, a power of 2
 
-Rows C Ā^{mj} and columns Ā^i B̄ are made by doubling, so nothing as large as T states is ever held. Powers are squared
-in float64, for the reason given in `scan`. Source: the doubling is Gu et al., arXiv:2110.13985, appendix C; its two
-halves are ours.
+Rows C Ā^{mj} and columns Ā^i B̄ are computed by doubling, so T states are never in memory at once. Powers are squared
+in float64, for the reason given in `scan`. Source: the doubling is from Gu et al., arXiv:2110.13985, appendix C; the
+split of l into rows and columns is ours.
 """
 
 import torch
@@ -64,10 +64,12 @@ def final(squared: list[Tensor], B: Tensor, u: Tensor, x: Tensor, lengths: Tenso
     columns = B[..., None]
     for power in squared[:split]:
         columns = torch.cat([columns, power @ columns], 2)
-    index = torch.arange(T, device=u.device) - (T - lengths)[:, None]  # rows are moved to end together
+    index = (
+        torch.arange(T, device=u.device) - (T - lengths)[:, None]
+    )  # shifts rows so that all end at the last position
     moved = torch.where((index >= 0)[..., None], u.gather(1, index.clamp(min=0)[..., None].expand_as(u)), 0.0)
     blocks = pad(moved, (0, 0, -T % m, 0)).unflatten(1, (-1, m)).permute(3, 0, 1, 2)  # (D, B, J, m)
-    sums = blocks.flatten(1, 2) @ columns.flip(2).mT  # the states that each block alone would leave
+    sums = blocks.flatten(1, 2) @ columns.flip(2).mT  # the state that each block would give from a zero state
     sums = sums.unflatten(1, blocks.shape[1:3])
     for power in squared[split:]:
         if sums.shape[2] > 1:

@@ -1,6 +1,6 @@
-"""The price of the state-space models, token by token, as `reference` computes them; what each prices is said there.
+"""The price of the state-space models, for each token the operations of `reference`.
 
-Weights are made discrete at each token, as a step does it. N×N systems are solved by elimination, (N³-N)/3 products
+The discretization is computed at each token, as in a step. N×N systems are solved by elimination, (N³-N)/3 products
 and differences and N(N-1)/2 quotients, then N(N-1) and N for each right side. A matrix exponential is priced as the
 five products of its polynomial of degree 18, which depend on no number (Bader, Blanes and Casas, 2019).
 """
@@ -13,7 +13,7 @@ TURN: tuple[Step, ...] = ("multiplication", "cumulation", "addition")
 
 
 def joint(rows: int, N: int, method: Method) -> Cost:
-    """Ā x + B̄ u over N states, for `rows` tokens; B u and C x are linear layers and carry their own price."""
+    """Ā x + B̄ u over N states, for `rows` tokens; B u and C x are linear layers, which have their own price."""
     turn = Cost(mul=2 * N * N, add=2 * N * (N - 1) + N, path=TURN)
     return rows * (discrete(1, N, N, method) + turn)
 
@@ -38,7 +38,7 @@ def low_rank(rows: int, D: int, H: int) -> Cost:
 
 
 def discrete(systems: int, N: int, M: int, method: Method) -> Cost:
-    """Ā and B̄ of A (N, N) and B (N, M), for so many steps."""
+    """Ā and B̄ of A (N, N) and B (N, M), for `systems` steps Δ."""
     scaled = Cost(mul=N * N + N * M, path=("multiplication",))
     if method == "bilinear":
         scaled += Cost(add=2 * N * N, div=N * N) + solution(N, N + M)
@@ -50,7 +50,7 @@ def discrete(systems: int, N: int, M: int, method: Method) -> Cost:
 
 
 def solution(N: int, right: int) -> Cost:
-    """An N×N system solved for so many right sides."""
+    """The solution of an N×N system for `right` right sides."""
     products = (N**3 - N) // 3 + right * N * (N - 1)
     return Cost(mul=products, add=products, div=N * (N - 1) // 2 + right * N, path=("division",))
 

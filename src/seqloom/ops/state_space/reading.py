@@ -1,4 +1,4 @@
-"""The three state-space models over a sequence, from a state, and the choice of how: see `seqloom.ops.state_space`."""
+"""The three state-space models of `seqloom.ops.state_space` over a sequence, and the choice of their backends."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -73,7 +73,7 @@ def low_rank(
 
 
 def outputs(model: Model, u: Stream, system: System, method: Method | None = None) -> Float[Tensor, "B T ..."]:
-    """The outputs of a model alone, from zeros on: for who does not read on, as in training."""
+    """The outputs of a model from a zero state, without the state after them, as in training."""
     y, _ = _read(model, u, system, () if method is None else (method,), None, None)
     return y
 
@@ -94,7 +94,7 @@ def _streamed(
 def _read(
     model: Model, u: Tensor, system: System, how: tuple[Any, ...], state: Tensor | None, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    """The outputs, and the state after them where one is given."""
+    """The outputs, and the state after them if one is given."""
     kind, exact = u.dtype, torch.promote_types(u.dtype, torch.float32)
 
     def fitting() -> tuple[Tensor, ...]:
@@ -132,11 +132,11 @@ SHAPES: dict[Model, Callable[[tuple[Tensor, ...], int], Shapes]] = {
     "single": _shapes_single,
     "low_rank": _shapes_low_rank,
 }
-"""from the weights and the channels: the shape of a row's state, and of each weight"""
+"""by model, a function from weights and channels to the shapes of a row's state and of each weight"""
 
 
 def by_size(u: Tensor) -> str:
-    """The faster backend: one token is read as it is written."""
+    """The faster backend: `reference` for one token, else `parallel`."""
     return "reference" if u.shape[1] == 1 else "parallel"
 
 
@@ -159,7 +159,7 @@ def _wide(x: Tensor, exact: torch.dtype) -> torch.dtype:
 
 
 def _unrounded(device: str) -> AbstractContextManager[object]:
-    """Autocast would round the state at each token, and with it everything that was ever read."""
+    """Turns autocast off, which would round the state, and so all earlier tokens, at every token."""
     return torch.autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
 
 

@@ -1,7 +1,7 @@
-"""The reference of the three models, token by token, with nothing but the terms of the equation.
+"""The reference of the three models, token by token, with only the terms of the equation.
 
 Counting their operations prices the equation. What depends on weights alone is computed at each token, so that a step
-costs what its token costs in a sequence.
+has the same price as a token of a sequence.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from torch import Tensor
 from seqloom.ops.state_space.discretise import DENSE
 
 System: TypeAlias = Callable[[], tuple[Tensor, ...]]
-"""gives the weights; asked at each token"""
+"""returns the weights; called at each token"""
 
 
 def joint(
     u: Tensor, system: System, method: str, state: Tensor | None, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    """u (B, T, D) and x (B, N) → y (B, T, D) and x after `lengths` tokens or the last. Δ meets B u, not B."""
+    """u (B, T, D) and x (B, N) → y (B, T, D) and x after `lengths` tokens or the last. Δ multiplies B u, not B."""
     outputs, x = [], state
     for t, token in enumerate(u.unbind(1)):
         A, B, C, step = system()
@@ -66,12 +66,12 @@ def low_rank(u: Tensor, system: System, state: Tensor | None, lengths: Tensor | 
 
 
 def dot(left: Tensor, right: Tensor) -> Tensor:
-    """left* right over both halves, 2 Re Σ_n conj(left_n) right_n: real."""
+    """left* right over both halves of the pairs: 2 Re Σ_n conj(left_n) right_n, a real number."""
     return 2 * (left.real * right.real + left.imag * right.imag).sum(-1)
 
 
 def _held(new: Tensor, old: Tensor, t: int, lengths: Tensor | None) -> Tensor:
-    """The new state where the token is one of the row's own."""
+    """The new state in rows that have token t, the old state where t is padding."""
     if lengths is None:
         return new
     return torch.where((t < lengths).view(-1, *[1] * (new.ndim - 1)), new, old)

@@ -1,10 +1,10 @@
-"""`joint` in log2 T passes: each doubles how many tokens a position has read.
+"""`joint` in log2 T passes, each of which doubles the tokens that a position has summed.
 
     h_t ← h_t + Ā^n h_{t-n}        n = 1, 2, 4, …
 
-Nothing larger than (B, T, N) is made, whatever the channels, and no output depends on a later input, even in the last
-bit. Source: Hillis and Steele, Data Parallel Algorithms, 1986; the powers are squared from pass to pass, in float64:
-Ā is near I, and in float32 half an eps of it is a far larger part of Ā - I, which is how fast a state fades.
+No tensor is larger than (B, T, N), whatever the channels, and outputs do not depend on later inputs even in the last
+bit. Source: Hillis and Steele, Data Parallel Algorithms, 1986. The powers are squared from pass to pass, in float64: Ā
+is near I, and the decay of a state is Ā - I, of which a rounding error of Ā in float32 would be a large part.
 """
 
 import torch

@@ -31,7 +31,7 @@ def triangular(
 
 
 def by_size(x: Tensor) -> str:
-    """The only fast backend."""
+    """The name of the only fast backend."""
     return "masked"
 
 

@@ -1,4 +1,4 @@
-"""The sums as one product with the whole matrix, in which the weights of later positions are 0."""
+"""Computes the sums as one product with the full matrix, in which the weights of later positions are 0."""
 
 import torch
 from torch import Tensor

@@ -1,9 +1,9 @@
-"""How much attention each key receives: the sum over queries of the mean weight of the heads.
+"""The attention that each key receives: the sum over queries of the mean weight over heads.
 
-    z_ij = q_i · k_j / √K, changed as `Scores` says,   a_ij = e^{z_ij} / Σ_{j'} e^{z_ij'}     over what `pattern` shows
+    z_ij = q_i · k_j / √K, changed by `Scores`,   a_ij = e^{z_ij} / Σ_{j'} e^{z_ij'}     over pairs in `pattern`
     use_j = Σ_i mean_h a_hij
 
-i and j are the times of queries and keys, as in `seqloom.ops.attention`; a query or key at a negative time is none.
+i and j are the times of queries and keys, as in `seqloom.ops.attention`; a negative time is padding.
 
 Source: Rae et al., Compressive Transformer, arXiv:1911.05507, section 3.1, whose "most used" keeps the memories of the
 largest average attention. Nothing differs.
@@ -33,7 +33,7 @@ def usage(
 
 
 def by_size(q: Tensor) -> str:
-    """The only fast backend."""
+    """The name of the only fast backend."""
     return "formed"
 
 

@@ -1,4 +1,4 @@
-"""All weights of some queries at once, summed."""
+"""Computes the weights of a block of queries at a time, and sums them."""
 
 from collections.abc import Callable
 

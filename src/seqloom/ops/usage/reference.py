@@ -1,6 +1,6 @@
-"""The reference: the equation, query by query, over the keys that it sees alone; slow.
+"""The reference: the equation, query by query, over the visible keys only; slow.
 
-As in `attention` the maximum that would stabilise the exponentials is left out.
+As in the reference of `attention`, no maximum stabilizes the exponentials.
 """
 
 from collections.abc import Callable

@@ -1,15 +1,15 @@
-"""A running average of each channel, weighted by exponentials of keys that fade with time.
+"""A running average of each channel, weighted by exponentials of keys that decay with time.
 
     y_t = (Σ_{j<t} e^{k_j - (t-1-j)w} v_j + e^{u+k_t} v_t) / (Σ_{j<t} e^{k_j - (t-1-j)w} + e^{u+k_t}),  w = e^log_rate
 
-w ≥ 0 is how fast a channel forgets, u the `bonus` of the token itself; without both it is AFT-simple.
+w ≥ 0 is the decay rate of a channel, u the `bonus` of the token itself; without both it is AFT-simple.
 
-The state (B, 3, D) holds what the sums are after the last token: a numerator, a denominator and a scale, both times
-e^scale; any scale is read, so that no sum overflows. Before the first token they are 0, 0 and -1e38.
+The state (B, 3, D) has a numerator, a denominator and a scale: the sums after the last token are the first two times
+e^scale, so that they cannot overflow. Before the first token these are 0, 0 and -1e38.
 
 Source: Peng et al., RWKV, arXiv:2305.13048, "WKV Operator"; Zhai et al., arXiv:2105.14103, AFT-simple. Seed 004 counts
 the distance twice and prints e^u + k_t in the denominator (Eq. 19, 21); seed 001 takes it one too large (Eq. 8). The
-rate comes as its logarithm, which is what is learned, so that a step and a sequence are priced alike.
+argument is the logarithm of w, the learned parameter, so that a step and a sequence have the same price per token.
 """
 
 from functools import partial
@@ -65,10 +65,10 @@ def wkv(
 ) -> tuple[Stream, Float[Tensor, "B 3 D"]]:
     """The running average at each position (B, T, D), and the state after the last token.
 
-    `log_rate` None means w = 0, `bonus` None u = 0. With `lengths` (B,) a row holds so many tokens, then padding, and
-    its state is that after them. Computed in float32 at least. All backends are exactly causal, by underflow too, and
-    differentiable twice in every argument; all but `reference` take keys of any size. Raises ValueError where shapes
-    do not agree.
+    `log_rate` None means w = 0, `bonus` None u = 0. With `lengths` (B,) a row has that many tokens, then padding; its
+    state is the one after its tokens. Computed in float32 or better. All backends are exactly causal, also where terms
+    underflow, and differentiable twice in every argument; all but `reference` accept keys of any size. Raises
+    ValueError where shapes do not agree.
     """
     SEQUENCE.bind(k, v, log_rate, bonus, state, lengths)
     kind = torch.promote_types(k.dtype, v.dtype)
@@ -95,7 +95,7 @@ def wkv_token(
     *,
     reuse: bool = False,
 ) -> tuple[Token, Float[Tensor, "B 3 D"]]:
-    """As `wkv` for one token (B, D); with `reuse` the state is written over. Quick where no gradients are wanted."""
+    """As `wkv` for one token (B, D), faster without gradients; with `reuse` the state is overwritten."""
     given = (k, v, log_rate, bonus, state)
     same = alike(k, v, state, optional=(log_rate, bonus)) and k.ndim == 2
     if not same:  # checks and converts them
@@ -117,8 +117,9 @@ def wkv_token(
 def by_size(k: Tensor) -> str:
     """The fastest backend for these keys: measured on one CPU core (docs/log.md).
 
-    Native code wins at every size, but an exported graph must run where there is none. Of the others, a token at a time
-    costs the same for few channels as for many, and is no way to use another device or a graph.
+    Native code is the fastest at every size, but an exported graph must run without it. Of the other backends, the one
+    that goes token by token takes the same time for few channels as for many, and is slow on other devices and in
+    graphs.
     """
     cpu = k.is_cpu
     if cpu and native.available() and not torch.compiler.is_exporting():

@@ -1,18 +1,18 @@
-"""The running average as a mean that each token moves by its share, which no size of the keys can overflow.
+"""The running average as a mean that every token changes by its share, which cannot overflow for keys of any size.
 
     l_t = ln(e^{l_{t-1} - w} + e^{k_t})                     the logarithm of the sum of weights after token t
-    m_t = m_{t-1} + g_t (v_t - m_{t-1}),   g_t = σ(k_t + w - l_{t-1})     the mean after it, g_t its token's share
+    m_t = m_{t-1} + g_t (v_t - m_{t-1}),   g_t = σ(k_t + w - l_{t-1})     the mean after token t, g_t the token's share
     y_t = m_{t-1} + s_t (v_t - m_{t-1}),   s_t = σ(k_t + u - l_{t-1})
 
 and backward, from the last token to the first, with d' = v_t - m_{t-1}:
 
-    M_{t-1} = (1 - g_t) M_t + (1 - s_t) dy_t               what reaches m_{t-1};  dv_t = s_t dy_t + g_t M_t
+    M_{t-1} = (1 - g_t) M_t + (1 - s_t) dy_t               the gradient of m_{t-1};  dv_t = s_t dy_t + g_t M_t
     e_t = s_t (1 - s_t) dy_t d',   f_t = g_t (1 - g_t) M_t d'
-    N_{t-1} = (1 - g_t) N_t - e_t - f_t                    what reaches l_{t-1};  dk_t = e_t + f_t + g_t N_t
+    N_{t-1} = (1 - g_t) N_t - e_t - f_t                    the gradient of l_{t-1};  dk_t = e_t + f_t + g_t N_t
     du = Σ e_t,   dw = Σ (f_t - (1 - g_t) N_t)
 
-A backend is a module with these two: how it walks along the tokens is its own affair. Source: ours; it is the equation
-of `seqloom.ops.wkv_average` divided through by its denominators.
+A backend is a module with both recurrences (`Walk`). Source: ours; it is the equation of `seqloom.ops.wkv_average`
+divided by its denominators.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,17 +25,17 @@ from seqloom.ops.autograd import CPU, Operator, paired
 from seqloom.ops.wkv_average import doubling
 
 NOTHING = -1e38
-"""the logarithm of a sum of no weights: finite, so that no difference of two is NaN"""
+"""the logarithm of an empty sum: finite, so that differences are not NaN"""
 
 
 @runtime_checkable
 class Walk(Protocol):
-    """A fast backend."""
+    """A fast backend: both recurrences over the tokens."""
 
     def forward(
         self, k: Tensor, v: Tensor, w: Tensor | None, u: Tensor | None, mean: Tensor, log: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """y (B, T, D), and mean and logarithm before the first and after each token (B, T+1, D)."""
+        """y (B, T, D), and m and l before the first token and after each token (B, T+1, D)."""
 
     def backward(
         self,
@@ -46,9 +46,9 @@ class Walk(Protocol):
         dmean: Tensor | None,
         dlog: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor, Tensor]:
-        """Of k, v, w, u (None where they were) and of mean and log (B, D), from those of what `forward` gave.
+        """The gradients of k, v, w, u (None where these are None) and of the first mean and log (B, D).
 
-        `mean` and `log` are what it gave, `inputs` the rest that it got; a gradient that is None is 0.
+        `mean` and `log` are outputs of `forward`, `inputs` its k, v, w and u. `dmean` and `dlog` None are 0.
         """
 
 
@@ -57,16 +57,16 @@ Average: TypeAlias = Callable[..., tuple[Tensor, Tensor, Tensor]]
 
 
 def through(walk: Walk) -> Average:
-    """The average by this walk, differentiable twice."""
+    """The average by a walk, differentiable twice."""
 
     def average(*inputs: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        return _Average.apply(*inputs, walk)  # type: ignore[no-untyped-call]  # as torch leaves it
+        return _Average.apply(*inputs, walk)  # type: ignore[no-untyped-call]  # torch does not type it
 
     return average
 
 
 def by(average: Average) -> Callable[..., tuple[Tensor, Tensor]]:
-    """`wkv` by this average, of the logarithm of w."""
+    """`wkv` with the logarithm of w, by an average."""
 
     def run(
         k: Tensor, v: Tensor, log_rate: Tensor | None, u: Tensor | None, state: Tensor, lengths: Tensor | None
@@ -81,7 +81,7 @@ def wkv(
 ) -> tuple[Tensor, Tensor]:
     """(B, T, D) and the state (B, 3, D) → the averages (B, T, D) and the state after `lengths` tokens or the last.
 
-    It comes at the scale at which its denominator is 1.
+    The state is scaled so that its denominator is 1.
     """
     numerator, denominator, scale = state.unbind(1)
     some = denominator > 0
@@ -93,7 +93,7 @@ def wkv(
 
 
 def after(states: Tensor, lengths: Tensor | None) -> Tensor:
-    """What (B, T+1, …) holds after `lengths` (B,) tokens of each row, or after the last."""
+    """The entry of (B, T+1, …) after `lengths` (B,) tokens of each row, or after the last."""
     if lengths is None:
         return states[:, -1]
     return states[torch.arange(len(states), device=states.device), lengths.clamp(0, states.shape[1] - 1)]
@@ -105,7 +105,7 @@ def operator(
     backward: Callable[..., tuple[Tensor, ...]],
     devices: Sequence[str] = CPU,
 ) -> Operator:
-    """A walk in native code: `backward` takes k, v, w, u, means and logs, then the gradients of what came out."""
+    """A walk in native code; `backward` takes k, v, w, u, means and logs, then the gradients of the outputs."""
     return paired(
         name,
         forward,
@@ -133,6 +133,8 @@ class _Average(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor | None, dmeans: Tensor | None, dlogs: Tensor | None) -> tuple[Tensor | None, ...]:
         k, v, w, u, means, logs = ctx.saved_tensors
-        walk = doubling if torch.is_grad_enabled() else ctx.walk  # second derivatives need one that keeps all steps
+        walk = (
+            doubling if torch.is_grad_enabled() else ctx.walk
+        )  # second derivatives need a walk of differentiable operations
         dy = torch.zeros_like(k) if dy is None else dy
         return (*walk.backward((k, v, w, u), means, logs, dy, dmeans, dlogs), None)

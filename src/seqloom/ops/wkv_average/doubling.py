@@ -1,8 +1,8 @@
-"""The walk of `averages` in log2 T passes over whole tensors: each doubles how many tokens a position has read.
+"""The walk of `averages` in log2 T passes over whole tensors, each of which doubles the tokens in a position's average.
 
-A position that has read n tokens joins the position n before it, faded by n steps. That is T log2 T work in a few large
-operations, for devices and graphs where many small ones are slow. Nothing is written in place, so that gradients flow
-through the backward too.
+After a pass a position has the average over its last n tokens; the next pass joins it with that of the position n
+before, decayed by n steps. This is T log2 T work in a few large operations, for devices and graphs where many small
+ones are slow. Nothing is written in place, so that the backward pass can be differentiated too.
 """
 
 import torch

@@ -1,6 +1,6 @@
 """The walk of `averages` on a GPU, by Triton (gpu_kernels.py): many rows and channels at once, token by token.
 
-Two operators of torch, so that a compiled model holds them as they are.
+They are two operators of torch, which a compiled model calls unchanged.
 """
 
 import torch
@@ -13,7 +13,7 @@ from seqloom.ops.wkv_average import averages
 BLOCK = 32
 """channels of a program, one for each thread of a warp"""
 STAGES = 4
-"""tokens that are on their way from memory at once"""
+"""tokens that are loaded from memory in advance"""
 
 
 def _forward(
@@ -46,7 +46,9 @@ def _backward(
     (B, T, D), dk, dv = k.shape, k.new_empty(k.shape), v.new_empty(v.shape)
     dw, du = (k.new_empty(B, D, dtype=torch.float64) for _ in range(2))
     M, N = k.new_empty(B, D), k.new_empty(B, D)
-    ends = (dy if tensor is None else tensor for tensor in (dmeans, dlogs))  # what is not there is not read
+    ends = (
+        dy if tensor is None else tensor for tensor in (dmeans, dlogs)
+    )  # a missing gradient is not read, so any tensor will do
     held = [tensor.contiguous() for tensor in (k, v, *_weights(k, w, u), means, logs, dy, *ends)]
     there = dmeans is not None, dlogs is not None
     with torch.cuda.device_of(k):

@@ -1,6 +1,6 @@
 """The walk of `averages` as Triton kernels: a program for each row and block of channels goes from token to token.
 
-Tensors are contiguous, all of one type, float32 or float64; `w` and `u` are there, zeros where there are none.
+Tensors are contiguous, all float32 or all float64; `w` and `u` are always given, zeros where the average has none.
 """
 
 import triton
@@ -57,7 +57,7 @@ def backward(
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """See `averages.Walk.backward`; dw and du (B, D) are float64, of each row alone."""
+    """See `averages.Walk.backward`; dw and du (B, D) are float64 and not yet summed over rows."""
     row = tl.program_id(0).to(tl.int64)
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     there = d < D

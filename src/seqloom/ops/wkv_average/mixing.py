@@ -1,6 +1,6 @@
 """One token of RWKV's time mixing and of its channel mixing, each in one call of C (wkv.c).
 
-A product of one row takes less time than the way to it, and a layer has seven of them between twenty small operations.
+A layer has seven products of one row and twenty small operations; torch's overhead for them exceeds their own time.
 """
 
 from jaxtyping import Float
@@ -13,7 +13,7 @@ from seqloom.ops.native import Argument, Entry
 from seqloom.ops.wkv_average.native import OP, SOURCE
 
 PRODUCTS = 1 << 17
-"""products of several rows with the largest matrix up to which C is faster (measured): it reads it again for each"""
+"""the most products (rows times size of the largest matrix) for which C is faster, as it reads matrices once per row"""
 TIME = Entry(
     OP,
     SOURCE,
@@ -47,7 +47,7 @@ CHANNEL = Entry(
 
 
 def able(x: Token, entries: tuple[Tensor, ...], *rest: Tensor) -> bool:
-    """Whether C can do a token of these tensors: few rows on a CPU, no gradients, and no other backend forced.
+    """Whether C supports the call: few rows on a CPU, no gradients, and no other forced backend.
 
     `entries` of the state are written into; the last of `rest` is the largest matrix.
     """
@@ -72,7 +72,7 @@ def time_mixing(
     sums: Float[Tensor, "B 3 D"],
     w_out: Float[Tensor, "D D"],
 ) -> Token:
-    """The token after `last`, of which each of r, k and v takes its share: (B, D). Writes into `last` and `sums`.
+    """The output (B, D) of token x after the token `last`. Writes into `last` and `sums`.
 
     `shares` are μ_r, μ_k, μ_v (D,), `weights` W_r, W_k, W_v (D, D). ValueError where sizes do not agree or there is no
     native code.
@@ -91,7 +91,7 @@ def channel_mixing(
     w_k: Float[Tensor, "W D"],
     w_v: Float[Tensor, "D W"],
 ) -> Token:
-    """The token after `last`, of which r and k take their shares: (B, D). Writes into `last`; errors as above."""
+    """The output (B, D) of token x after the token `last`. Writes into `last`; raises as `time_mixing` does."""
     y, scratch = x.new_empty(x.shape), x.new_empty(3 * x.shape[1] + w_k.shape[0])
     threads = native.threads(w_k.numel())
     CHANNEL(x, last, *shares, w_r, w_k, w_v, y, scratch, threads=threads)

@@ -1,7 +1,7 @@
 """The walk of `averages` in C (wkv.c): token by token, many channels at once, threads over rows and channels.
 
-Two operators of torch, so that a compiled or an exported model holds them as they are. The numbers do not depend on how
-many threads there are.
+They are two operators of torch, which a compiled or exported model calls unchanged. Results do not depend on the number
+of threads.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from seqloom.ops.native import Argument, Entry
 from seqloom.ops.wkv_average import averages
 
 SOURCE = Path(__file__).with_name("wkv.c")
-"""the C of both operators"""
+"""the C source of both operators"""
 OP = "wkv_average"
 READS = (
     Argument("k", "B T D"),
@@ -70,7 +70,7 @@ TOKEN = Entry(
 
 @constant
 def available() -> bool:
-    """Whether there is native code on this machine; the first to ask has it compiled."""
+    """Whether there is native code on this machine; the first call compiles it."""
     return native.library(SOURCE) is not None
 
 
@@ -79,7 +79,7 @@ def token(
 ) -> Tensor:
     """One token (B, D) without gradients: returns y, and writes the new state into `after`, or else into `state`.
 
-    All of one dtype, float32 or float64. ValueError where one does not fit, or a state has gaps.
+    All tensors have one dtype, float32 or float64. ValueError where one does not fit, or a state is not contiguous.
     """
     y = k.new_empty(k.shape)
     TOKEN(k, v, log_rate, bonus, state, y, after)
@@ -87,7 +87,7 @@ def token(
 
 
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not."""
+    """This backend with the reason why it is not available; empty where it is."""
     return native.lacking("native", SOURCE)
 
 

@@ -1,10 +1,10 @@
-"""The price of a running average: the same at every token but the first, which has nothing to fade and to add to."""
+"""The price of a running average, the same at every token but the first, before which there are no sums."""
 
 from seqloom.core.cost import Cost, Span
 
 
 def price(span: Span, dim: int, forgets: bool) -> Cost:
-    """Over `dim` channels; `forgets` with a rate and a bonus, which are computed at each token, as a step does."""
+    """The price for `dim` channels; `forgets`: with rate and bonus, which are computed at every token, as in a step."""
     n, past = span.rows * dim, (span.rows - span.first) * dim
     if not forgets:
         return Cost(

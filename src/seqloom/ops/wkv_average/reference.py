@@ -1,7 +1,7 @@
-"""The reference of the running average: token by token, with the two sums of the equation and nothing else.
+"""The reference of the running average: token by token, with only the two sums of the equation.
 
-Counting its operations prices the equation; for that reason no maximum stabilises the exponentials, and keys must stay
-below the logarithm of the largest number (709 in float64). What depends on weights alone is computed at each token, so
+Counting its operations prices the equation. So no maximum stabilizes the exponentials, and keys must stay below the
+logarithm of the largest number (709 in float64). What depends on weights alone is computed at each token, so
 that a step costs what its token costs in a sequence.
 """
 
@@ -21,7 +21,7 @@ def wkv(
 ) -> tuple[Tensor, Tensor]:
     """(B, T, D) and the state (B, 3, D) → the averages (B, T, D) and the state after `lengths` tokens or the last.
 
-    The sums of that state have the scale e^0.
+    The scale of that state is 0.
     """
     past = None if state is None else _sums(state)
     outputs, states = [], [torch.zeros_like(k[:, :1].expand(-1, 3, -1)) if state is None else state]

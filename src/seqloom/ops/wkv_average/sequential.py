@@ -1,7 +1,6 @@
 """The walk of `averages` token by token, in place: few operations for each token, on any length.
 
-Tokens are taken in spans that stay in a core's cache, so that what is computed for a span at once costs no trip to
-memory.
+Tokens are taken in spans, so that what is computed for a whole span at once stays in a core's cache.
 """
 
 import torch

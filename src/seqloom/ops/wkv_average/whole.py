@@ -13,7 +13,7 @@ from seqloom.ops.pack import within
 
 
 def average(k: Stream, v: Stream, lengths: Lengths | None = None) -> Float[Tensor, "B 1 D"]:
-    """The average of v (B, T, D) under keys k. With `lengths` (B,) a row holds so many tokens, then padding."""
+    """The average of v (B, T, D) under keys k. With `lengths` (B,) a row has that many tokens, then padding."""
     if backends.forced("wkv_average") != "reference":
         k = k - k.detach().amax(1, keepdim=True)  # cancels in the ratio, and keeps e^k finite
     e = k.exp()

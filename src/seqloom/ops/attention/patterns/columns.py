@@ -14,7 +14,10 @@ from seqloom.ops.attention.tiles import Tiles, among
 @final
 @dataclass(frozen=True)
 class Summary(Pattern):
-    """The last `size` tokens of each segment of `length`; those of the query's own segment only if `own`."""
+    """Queries look at the last `size` tokens of each segment of `length` tokens before.
+
+    With `own` also of their own.
+    """
 
     length: int
     size: int
@@ -43,7 +46,7 @@ class Summary(Pattern):
 @final
 @dataclass(frozen=True)
 class Columns(Pattern):
-    """Tokens that every query looks at, up to itself where `causal`, unless `without` looks at them already."""
+    """Every query looks at these tokens (up to itself if `causal`), except for the pairs of the pattern `without`."""
 
     tokens: tuple[int, ...]
     causal: bool = True

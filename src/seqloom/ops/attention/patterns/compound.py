@@ -1,4 +1,4 @@
-"""Patterns made of others: all pairs of a few, or those within the latest tokens."""
+"""Patterns made of other patterns: their union, or their restriction to the latest tokens."""
 
 from dataclasses import dataclass, replace
 from typing import final
@@ -14,7 +14,7 @@ from seqloom.ops.attention.tiles import Predicate, Tiles
 @final
 @dataclass(frozen=True)
 class Union(Pattern):
-    """All pairs of a few patterns that have none in common."""
+    """The union of patterns that have no pair in common."""
 
     parts: tuple[Pattern, ...]
 

@@ -1,4 +1,4 @@
-"""The Sparse Transformer's patterns: two parts that together connect all tokens, apart or as one."""
+"""The Sparse Transformer's patterns: two parts that together connect all tokens, as two patterns or as their union."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ def fixed(length: int, size: int) -> tuple[Pattern, Pattern]:
 
 
 def merged(parts: tuple[Pattern, Pattern]) -> Union:
-    """Both parts of `strided` or `fixed` as one pattern: the second without what the first has."""
+    """Both parts of `strided` or `fixed` as one pattern; pairs that are in both count as the first part's."""
     near, far = parts
     if isinstance(far, Summary):
         return Union((near, replace(far, own=False)))

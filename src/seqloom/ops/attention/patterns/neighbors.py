@@ -14,9 +14,10 @@ from seqloom.ops.attention.tiles import Tiles, blocks_of, ranges, vectors
 @final
 @dataclass(frozen=True)
 class Neighbors(Pattern):
-    """Each query looks at neighbouring keys: those from `block` · ⌊i/block⌋ - before to the end of its block + after.
+    """Each query looks at the keys from `before` before the start of its block to `after` after the block's end.
 
-    With `block` 1 that is a window. None for `before` is all keys from the first; if not causal, all to the last, too.
+    Blocks are of `block` tokens; with 1 this is a window around the query. With `before` None it looks at all earlier
+    keys and, if not causal, at all later ones.
     """
 
     before: int | None
@@ -86,7 +87,7 @@ class Dilated(Pattern):
     inner: Pattern
     by: int
     least: int = 0
-    """the shortest distance |i - j| that is looked at"""
+    """the shortest distance |i - j| of a visible pair"""
 
     @property
     @override

@@ -1,4 +1,4 @@
-"""What every pattern says: which keys a query looks at, in which tiles, and how far back."""
+"""The contract of sparse attention patterns."""
 
 from abc import ABC, abstractmethod
 
@@ -9,7 +9,7 @@ from seqloom.ops.attention.tiles import Tiles
 
 
 class Pattern(ABC):
-    """Which keys a query looks at. Patterns are values: equal ones share their tiles."""
+    """Says which keys a query looks at. Patterns compare by value, so that equal ones share a cached plan."""
 
     @property
     def causal(self) -> bool:
@@ -18,12 +18,12 @@ class Pattern(ABC):
 
     @property
     def reach(self) -> int | None:
-        """How many tokens a query looks back on at most, itself included; None for all."""
+        """The most tokens that a query looks back on, itself included; None for all."""
         return None
 
     @property
     def measured(self) -> bool:
-        """Whether it depends on the length of the text."""
+        """Whether the pattern depends on the length of the text."""
         return False
 
     @abstractmethod
@@ -32,7 +32,7 @@ class Pattern(ABC):
 
     @abstractmethod
     def tiles(self, T: int) -> list[Tiles]:
-        """The tiles of a text of T tokens. No pair is in two of them."""
+        """The tiles of a text of T tokens. No pair of query and key is in two tiles."""
 
     def keys(self, t: int) -> Tensor:
         """The times of the keys that the query at time t looks at, among those up to t."""
@@ -40,16 +40,16 @@ class Pattern(ABC):
         return then[self(torch.tensor(t), then)]
 
     def counted(self, T: int) -> tuple[int, int] | None:
-        """How many of T queries look at any key, and how many pairs they have; None where the tiles must be counted."""
+        """(queries that see any key, visible pairs) of T tokens; None where they must be counted from the tiles."""
         return None
 
     def of(self, length: "Tensor | int") -> "Pattern":
-        """The pattern for texts of these lengths, where it depends on them; by default the same."""
+        """The pattern for texts of length `length`, if it depends on the length; by default the same pattern."""
         return self
 
 
 def positive(name: str, given: int) -> int:
-    """The number, or ValueError where it is below 1."""
+    """Returns the number. ValueError where it is below 1."""
     if given < 1:
         raise ValueError(f"{name} is 1 or more tokens, not {given}")
     return given

@@ -16,8 +16,9 @@ from seqloom.ops.attention.tiles import Tiles, listed, padded
 class RandomBlocks(Pattern):
     """Big Bird: blocks of `size` tokens look at those up to `half` away, at `random` others, and at the global ones.
 
-    Global blocks are the first `first` and the last `last` ones: all look at them, and they look at all. The random
-    blocks of a block are uniform in equal shares of what is left, from `seed` and the block's number alone.
+    Global blocks are the first `first` and the last `last` blocks: all blocks look at them, and they look at all. The
+    remaining blocks are divided into `random` equal shares, and one block of each share is drawn uniformly by `seed`
+    and the number of the query's block.
     """
 
     size: int
@@ -47,7 +48,7 @@ class RandomBlocks(Pattern):
         return looked & ((j <= i) if self.causal else (j < self.length))
 
     def near(self, row: Tensor, column: Tensor) -> Tensor:
-        """Whether a block is in the window or at the ends of another, or the other way round."""
+        """Whether two blocks see each other by the window, or because one of them is global."""
         looked = ((row - column).abs() <= self.half) | (column < self.first) | (row < self.first)
         if not self.causal and self.last:
             end = -(-self.length // self.size) - self.last
@@ -55,7 +56,7 @@ class RandomBlocks(Pattern):
         return looked
 
     def drawn(self, row: Tensor) -> list[Tensor]:
-        """The random blocks of each of these blocks, -1 where nothing is left to draw from."""
+        """The random blocks of the blocks `row`; -1 where a share is empty."""
         low, window = (row - self.half).clamp(min=self.first), torch.zeros_like(row)
         if self.causal:
             count = low - self.first
@@ -97,7 +98,7 @@ class RandomBlocks(Pattern):
 
 
 def _hashed(row: Tensor, number: int, seed: int) -> Tensor:
-    """Whole numbers from 0 to 2³¹ - 1 that look random, the same for the same arguments."""
+    """Pseudorandom integers from 0 to 2³¹ - 1, a function of the arguments."""
     x = (row * 0x9E3779B1 + number * 0x85EBCA6B + (seed & 0xFFFFF) * 0xC2B2AE35 + 0x165667B1) & 0x7FFFFFFF
     for factor in (0x2C1B3C6D, 0x297A2D39):
         x = ((x ^ (x >> 15)) * factor) & 0x7FFFFFFF

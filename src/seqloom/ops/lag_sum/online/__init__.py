@@ -1,19 +1,20 @@
-"""The lag sum where inputs arrive one after another, its later outputs paid ahead: O(log² L) a token, not O(L).
+"""The online lag sum: inputs arrive one by one, and later outputs are computed ahead, in O(log² L) per token, not O(L).
 
-    y_n = z_n W_0 + ahead_n,        ahead_n = Σ_{0<k<L} z_{n-k} W_k, complete before z_n comes
+    y_n = z_n W_0 + ahead_n,        ahead_n = Σ_{0<k<L} z_{n-k} W_k, complete before z_n arrives
 
-After the r-th token since the schedule began, the last U inputs are added to the next U outputs at once, by the taps
-1 … 2U-1: U is the largest power of two that divides r, at most the first that is not less than L-1 (`blocks`). So each
-input meets each later output that is less than L away exactly once. Only inputs that came earlier are ever transformed:
-a later one moves nothing.
+After token r of the schedule, the last U inputs are added to the next U outputs at once, by the taps 1 … 2U-1. U is the
+largest power of two that divides r, but at most the smallest power of two that is not below L-1 (`blocks`). So every
+input is added exactly once to every later output less than L away. Only earlier inputs are transformed, so later inputs
+have no effect on an output.
 
-Next to the window (see `window`) the state holds the ring `ahead` (B, L-1, D), the output at time t at position t (mod
-L-1), and `origin` (B,), the tokens that were read when the schedule began; -1 where `ahead` holds nothing of worth, as
-after a piece or a step that kept the old state. It is then computed from the window when it is wanted. Pieces,
-gradients, graphs and steps that keep the old state read the window alone.
+Besides the window (see `window`) the state holds the ring `ahead` (B, L-1, D), with the output at time t at index t
+(mod L-1), and `origin` (B,), the number of tokens that were read when the schedule began. `origin` is -1 where `ahead`
+is not valid, as after a piece or a step without `reuse`; `ahead` is then computed from the window when it is needed.
+Pieces, gradients, graphs and steps without `reuse` use the window only.
 
-Source: Fischer and Stockmeyer 1974, van der Hoeven's relaxed multiplication 1997, for the schedule; the paper, whose
-section 7 counts the critical path, for paying ahead. Starting it anywhere, in a ring that wraps, is ours.
+Source: for the schedule Fischer and Stockmeyer 1974 and van der Hoeven's relaxed multiplication 1997; for computing
+ahead the paper, whose section 7 counts the critical path. To start the schedule at any token, in a ring that wraps, is
+ours.
 """
 
 import torch
@@ -29,7 +30,7 @@ from seqloom.ops.lag_sum.reference import product
 from seqloom.ops.native import Argument, Signature
 
 PULLED = 1 << 19
-"""products of a token that are faster summed up over the window, where there is no C for the schedule (measured)"""
+"""the most products of a token that are faster by a sum over the window, where the schedule is not in C (measured)"""
 
 SIGNATURES = {
     of.count(" ") + 1: Signature(
@@ -43,18 +44,18 @@ SIGNATURES = {
     )
     for of, D in (("L", "D"), ("L D", "D"), ("L D D", "D"), ("L G H H", "G*H"))
 }
-"""what a token takes, by the dimensions of the taps"""
+"""signatures of a token, by the number of dimensions of the taps"""
 
 
 def entries(L: int, dim: int) -> Memory:
-    """The declaration of the state, `length` aside: sums are float32 at least."""
+    """The declaration of the state without `length`; sums are at least float32."""
     return {"past": Entry((L - 1, dim)), "ahead": Entry((L - 1, dim), "wide"), "origin": Entry((), "count")}
 
 
 def carry(z: Stream, w: Tensor, state: State | None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-    """The lag sum of z (B, T, D), and the state after it, which is not computed without a state.
+    """The lag sum of z (B, T, D), and the state after it; without a `state` none is computed.
 
-    With `lengths` (B,) each row of z holds so many tokens, then padding.
+    With `lengths` (B,) each row of z has that many tokens, then padding.
     """
     y, entries = window.carry(z, w, state, "past", lengths)
     if state is None:
@@ -70,9 +71,9 @@ def carry(z: Stream, w: Tensor, state: State | None, lengths: Lengths | None = N
 
 
 def advance(z: Token, w: Tensor, state: State, reuse: bool) -> tuple[Token, Entries]:
-    """The lag sum at one more token z (B, D), and the state after it; with `reuse` it is written in place.
+    """The lag sum at one more token z (B, D), and the state after it; with `reuse` the state is written in place.
 
-    Raises ValueError where the state is not of such taps.
+    Raises ValueError where the state does not fit the taps.
     """
     past, ahead, origin, length = state["past"], state["ahead"], state["origin"], state["length"]
     written = reuse and not _watched(z, w)
@@ -94,7 +95,7 @@ def _advanced(z: Tensor, w: Tensor, state: State) -> Tensor:
     """`read` and `push` in one call of C."""
     y, longer = token.advance(z, w, *_rings(state), longest(len(w)))
     if y is None:
-        _anew(w, state)
+        _recompute_ahead(w, state)
         return _advanced(z, w, state)
     if longer:
         _push_longer(w, state, token.LEAF[w.ndim])
@@ -102,14 +103,14 @@ def _advanced(z: Tensor, w: Tensor, state: State) -> Tensor:
 
 
 def read(z: Token, w: Tensor, state: State) -> Token:
-    """All that the output at z waits for: z W_0 and what was paid ahead. Writes z into the state; `push` follows."""
+    """The output at z: z W_0 plus the sums that were computed ahead. Writes z into the state; `push` must follow."""
     past, ahead, length, origin = rings = _rings(state)
     if token.able(z, w, *rings):
         y = token.read(z, w, *rings)
         if y is not None:
             return y
     if min(origin.tolist(), default=0) < 0:
-        _anew(w, state)
+        _recompute_ahead(w, state)
         return read(z, w, state)
     P, rows = past.shape[1], torch.arange(len(z), device=z.device)
     phase = length % P
@@ -120,7 +121,7 @@ def read(z: Token, w: Tensor, state: State) -> Token:
 
 
 def push(w: Tensor, state: State) -> None:
-    """What is left to do once the output is out: the last inputs to the outputs after it; for the state of `read`."""
+    """Adds the last inputs to later outputs, after `read` has returned an output and with the state of `read`."""
     rings = _rings(state)
     if not token.able(rings[1], w, *rings):
         _push_longer(w, state, 0)
@@ -129,7 +130,7 @@ def push(w: Tensor, state: State) -> None:
 
 
 def _push_longer(w: Tensor, state: State, leaf: int) -> None:
-    """Adds the blocks longer than `leaf`: at once for all rows whose block has the same size."""
+    """Adds the blocks longer than `leaf`, at once for all rows whose block has the same size."""
     past, ahead, length, origin = _rings(state)
     r = length + 1 - origin
     sizes = (r & -r).clamp(max=min(longest(len(w)), len(w) - 1))
@@ -149,15 +150,15 @@ def _watched(z: Tensor, w: Tensor) -> bool:
 
 
 def _pays(z: Tensor, w: Tensor) -> bool:
-    """Whether without C the sum over the window takes longer than the schedule's many small steps.
+    """Whether, without C, a sum over the window takes longer than the small operations of the schedule.
 
-    Never on a GPU: the schedule reads `origin` back, the window nothing.
+    Never on a GPU, where the schedule would have to copy `origin` to the host.
     """
     return z.is_cpu and len(w) > 1 and len(z) * max(w.numel(), len(w) * z.shape[1]) >= PULLED
 
 
-def _anew(w: Tensor, state: State) -> None:
-    """`ahead` from the window: as the schedule would have left it, or all at once where the window is full."""
+def _recompute_ahead(w: Tensor, state: State) -> None:
+    """Computes `ahead` from the window: as the schedule would have left it, or all at once where the window is full."""
     past, ahead, length, origin = _rings(state)
     P, rows, read = past.shape[1], torch.arange(len(past), device=past.device), length_of(state)
     ahead.zero_()

@@ -1,9 +1,9 @@
-"""What one block of inputs adds to the block of outputs right after it, and which blocks meet when.
+"""What a block of inputs adds to the block of outputs after it, and the schedule of these blocks.
 
-    added_a = Σ_b x_{r-1-b} W_{a+b+1},    0 ≤ a, b < U          U inputs before the r-th position, U outputs from it on
+    added_a = Σ_b x_{r-1-b} W_{a+b+1},    0 ≤ a, b < U          U inputs before position r, U outputs from it on
 
-Under taps of any of the four kinds, for rings that lie as `online` has them. Short blocks are added up lag by lag, long
-ones by a Fourier transform over 2U points: what wraps around there falls on the inputs' own positions.
+It works for taps of all four shapes, on the rings of `online`. Short blocks are summed lag by lag, long ones by a
+Fourier transform over 2U points, whose wrap-around affects only the positions of the inputs, which are not used.
 """
 
 from typing import NamedTuple
@@ -16,33 +16,33 @@ from seqloom.ops.lag_sum import fft, window
 from seqloom.ops.lag_sum.online import kept
 
 LEAF = 32
-"""the longest block that is added up lag by lag, but where it is in C (`token.LEAF`)"""
+"""the longest block that is summed lag by lag in torch; for C see `token.LEAF`"""
 
 
 SLAB = 1 << 20
-"""numbers that are transformed at a time: more would lie too far away"""
+"""numbers that are transformed at a time, few enough for the cache"""
 
 
 class Block(NamedTuple):
-    """Every input of the one is added to every output of the other, where it is less than L away."""
+    """A block of inputs and the outputs to which they are added, where these are less than L away."""
 
     inputs: range
     outputs: range
 
 
 def longest(L: int) -> int:
-    """The longest block under L taps: the first power of two that is not less than L-1."""
+    """The longest block for L taps: the smallest power of two that is not below L-1."""
     return 1 << max(0, L - 2).bit_length()
 
 
 def block(r: int, L: int) -> Block:
-    """What is added after the r-th token, r ≥ 1; times count from where the schedule began."""
+    """The block that is added after token r, r ≥ 1; times count from the start of the schedule."""
     size = min(r & -r, longest(L), L - 1)
     return Block(range(r - size, r), range(r, r + size))
 
 
 def add(w: Tensor, past: Tensor, ahead: Tensor, rows: Tensor, end: Tensor, size: int, late: int = 0) -> None:
-    """The inputs before `end` (N,) to the outputs from there on, `size` of both; the first `late` outputs are over."""
+    """Adds the `size` inputs before `end` (N,) to the `size` outputs from there on, except the first `late` outputs."""
     P, ends, reached = past.shape[1], {*end.tolist()}, _lag_by_lag if size <= LEAF else _transformed
     if len(rows) == len(past) and len(ends) == 1:  # all rows at one position: the rings are read as they are
         when = ends.pop()
@@ -66,7 +66,7 @@ def _spans(first: int, count: int, P: int) -> list[slice]:
 
 
 def _lag_by_lag(newest_first: Tensor, w: Tensor) -> Tensor:
-    """What as many positions as there are inputs (B, N, D), right after them, read in them: (B, N, D)."""
+    """The lag sums over N inputs (B, N, D) at the N positions after them: (B, N, D), lag by lag."""
     N = newest_first.shape[1]
     w = w.detach()[1 : 2 * N].to(newest_first.dtype)
     near = pad(newest_first, (0, 0, N - 1, N - 1)).unfold(1, len(w), 1)[:, :N].flip(1)  # (B, N, D, K): lags 1 … K
@@ -74,7 +74,7 @@ def _lag_by_lag(newest_first: Tensor, w: Tensor) -> Tensor:
 
 
 def _transformed(newest_first: Tensor, w: Tensor) -> Tensor:
-    """The same by way of spectra."""
+    """As `_lag_by_lag`, by Fourier transforms."""
     N, kind = newest_first.shape[1], newest_first.dtype
     n = 2 << (N - 1).bit_length()
     x = newest_first.flip(1)

@@ -1,10 +1,9 @@
-"""Spectra of taps that are matrices, kept from one token to the next for as long as the taps stay the same.
+"""A cache of the spectra of taps that are matrices, valid as long as the taps do not change.
 
-Of U inputs under the taps W_0 … W_{2U-1}, the product of spectra is cheap, the transform of the taps is not. What is
-kept is compared with the taps by value, each time: torch counts the changes of a tensor, but neither those by way of
-`.data` nor those of its fused optimizers, and a spectrum that has gone stale would show nowhere. So nothing can make it
-stale. A copy of the taps and all their spectra take up to five times their memory; of all taps together they take ROOM
-at most, and what has no room is transformed again each time.
+In a lag sum of U inputs with the taps W_0 … W_{2U-1}, the product of spectra is fast and the transform of the taps
+slow. A copy of the taps is compared by value at each use: torch's version counters miss changes through `.data` and by
+fused optimizers, and an outdated spectrum would go unnoticed. The copy and the spectra take up to five times the memory
+of the taps. All of them together take at most ROOM bytes; spectra that do not fit are computed at each use.
 """
 
 from typing import final
@@ -18,14 +17,14 @@ from seqloom.ops.lag_sum import fft
 from seqloom.ops.lag_sum.online import token
 
 ROOM = 2 << 30
-"""bytes"""
+"""the most bytes of the cache"""
 SLAB = 1 << 20
 """numbers of a spectrum that are computed at a time"""
 
 
 @final
 class _Kept:
-    """The first taps of a tensor as they were, and their spectra by number of points."""
+    """A copy of the first taps of a tensor, and their spectra by number of points."""
 
     def __init__(self, w: Tensor) -> None:
         self.taps, self.spectra = w[:0].clone(), dict[tuple[int, torch.dtype], Tensor]()
@@ -38,7 +37,7 @@ _kept: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
 def spectrum(w: Tensor, n: int, kind: torch.dtype) -> Float[Tensor, "F G H 2 H"]:
-    """That of the first n taps of w (L, D, D) or (L, G, D/G, D/G) over n points, real parts next to imaginary ones."""
+    """The spectrum over n points of the first n taps of w (L, D, D) or (L, G, D/G, D/G), real and imaginary parts."""
     entry = _kept.get(w)
     first = w.detach()[:n]
     held = min(len(first), len(entry.taps)) if entry is not None else 0
@@ -57,7 +56,7 @@ def spectrum(w: Tensor, n: int, kind: torch.dtype) -> Float[Tensor, "F G H 2 H"]
 
 
 def forget() -> None:
-    """Gives the memory back."""
+    """Empties the cache."""
     _kept.clear()
 
 
@@ -67,7 +66,7 @@ def _same(a: Tensor, b: Tensor) -> bool:
 
 
 def _transform(w: Tensor, n: int) -> Tensor:
-    """(L, …) → (F, G, H, 2, H), some rows of the matrices at a time: a transform wants adjacent lags."""
+    """(L, …) → (F, G, H, 2, H), a few rows of the matrices at a time, whose lags are made contiguous."""
     w = w[:, None] if w.ndim == 3 else w
     _, G, H, _ = w.shape
     made = w.new_empty(n // 2 + 1, G, H, 2, H)

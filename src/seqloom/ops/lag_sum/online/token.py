@@ -1,8 +1,8 @@
-"""One token of the lag sum in C, called as it is: no gradients, no graph, the rings are written in place.
+"""One token of the lag sum in C, called directly: without gradients or graphs, and the rings are written in place.
 
-All take the rings `past` and `ahead` (B, P, D) and the counts `length` and `origin` (B,) of `online`, and `longest`,
-the longest block of its schedule. `able` says whether they can be called. The numbers do not depend on how many threads
-there are.
+All functions take the rings `past` and `ahead` (B, P, D) and the counts `length` and `origin` (B,) of `online`, and
+`longest`, the longest block of its schedule. `able` says whether they can be called. Results do not depend on the
+number of threads.
 """
 
 import ctypes
@@ -19,9 +19,9 @@ SOURCE = Path(__file__).with_name("token.c")
 MATRICES = Path(__file__).with_name("matrix_token.c")
 """the C for taps (L, D, D) and (L, G, D/G, D/G)"""
 LEAF = {1: 1024, 2: 1024, 3: 32, 4: 32}
-"""by dimensions of the taps, the longest block that is added up lag by lag: beyond, a transform is faster (measured)"""
+"""the longest block that is summed lag by lag, by the number of dimensions of the taps (measured)"""
 INVALID, NEGATIVE = -1, -2
-"""what the C returns where an `ahead` is not valid, and where `length` is negative: then nothing is written"""
+"""the return values of the C code where an `ahead` is not valid, and where `length` is negative; nothing is written"""
 
 
 def _entry(verb: str, ndim: int) -> Entry:
@@ -43,7 +43,7 @@ def _entry(verb: str, ndim: int) -> Entry:
 
 
 ENTRIES = {(verb, ndim): _entry(verb, ndim) for verb in ("token", "read", "push") for ndim in LEAF}
-"""by the verb and the dimensions of the taps"""
+"""C functions by name and number of dimensions of the taps"""
 MULTIPLY = Entry(
     "lag_sum",
     MATRICES,
@@ -66,13 +66,13 @@ SAME = Entry(
 
 
 def able(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, origin: Tensor) -> bool:
-    """Whether this token can be read in C: one dtype on a CPU, nothing with gaps, a compiler."""
+    """Whether C supports this token: one dtype, on a CPU, contiguous tensors, and native code."""
     whole = native.alike(z, w, past, ahead) and w.is_contiguous() and past.is_contiguous() and ahead.is_contiguous()
     return whole and past.ndim == 3 and past.shape[1] > 0 and w.ndim in LEAF and available(z, w.ndim)
 
 
 def available(like: Tensor, ndim: int) -> bool:
-    """Whether there is native code for such numbers, under taps of so many dimensions."""
+    """Whether there is native code for the dtype of `like` and taps of `ndim` dimensions."""
     here = like.is_cpu and like.dtype in native.WORD
     return here and native.library(MATRICES if ndim > 2 else SOURCE) is not None
 
@@ -80,14 +80,14 @@ def available(like: Tensor, ndim: int) -> bool:
 def advance(
     z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, origin: Tensor, longest: int
 ) -> tuple[Tensor | None, bool]:
-    """`read` and `push` in one call: y, None if an `ahead` is not valid, and what `push` says."""
+    """`read` and `push` in one call: y, or None if an `ahead` is not valid, and the result of `push`."""
     y = z.new_empty(z.shape)
     done = _call("token", z, w, past, ahead, length, origin, y, longest)
     return (None, False) if done < 0 else (y, bool(done))
 
 
 def read(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, origin: Tensor) -> Tensor | None:
-    """y = z W_0 + what `ahead` holds for it, writing z; None, and nothing is written, where one is invalid."""
+    """y = z W_0 + its sum in `ahead`, and writes z; None, without writing, where an `ahead` is not valid."""
     y = z.new_empty(z.shape)
     return None if _call("read", z, w, past, ahead, length, origin, y, 1) < 0 else y
 
@@ -95,7 +95,7 @@ def read(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, orig
 def push(w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, origin: Tensor, longest: int) -> bool:
     """Adds to `ahead` the terms of the token that `read` took; `length` counts the tokens before it.
 
-    True where a row's block is longer than LEAF, which is left to the caller.
+    Returns True where a row's block is longer than LEAF; the caller must add it.
     """
     return bool(_call("push", None, w, past, ahead, length, origin, None, longest))
 

@@ -1,11 +1,11 @@
-"""The lag sum by Fourier transforms in C: channels alone (channels.c), or mixed by a matrix for each lag (matrices.c).
+"""The lag sum by Fourier transforms in C, for channels that do not mix (channels.c) or mix by matrices (matrices.c).
 
-Modulo z^N - i instead of z^N - 1 no zeros are padded (transform.h), so N is the least power of two that is no less
-than the lags, and longer inputs are cut in chunks of N. Only the inputs are kept for the gradients: their transforms
-are made again.
+Products are modulo z^N - i instead of z^N - 1, so no padding with zeros is needed (transform.h): N is the smallest
+power of two that is not below the number of lags, and longer inputs are cut into chunks of N. For the gradients only
+the inputs are saved, and their transforms are recomputed.
 
 Source: right-angle convolution, Nussbaumer, Fast Fourier Transform and Convolution Algorithms, 1982; a complex product
-by three real ones is Gauss's.
+takes three real ones, by Gauss's trick. Nothing differs.
 """
 
 import torch
@@ -20,12 +20,12 @@ from seqloom.ops.lag_sum.spectral import kernels
 
 @constant
 def available() -> bool:
-    """Whether there is native code on this machine; the first to ask has it compiled."""
+    """Whether there is native code on this machine; the first call compiles it."""
     return not lacking()
 
 
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not."""
+    """This backend with the reason why it is not available; empty where it is."""
     return native.lacking("spectral", kernels.CHANNELS, kernels.MATRICES)
 
 

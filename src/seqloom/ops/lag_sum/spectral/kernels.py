@@ -1,4 +1,4 @@
-"""Calls of the C in channels.c and matrices.c: what they are given, and the memory that they need."""
+"""Calls of the C code in channels.c and matrices.c, with the memory that it needs."""
 
 import functools
 import math
@@ -13,9 +13,9 @@ from seqloom.ops.native import Argument, Entry
 
 CHANNELS, MATRICES = Path(__file__).with_name("channels.c"), Path(__file__).with_name("matrices.c")
 LEAST = 16
-"""positions of a transform; fewer lags are padded"""
+"""the fewest positions of a transform; fewer lags are padded"""
 TAPS = {2: "L D", 3: "L H H", 4: "L G H H"}
-"""sizes of the taps by their dimensions; a group has H channels"""
+"""sizes of the taps by their number of dimensions; a group has H channels"""
 
 
 def _entry(name: str, ndim: int) -> Entry:
@@ -48,12 +48,12 @@ OF_MATRICES = {(name, ndim): _entry(name, ndim) for name in ("forward", "backwar
 
 
 def points(L: int) -> int:
-    """The number of positions of a transform: the least power of two that is no less than L."""
+    """The number of positions of a transform: the smallest power of two that is not below L."""
     return max(LEAST, 1 << (L - 1).bit_length())
 
 
 def channels(name: str, x: Tensor, w: Tensor, *rest: Tensor | None) -> None:
-    """`forward` of taps (L, D), with y as the `rest`, or `backward`, with g, dx and dw."""
+    """Calls `forward` (the `rest` is y) or `backward` (the `rest` is g, dx, dw) for taps (L, D)."""
     N = points(len(w))
     threads = native.threads(x.numel() * math.ceil(math.log2(N)))
     scratch = torch.empty(threads, _size(CHANNELS, "scratch", x.dtype, N), dtype=torch.uint8)
@@ -62,7 +62,7 @@ def channels(name: str, x: Tensor, w: Tensor, *rest: Tensor | None) -> None:
 
 
 def matrices(name: str, x: Tensor, w: Tensor, *rest: Tensor | None) -> None:
-    """The same of taps (L, D, D) or (L, G, D/G, D/G)."""
+    """As `channels`, for taps (L, D, D) or (L, G, D/G, D/G)."""
     (B, T, D), L = x.shape, len(w)
     G, N, kind = w.shape[1] if w.ndim == 4 else 1, points(L), x.dtype
     rows, width = B * -(-T // N), D // G
@@ -75,10 +75,10 @@ def matrices(name: str, x: Tensor, w: Tensor, *rest: Tensor | None) -> None:
 
 @functools.lru_cache(64)
 def turns(N: int, dtype: torch.dtype) -> Tensor:
-    """The factors of a transform: r, r², r³ as pairs for each part of each step, parts in the order they lie in.
+    """The twiddle factors of a transform: r, r², r³ as pairs of reals for each part of each step, in memory order.
 
-    A part modulo z^M - s becomes four modulo z^(M/4) - r, the fourth roots of s; the first step of an odd power of two
-    makes two. s = i at first. Angles are shares of a full turn.
+    A step splits a part modulo z^M - s into four modulo z^(M/4) - r, with the fourth roots r of s; for an odd power of
+    two the first step splits into two. At first s = i. Angles are measured in full turns.
     """
     angle, steps = torch.tensor([0.25], dtype=torch.float64), []
     log = N.bit_length() - 1

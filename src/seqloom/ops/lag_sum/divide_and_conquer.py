@@ -1,11 +1,10 @@
-"""The lag sum cut in halves: exactly causal, at T log² T instead of the T² of a direct sum.
+"""The lag sum by divide and conquer: exactly causal, in time T log² T instead of the T² of a direct sum.
 
-    a block as long as the taps reads itself: its right half reads its left half at once, and so does each half's half;
-    down to leaves of LEAF positions or fewer, which are read lag by lag; and a block reads the one before it
+    inside a block as long as the taps, the right half reads the left half by one transform, and each half is divided
+    in the same way, down to leaves of about LEAF positions, which are summed lag by lag; a block reads the block before
 
-What is transformed at once, here a left half to be read by the right one, is before all that reads it. So a later input
-is in no number that an earlier output is made of, though transforms round each number by the largest. Where C is at
-hand, leaves and halves are read by it.
+A transform rounds its outputs by its largest input. Here all inputs of a transform come before all its outputs, so no
+output is computed from a later input. Where there is native code, it sums the leaves and does the transforms.
 """
 
 import torch
@@ -15,7 +14,7 @@ from torch.nn.functional import pad
 from seqloom.ops.lag_sum import direct, fft, native, spectral
 
 LEAF = 8
-"""positions of a leaf, up to 2 LEAF - 1 of them; up to SPAN times as many where C sums channels alone"""
+"""positions of a leaf: LEAF to 2 LEAF - 1; SPAN times as many where C sums the leaves"""
 SPAN = 32
 
 
@@ -27,7 +26,7 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
 
 
 def _cut(x: Tensor, w: Tensor) -> Tensor:
-    T, reach, alone = x.shape[1], min(x.shape[1], len(w)), w.ndim <= 2 and _here(x) and native.available()
+    T, reach, alone = x.shape[1], min(x.shape[1], len(w)), w.ndim <= 2 and _calls_c(x) and native.available()
     levels = max(0, (reach // (LEAF * (SPAN if alone else 1))).bit_length() - 1)
     leaf = -(-reach // 2**levels)
     x = pad(x, (0, 0, 0, -T % (leaf << levels)))
@@ -43,9 +42,9 @@ def _cut(x: Tensor, w: Tensor) -> Tensor:
 
 
 def _after(x: Tensor, w: Tensor) -> Tensor:
-    """What as many positions as a block has, right after it, read in it: (B, N, S, D) → (B, N, S, D)."""
+    """For blocks x (B, N, S, D), the lag sums over a block at the S positions after it: (B, N, S, D)."""
     size, rows = x.shape[2], x.flatten(0, 1)
-    if _here(x) and spectral.available():
+    if _calls_c(x) and spectral.available():
         y = spectral.lags(pad(rows, (0, 0, 0, size)), w[: 2 * size])
     else:
         n = 2 * size
@@ -53,6 +52,6 @@ def _after(x: Tensor, w: Tensor) -> Tensor:
     return y[:, size:].unflatten(0, x.shape[:2])
 
 
-def _here(x: Tensor) -> bool:
-    """Whether C may be called: an exported graph must run where there is none."""
+def _calls_c(x: Tensor) -> bool:
+    """Whether C may be called: not in an exported graph, which must run on machines without native code."""
     return x.device.type == "cpu" and not torch.compiler.is_exporting()

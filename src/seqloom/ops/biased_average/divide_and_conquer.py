@@ -1,17 +1,17 @@
-"""The biased average cut in halves, stable for keys of any size and exactly causal.
+"""The biased average by divide and conquer: stable for keys of any size, and exactly causal.
 
 With M_t the largest key up to t and r_t the largest bias of query t, no term e^{(k_j - M_t) + (b - r_t)} is above 1.
-One product for all queries would need one maximum for all of them, and a large late key would wipe out what the
-earlier ones read. So the sum is cut in halves, quarters, …:
+One matrix product for all queries would need one maximum for all, and a large late key would make the terms of earlier
+queries underflow. So the sequence is divided into halves, quarters, …:
 
-    a right half reads its left half at once:  e^{M_S - M_t} Σ_{j in left} e^{b - r_t} e^{k_j - M_S} (v_j, 1)
-    M_S is the largest key of the left half, which all of the right half has seen: M_S ≤ M_t
-    inside a leaf, at most 7 tokens long, each lag is a term of its own, with M_t itself
-    the past is one more left half, and the total one more token with the bias 0
+    the right half reads its left half in one product:  e^{M_S - M_t} Σ_{j in left} e^{b - r_t} e^{k_j - M_S} (v_j, 1)
+    M_S is the largest key of the left half, which comes before all queries of the right half: M_S ≤ M_t
+    in a leaf, of at most 7 tokens, the terms are added lag by lag, with M_t itself
+    the past is read as one more left half, the total as one more token with the bias 0
 
-A later key is in no number that an earlier output is made of. The key M_t is among the terms, so the denominator is at
-least e^{-R}, where R is the range of the query's biases, and what is lost to underflow is below e^{R-87} (float32) of
-the whole. bfloat16 is computed in float32. Maxima carry no gradient, as the average does not depend on them.
+An earlier output is computed from no later key. The largest key, M_t, is one of the terms, so the denominator is at
+least e^{-R}, where R is the range of the query's biases, and what underflows is below a share of e^{R-87} (float32).
+bfloat16 is computed in float32. Maxima have no gradient, since the average does not depend on them.
 """
 
 from collections.abc import Callable
@@ -25,9 +25,9 @@ from seqloom.ops.biased_average.total import Past, Total, counted, lowest, weigh
 
 LEAF = 4
 Read: TypeAlias = Callable[[Tensor, int], Tensor]
-"""(weighed tokens (B, n, S, K, V), N) → their sums with e^{b - r} at the N positions after a block (B, n, N, K, V)"""
+"""(weighted values of blocks (B, n, S, K, V), N) → sums with e^{b - r} at the N positions after (B, n, N, K, V)"""
 Reader: TypeAlias = Callable[[Tensor, Tensor, int, int], tuple[Read, Read]]
-"""(b - r (#B, #T, L, #K), -r (#B, #T, #K), positions, those before them) → how the past is read, how a left half is"""
+"""(b - r (#B, #T, L, #K), -r (#B, #T, #K), T, tokens of the past) → functions that read the past and a left half"""
 
 
 def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total | None, reader: Reader) -> Tensor:
@@ -63,7 +63,7 @@ def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total 
 
 
 def _below_largest(bias: Tensor, beyond: bool, more: int) -> tuple[Tensor, Tensor]:
-    """The biases less the largest of their query, and 0 less it: (#B, #T, L, #K), (#B, #T, #K)."""
+    """b - r and -r, for r the largest bias of each query: (#B, #T, L, #K), (#B, #T, #K); with `more` positions."""
     largest = bias.detach().amax(2)
     if beyond:
         largest = largest.clamp(min=0)
@@ -74,7 +74,7 @@ def _below_largest(bias: Tensor, beyond: bool, more: int) -> tuple[Tensor, Tenso
 
 
 def _leaves(k: Tensor, u: Tensor, top: Tensor, b: Tensor, floor: Tensor, leaf: int) -> Tensor:
-    """What each position reads inside its own leaf (B, T, K, V), lag by lag."""
+    """The sums over the tokens of a position's own leaf (B, T, K, V), lag by lag."""
     k, u, top = (x.unflatten(1, (-1, leaf)) for x in (k, u, top))
     sums = torch.zeros_like(u)
     for lag in range(leaf):
@@ -86,7 +86,7 @@ def _leaves(k: Tensor, u: Tensor, top: Tensor, b: Tensor, floor: Tensor, leaf: i
 
 
 def _across(k: Tensor, u: Tensor, top: Tensor, size: int, read: Read) -> Tensor:
-    """What each right half of 2·`size` positions reads in its left half (B, T, K, V); 0 in left halves."""
+    """For blocks of 2·`size` positions, the sums over the left half at positions of the right half; 0 in the left."""
     k, u, top = (x.unflatten(1, (-1, 2, size)) for x in (k, u, top))
     peak = k[:, :, 0].detach().amax(2, keepdim=True)
     e = (k[:, :, 0] - peak).exp()[..., None] * u[:, :, 0]
