@@ -89,7 +89,7 @@ def test_with_rows(tmp_path: Path) -> None:
     assert (
         "Its headline, that SHE does evidently better than self-attention, holds (adjusted p 0.003) on the training "
         "loss and does not hold (adjusted p 0.002) on held-out text; after 10,000 batches it was observed once "
-        "on the training loss; after 10,000 batches it was observed once on held-out text." in made
+        "on the training loss and was observed once on held-out text." in made
     )
     (line,) = [line for line in made.splitlines() if line.startswith("| SHE does evidently")]
     _, _, training, held_out, command, _ = line.split("|")

@@ -21,7 +21,8 @@ def test_the_conclusion_comes_first(tmp_path: Path) -> None:
     answer = html.one("header").one("div", **{"class": "answer"})
     assert [part.text for part in answer.all("p")] == [
         "A lower held-out loss than 32 heads: HE. Higher: 1 head, SHE, WE, ME.",
-        "Of 8 claims of the paper, on the training loss 8 hold; on held-out text 6 hold and 2 do not.",
+        "The paper makes 8 claims about these models: on the training loss 8 hold; on held-out text 6 hold and 2 do "
+        "not.",
     ]
     assert html.one("main").all("section")[0].attributes["id"] == "claims"
 
@@ -45,8 +46,8 @@ def test_the_open_claims_of_a_figure_are_one_family_with_its_own(tmp_path: Path)
     claims = decided(made)
     assert [claim for claim in claims if claim in OPEN] == [claim for claim in OPEN if claim.study == "fig10"]
     first, second = conclusions(made)
-    assert first.startswith("Of 2 claims of the paper, on the training loss ")
-    assert second.startswith("Of 3 claims that the paper leaves open, on the training loss 3 are not settled")
+    assert first.startswith("The paper makes 2 claims about these models: on the training loss ")
+    assert second.startswith("The paper leaves 3 claims open: on the training loss 3 are not settled")
 
 
 def test_a_figure_that_no_claim_is_about_has_none(tmp_path: Path) -> None:

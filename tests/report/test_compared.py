@@ -31,6 +31,15 @@ def test_the_columns_of_several_seeds(tmp_path: Path) -> None:
     assert Compared(made, "held_out").beneath in write_page(tmp_path / "fig8.jsonl").read_text(encoding="utf-8")
 
 
+def test_the_page_rounds_to_three_decimals_and_names_a_small_p(tmp_path: Path) -> None:
+    write(tmp_path, rows({PEER: [4.2, 4.2001, 4.1999], "she": [4.1, 4.1001, 4.1]}))
+    html = write_page(tmp_path / "fig8.jsonl").read_text(encoding="utf-8")
+    assert ">-0.100</td>" in html
+    assert ">0.000</td>" in html
+    assert ">below 0.001</td>" in html
+    assert "e-05</td>" not in html
+
+
 def test_one_seed_shows_no_interval(tmp_path: Path) -> None:
     made = plate(tmp_path, {PEER: [4.2], "she": [4.1]})
     names = [column.name for column in columns(made)]

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar, Self, final
 
+from seqloom.core.statistics import Word, differences
 from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
 from seqloom.report.charts.style import Look, looks
@@ -21,6 +22,12 @@ AS_ASKED = "reached = asked"
 """the line of a model that does as it is told"""
 SHORT = {"return asked, rewards at the end": "late rewards", "return asked": "asked", "cloning, best": "cloning"}
 """what learners are called next to their lines, which have little room"""
+SETTLED: Mapping[Word, str] = {
+    "higher": "settled",
+    "lower": "settled",
+    "not settled": "not settled",
+    "observed once": "observed once, which decides nothing",
+}
 NEUTRAL = Look(11, (2, 3), "cross")
 """and how it is drawn"""
 
@@ -70,6 +77,7 @@ FINDINGS = (
 class AgentsReport:
     """The content of the page."""
 
+    answer: list[str]
     charts: list[Chart]
     head: ClassVar = ("learner", "mixer", "episodes", "context", "seed", "asked", "mean", "error", "lowest", "highest")
     table: list[tuple[str, list[Cell]]]
@@ -82,12 +90,40 @@ class AgentsReport:
     def from_rows(cls, rows: Rows) -> Self:
         """The report of these rows."""
         table = [(source(row), [_short(row[column]) for column in cls.head]) for row in rows]
-        return cls(charts(rows), table, rows[-1])
+        return cls(answer(rows), charts(rows), table, rows[-1])
 
 
 def source(row: Mapping[str, Any]) -> str:
     """Where the episodes of a row are from."""
     return f"{row['environment']}:{row['policy']}"
+
+
+def answer(rows: Rows) -> list[str]:
+    """For each source a sentence: what the mixers reach when asked for the most, and which differences are settled.
+
+    Differences are paired, since each seed records episodes of its own, and all are one family.
+    """
+    runs: dict[tuple[str, str], dict[int, float]] = {}
+    most: dict[str, float] = {}
+    for row in (row for row in rows if "asked" in row["findings"]):
+        most[source(row)] = max(row["asked"], most.get(source(row), row["asked"]))
+    for row in (row for row in rows if "asked" in row["findings"]):
+        if row["asked"] == most[source(row)]:
+            runs.setdefault((source(row), str(row["mixer"])), {})[row["seed"]] = float(row["mean"])
+    mixers = {name: [mixer for origin, mixer in runs if origin == name] for name in most}
+    first = {name: min(own, key=lambda mixer: not mixer.startswith("attention")) for name, own in mixers.items()}
+    apart = differences(runs, {key: (key[0], first[key[0]]) for key in runs}, paired=True)
+    sentences = []
+    for name, own in mixers.items():
+        reached = ", ".join(f"{mixer} {fmean(runs[name, mixer].values()):.4g}" for mixer in own)
+        words = [
+            f"{mixer} to {first[name]} {apart[name, mixer].estimate.mean:+.4g}, {SETTLED[apart[name, mixer].word]}"
+            for mixer in own
+            if (name, mixer) in apart
+        ]
+        compared = f" ({'; '.join(words)})" if words else ""
+        sentences.append(f"{name}, asked for {most[name]:g}: {reached}{compared}.")
+    return sentences
 
 
 def charts(rows: Rows) -> list[Chart]:

@@ -28,6 +28,7 @@ CHANCE = ("without memory", 0.5)
 class MazeReport:
     """The content of the page."""
 
+    answer: list[str]
     charts: list[Chart]
     head: ClassVar = ("length", "seed", "batches", "return", "steps", "parameters")
     table: list[tuple[str, list[Cell]]]
@@ -43,7 +44,21 @@ class MazeReport:
         table: list[tuple[str, list[Cell]]] = [
             (str(row["agent"]), [rounded(row[column]) for column in columns]) for row in rows
         ]
-        return cls(charts(rows), table, rows[-1])
+        return cls(answer(rows), charts(rows), table, rows[-1])
+
+
+def answer(rows: Rows) -> list[str]:
+    """Two sentences: how often each agent turns right in the longest maze at the end, and by how many seeds."""
+    length, batches = (max(int(row[column]) for row in rows) for column in ("length", "batches"))
+    reached: dict[str, list[float]] = {}
+    for row in rows:
+        if (int(row["length"]), int(row["batches"])) == (length, batches):
+            reached.setdefault(str(row["agent"]), []).append(float(row["reached"]))
+    ranked = sorted(reached, key=lambda agent: -fmean(reached[agent]))
+    shares = ", ".join(f"{agent} {fmean(reached[agent]):.0%}" for agent in ranked)
+    seeds = max(len(own) for own in reached.values())
+    many = "Each was observed once, which decides nothing." if seeds == 1 else f"Means of up to {seeds} seeds."
+    return [f"Right turns {length:,} steps after the cue: {shares}; {CHANCE[0]} {CHANCE[1]:.0%}.", many]
 
 
 def charts(rows: Rows) -> list[Chart]:

@@ -27,15 +27,23 @@
     const plot = figure.querySelector(".plot");
     const spec = JSON.parse(themed(JSON.stringify(chart.choices[control("choice")?.value || 0])));
     const config = JSON.parse(themed(JSON.stringify(data.config)));
+    const measured = (each, name) => each.encoding?.[name]?.type === "quantitative";
+    const isLog = (each, name) => each.encoding[name].scale?.type === "log";
+    if (!views.has(figure)) ["x", "y"].filter(control).forEach((name) => { // a box says what its axis is
+      control(name).checked = layers(spec).some((each) => measured(each, name) && isLog(each, name));
+    });
     layers(spec).forEach((each) => {
       delete each.data?.format; // Vega reads CSV by evaluating a string as a script, which the page forbids
-      ["x", "y"].filter((name) => control(name)?.checked && each.encoding?.[name]?.type === "quantitative").forEach((name) => {
-        each.encoding[name].scale = { type: "log", nice: false };
+      ["x", "y"].filter((name) => control(name) && measured(each, name)).forEach((name) => {
+        const log = control(name).checked;
+        if (log !== isLog(each, name)) each.encoding[name].scale = { type: log ? "log" : "linear", nice: false, zero: false };
       });
     });
     if (plot.clientWidth < NARROW && spec.layer.some((each) => each.name === "names")) {
       spec.layer = spec.layer.filter((each) => each.name !== "names");
-      layers(spec).flatMap((each) => [each.encoding?.color, each.encoding?.strokeDash]).forEach((each) => each && delete each.legend);
+      layers(spec).flatMap((each) => [each.encoding?.color, each.encoding?.strokeDash]).forEach((each) => {
+        if (each) each.legend = { symbolType: "stroke", symbolOpacity: 1, symbolLimit: 0 };
+      });
     }
     const datasets = Object.fromEntries(Object.entries(chart.tables).map(([name, csv]) => [name, objects(csv)]));
     config.legend.columns = Math.max(1, Math.floor(plot.clientWidth / 190));

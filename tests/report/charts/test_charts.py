@@ -3,6 +3,7 @@
 import csv
 import io
 import random
+import re
 from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree as xml
@@ -65,7 +66,7 @@ def test_curves_hold_the_rows_and_are_valid(models: int) -> None:
     )
     assert dict(zip(scale["domain"], scale["range"], strict=True)) == {name: one.colour for name, one in look.items()}
     named = [part for part in layers(drawn) if part.get("mark", {}).get("type") == "text"]
-    assert (len(named) == 2) == (models <= 8), "the name of the level, and those of few models at their lines"
+    assert len(named) == (3 if models <= 8 else 2), "the level's name and its paper, and few models' at their lines"
 
 
 def test_a_level_is_in_the_room_that_is_shown() -> None:
@@ -144,3 +145,16 @@ def test_a_chart_is_svg_on_both_papers() -> None:
     cells = Table(["s", "t", "slope"], [[0, 0, 1.0], [0, 1, 0.5], [1, 1, 0.001]])
     drawn = svg(Chart("m", "A map", "", {"rows": cells}, [Choice("", lambda: grid("s", "t", "slope", 2, decades=3))]))
     assert drawn.count('aria-roledescription="rect mark"') == 3
+
+
+@pytest.mark.parametrize(("ends", "bars"), [((None, None), 0), ((4.3, 4.5), 1)])
+def test_a_bar_is_drawn_of_several_seeds_alone(ends: tuple[float | None, float | None], bars: int) -> None:
+    pytest.importorskip("vl_convert", reason="vl-convert is not installed")
+    head = ["model", "price", "loss", "lowest seed", "highest seed"]
+    rows = Table(head, [["a", 1, 4.4, *ends], ["b", 2, 4.5, None, None]])
+    axes, look = (Axis("price", "price"), Axis("loss", "loss")), looks(["a", "b"])
+    drawn = svg(Chart("p", "A price", "", {"rows": rows}, [Choice("", lambda: points(rows, *axes, look, ["a"]))]))
+    assert drawn.count('aria-roledescription="rule mark"') == bars
+    height = re.search(r'height="(\d+)"', drawn)
+    assert height is not None
+    assert int(height[1]) < 600, "a bar from a mark to 0 would stretch the picture"

@@ -125,7 +125,6 @@ class Replication:
             "The claims of the Extractor paper (Chen, *Attention Is Not All You Need Anymore*, arXiv:2308.07661), one "
             "by one: what was measured, and whether it holds.",
             f"{self._summary(counts)} {evidence()}",
-            self._sizes(),
             "## Claims about losses",
             self._claims(CLAIMS),
             "### How to read it",
@@ -137,6 +136,7 @@ class Replication:
             _shown(counts),
             *(speed if self.raced else []),
             "## The studies",
+            self._sizes(),
             "" if self.studies else "No study's rows are kept yet.",
             *(self._section(file, study) for files in self.studies.values() for file, study in files),
             *self._texts(),
@@ -174,12 +174,12 @@ class Replication:
         headline = [(loss, self.verdicts[HEADLINE, loss]) for loss in LOSSES]
         if not any(own[0][1].seeds for _, own in headline):
             return text + "is not measured yet."
-        text += " and ".join(f"{_plainly(own[0][1])} {ON[loss]}" for loss, own in headline)
-        others = [
-            f"; {_after(study)}it {_plainly(verdict)} {ON[loss]}"
-            for loss, own in headline for study, verdict in own[1:]
-        ]  # fmt: skip
-        return "".join([text, *others, "."])
+        by_file: dict[str, list[str]] = {}
+        for loss, own in headline:
+            for at, (study, verdict) in enumerate(own):
+                begin = f"; {_after(study)}it " if at else ""
+                by_file.setdefault(begin, []).append(f"{_plainly(verdict)} {ON[loss]}")
+        return text + "".join(begin + " and ".join(clauses) for begin, clauses in by_file.items()) + "."
 
     def _sizes(self) -> str:
         """What was run: sizes, seeds, text, machine, commit, each once."""

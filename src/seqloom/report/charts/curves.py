@@ -9,7 +9,7 @@ import altair as alt
 
 from seqloom.report.charts.chart import Axis, Spec, Table
 from seqloom.report.charts.encodings import FEW, HEIGHT, SEEDS, across, colour, dash, data, tooltip, up
-from seqloom.report.charts.style import MUTED, SIZE, Look
+from seqloom.report.charts.style import MUTED, PAPER, SIZE, Look
 
 Room: TypeAlias = tuple[float, float]
 FLAT = 1.7
@@ -135,12 +135,15 @@ def _band(rows: alt.Chart, y: Axis, room: Room, models: int) -> alt.Chart:
 
 
 def _level(name: str, at: float, y: Axis, room: Room, height: int) -> alt.LayerChart:
-    """A horizontal line with its name above its left end; of one that is out of the room, its name and an arrow."""
+    """A horizontal line, its name on paper above its left end; of one out of the room, its name and an arrow."""
     drawn = alt.Chart(alt.InlineData(values=[{"y": at}]))
     text = drawn.mark_text(align="left", baseline="bottom", dx=4, dy=-3, color=MUTED, fontSize=SIZE - 1)
+    paper = drawn.mark_text(align="left", baseline="bottom", dx=4, dy=-3, fontSize=SIZE - 1, color=PAPER, stroke=PAPER,
+                            strokeWidth=5)  # fmt: skip
     if room[0] <= at <= room[1]:
         line = drawn.mark_rule(color=MUTED, strokeDash=[2, 3]).encode(up("y", y, room))
-        return alt.LayerChart(layer=[line, text.encode(up("y", y, room), x=alt.value(0), text=alt.value(name))])
+        names = [each.encode(up("y", y, room), x=alt.value(0), text=alt.value(name)) for each in (paper, text)]
+        return alt.LayerChart(layer=[line, *names])
     below, edge = at < room[0], alt.value(height if at < room[0] else LINE)
     return alt.LayerChart(
         layer=[text.encode(x=alt.value(0), y=edge, text=alt.value(f"{'↓' if below else '↑'} {name} {at:.3g}"))]

@@ -43,7 +43,9 @@ def points(table: Table, x: Axis, y: Axis, looks: Mapping[str, Look], front: Seq
     layers: list[alt.Chart | alt.LayerChart] = [
         steps.encode(color=alt.value(INK), order=alt.Order(x.column, type="quantitative"))
     ]
-    layers.append(rows.mark_rule().encode(y=alt.Y("lowest seed", type="quantitative"), y2=alt.Y2("highest seed")))
+    # An empty cell of CSV is a text or null, by the reader, and would be a bar down to 0.
+    several = rows.transform_filter("isValid(datum['lowest seed']) && datum['lowest seed'] !== ''")
+    layers.append(several.mark_rule().encode(y=alt.Y("lowest seed", type="quantitative"), y2=alt.Y2("highest seed")))
     marks = rows.mark_point(filled=True, size=90, opacity=1)
     layers.append(marks.encode(shape=shape(looks), tooltip=tooltip(table, x, y)))
     for side, placed in sides(table, x, y, front).items():

@@ -117,10 +117,10 @@ def conclusions(study: Study) -> list[str]:
     """How many of the paper's claims about a study hold by its rows, and how many of those that it leaves open."""
     made = []
     own = decided(study)
-    for claims, whose in ((CLAIMS, "of the paper"), (OPEN, "that the paper leaves open")):
+    for claims, whose in ((CLAIMS, "The paper makes {} about these models"), (OPEN, "The paper leaves {} open")):
         verdicts = [own[claim] for claim in claims if claim in own]
         if verdicts:
-            some = f"{len(verdicts)} claim{'s' * (len(verdicts) > 1)} {whose}"
+            some = whose.format(f"{len(verdicts)} claim{'s' * (len(verdicts) > 1)}")
             training, held_out = (counted([by_loss[loss] for by_loss in verdicts]) for loss in get_args(Loss))
-            made.append(f"Of {some}, on the training loss {training}; on held-out text {held_out}.")
+            made.append(f"{some}: on the training loss {training}; on held-out text {held_out}.")
     return made

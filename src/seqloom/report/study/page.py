@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, final
 
+from seqloom.core.statistics import p_text
 from seqloom.report import html
 from seqloom.report.charts.chart import Chart
 from seqloom.report.charts.style import Look
@@ -37,14 +38,18 @@ class StudyReport:
     @classmethod
     def from_rows(cls, study: Study) -> Self:
         """The report of these rows."""
+        shown = columns(study)
         return cls(
             study=study,
             conclusion=conclusion(study),
             caption=caption(study),
             claims=decided(study),
             charts=charts(study),
-            columns=columns(study),
-            table=[(line, [(_text(cell), _sorted(cell)) for cell in row]) for line, row in table_rows(study)],
+            columns=shown,
+            table=[
+                (line, [(_text(column, cell), _sorted(cell)) for column, cell in zip(shown, row, strict=True)])
+                for line, row in table_rows(study)
+            ],
             smallest_difference=Compared(study, "held_out").beneath,
             looks=looks_of(study),
             csv=_csv(study),
@@ -86,14 +91,16 @@ def caption(study: Study) -> list[str]:
     return sentences
 
 
-def _text(value: Value) -> str:
+def _text(column: Column, value: Value) -> str:
     if value is None:
         return "–"
-    if isinstance(value, float):
-        if abs(value) < 0.1:  # a learning rate
-            return f"{value:.4g}"
-        return f"{value:,.3f}" if abs(value) < 100 else f"{value:,.1f}"
-    return f"{value:,}" if isinstance(value, int) else value
+    if not isinstance(value, float):
+        return f"{value:,}" if isinstance(value, int) else value
+    if column.name == "adjusted p":
+        return p_text(value)
+    if not column.better and "±" not in column.name and abs(value) < 0.1:  # a learning rate
+        return f"{value:.4g}"
+    return f"{value:,.3f}" if abs(value) < 100 else f"{value:,.1f}"
 
 
 def _sorted(value: Value) -> str:

@@ -1,0 +1,50 @@
+"""The pages of the studies `agents` and `maze` begin with what their rows say."""
+
+from typing import Any
+
+from seqloom.report import agents, html, maze
+from tests.report.reading import read
+
+ORIGIN = {"date": "D", "command": "seqloom study", "commit": "abc", "machine": "M"}
+
+
+def played(mixer: str, seed: int, asked: float, mean: float) -> dict[str, Any]:
+    row = {"environment": "CartPole-v1", "policy": "mixed", "learner": "return asked", "mixer": mixer, "episodes": 300,
+           "context": 10, "seed": seed, "asked": asked, "mean": mean, "error": 0.0, "lowest": mean, "highest": mean,
+           "findings": ["asked"]}  # fmt: skip
+    return row | ORIGIN
+
+
+def turned(agent: str, length: int, seed: int, batches: int, reached: float) -> dict[str, Any]:
+    row = {"agent": agent, "length": length, "seed": seed, "batches": batches, "reached": reached, "steps": 9.0}
+    return row | {"parameters": 7} | ORIGIN
+
+
+def test_agents_are_compared_where_they_are_asked_for_the_most() -> None:
+    rows = [played(mixer, seed, 20, 999) for mixer in ("he", "attention") for seed in range(3)]
+    rows += [played("he", seed, 500, 490 + seed) for seed in range(3)]
+    rows += [played("attention", seed, 500, reached) for seed, reached in enumerate((390, 391.5, 391.4))]
+    assert agents.answer(rows) == [
+        "CartPole-v1:mixed, asked for 500: he 491, attention 391 (he to attention +100, settled)."
+    ]
+    once = [row for row in rows if row["seed"] == 0]
+    assert agents.answer(once)[0].endswith("(he to attention +100, observed once, which decides nothing).")
+    assert agents.answer([row for row in rows if row["mixer"] == "he"]) == ["CartPole-v1:mixed, asked for 500: he 491."]
+    assert agents.answer([row | {"findings": ["context"]} for row in rows]) == []
+
+
+def test_the_longest_maze_at_the_end_is_what_counts() -> None:
+    rows = [turned(agent, 10, 0, 50, 1.0) for agent in ("lstm", "gtrxl")]
+    rows += [turned(agent, 30, 0, 25, 0.0) for agent in ("lstm", "gtrxl")]
+    rows += [turned("lstm", 30, 0, 50, 0.56), turned("gtrxl", 30, 0, 50, 0.9), turned("gtrxl", 30, 1, 50, 1.0)]
+    assert maze.answer(rows) == [
+        "Right turns 30 steps after the cue: gtrxl 95%, lstm 56%; without memory 50%.", "Means of up to 2 seeds.",
+    ]  # fmt: skip
+    assert maze.answer(rows[:-1])[1] == "Each was observed once, which decides nothing."
+
+
+def test_the_page_begins_with_the_answer() -> None:
+    rows = [turned(agent, 30, 0, batches, 0.5) for agent in ("lstm", "gtrxl") for batches in (25, 50)]
+    made = maze.MazeReport.from_rows(rows)
+    page = read(html.render("agents.html.jinja", made, made.charts))
+    assert page.one("header").one("p", **{"class": "verdict"}).text == made.answer[0]
