@@ -81,8 +81,6 @@ EVERY = {
     "recordings/test_recordings.py::test_losses_in_float64": 3,
     "report/charts/test_charts.py::test_curves_hold_the_rows_and_are_valid": 4,
     "report/test_many.py::test_prices_are_drawn_at_the_length_that_most_have": 4,
-    "runs/test_full_disk.py::test_refused_at_every_call": 3,
-    "runs/test_hostile.py::test_a_hostile_run": 3,
     "runs/test_state.py::test_a_saved_state_goes_on": 3,
     "test_face.py::test_a_mixer_replaces_attention": 12,
     "test_face.py::test_a_saved_model_comes_back_bit_for_bit": 12,

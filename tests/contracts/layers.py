@@ -168,6 +168,13 @@ class TakesOneSize(Decay):
         return super().forward(x, keep)
 
 
+class Unpriced(Decay):
+    """Runs an operator of torch that has no price here."""
+
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        return super().forward(x, keep) + torch.erfinv(torch.zeros_like(x))
+
+
 class Bare(nn.Module):
     """No mask, no steps, no price; its output starts at zero."""
 

@@ -7,7 +7,7 @@ from torch import nn
 from seqloom.contracts import PROMISES, Finding, Subject
 from seqloom.contracts.finding import Largest, Promise
 from seqloom.contracts.target import subject_of
-from tests.contracts.layers import BROKEN, Bare, Decay, Limited, OnlySingle, Single
+from tests.contracts.layers import BROKEN, Bare, Decay, Limited, OnlySingle, Single, Unpriced
 
 NAMES = ("causality", "rows", "padding", "gaps", "pieces", "steps", "price", "bfloat16", "compile")
 BY_NAME: dict[str, Promise] = dict(zip(NAMES, PROMISES, strict=True))
@@ -61,6 +61,12 @@ def test_what_a_layer_lacks_does_not_apply(promise: str, says: str) -> None:
     result = finding(Bare, promise)
     assert result.verdict == "does not apply"
     assert says in result.detail
+
+
+def test_what_has_no_price_here_cannot_be_counted() -> None:
+    result = finding(Unpriced, "price")
+    assert result.verdict == "does not apply"
+    assert "aten.erfinv.default have no price here" in result.detail
 
 
 def test_an_output_that_starts_at_zero_hides_nothing() -> None:
