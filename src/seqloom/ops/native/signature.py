@@ -104,7 +104,7 @@ class Signature:
         shared = self._shared(tensors)
         sizes = dict(numbers)
         rows = zip(range(len(tensors)), self.arguments, self._dims, tensors, strict=True)
-        given = [row for row in rows if row[3] is not None]
+        given = [(index, argument, dims, tensor) for index, argument, dims, tensor in rows if tensor is not None]
         declarations: dict[str, list[_Size]] = {}  # most tensors have the sizes of another one: each is read once
         for _, argument, dims, tensor in given:
             if tensor.ndim != len(dims):

@@ -1,9 +1,9 @@
 """A projection, y = x Wᵀ + b, by the faster one of torch's two matrix libraries.
 
-On a CPU torch multiplies float32 matrices with Intel's MKL, which on AMD's processors with AVX-512 reaches about half of
-the peak performance. oneDNN, which torch contains for its compiled graphs, reaches nearly all of it (docs/log.md). On
-AMD's processors without AVX-512 oneDNN is a little faster, except for the gradient of W, which is left to MKL there.
-Both compute in float32.
+On a CPU torch multiplies float32 matrices with Intel's MKL, which on AMD's processors with AVX-512 reaches about half
+of the peak performance. oneDNN, which torch contains for its compiled graphs, reaches nearly all of it (docs/log.md).
+On AMD's processors without AVX-512 oneDNN is a little faster, except for the gradient of W, which is left to MKL
+there. Both compute in float32.
 
 Source: the matrix product; only the choice of the library is ours.
 """
