@@ -20,7 +20,7 @@ Point = tuple[float, float, float | None, float | None]
 
 
 def tradeoffs(rows: Comparison) -> list[Chart]:
-    """One chart for each price that is known."""
+    """A chart of the loss over each price that is known."""
     columns = [column for name in PRICES if (column := rows.column(name.format(farthest(rows))))]
     made = []
     for column in columns:
@@ -66,7 +66,7 @@ def pareto(points: Mapping[str, tuple[float, float]]) -> list[str]:
 
 
 def farthest(rows: Comparison) -> str:
-    """The greatest length, as the columns name it, at which most contenders were timed; "" where there is none."""
+    """The greatest length at which more than half of the contenders were timed, such as "4,096"; "" without any."""
     half = len(rows.contenders) / 2
     lengths = [column.name.removeprefix(AT) for column in rows.columns if column.name.startswith(AT)]
     timed = {
