@@ -87,7 +87,7 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
         "another machine (a toaster; here",
     ),
     "another run": (ME, ATTENTION, {"row": replace(KNOWN, process="1-ab")}, "of another run, in which the machine"),
-    "another size": (ME, ATTENTION, {"row": KNOWN, "by": "depth"}, "of sizes of ffn, not of depth: time them anew"),
+    "another size": (ME, ATTENTION, {"row": KNOWN, "by": "depth"}, "of sizes of ffn, not of depth: time them again"),
     "another model": (ATTENTION, ME, {"row": KNOWN}, "of me against attention, not of attention against me"),
     "other settings": (at(ME, "ffn", 99), ATTENTION, {"row": KNOWN}, "of me against attention at other settings"),
     "nothing timed": (ME, ATTENTION, {"row": row({})}, "no size of me was timed"),

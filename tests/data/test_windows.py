@@ -62,7 +62,7 @@ def test_permuted_indices_are_uniform_over_epochs(size: int) -> None:
     assert ((count - expected) ** 2 / expected).sum() < size - 2 + 5 * np.sqrt(2 * (size - 2))
 
 
-def test_neighbours_are_scattered() -> None:
+def test_neighbors_are_scattered() -> None:
     position = permute(np.arange(100_000), 0, 100_000, 0).astype(float)
     assert abs(np.corrcoef(position[:-1], position[1:])[0, 1]) < 0.02
     assert abs(np.corrcoef(position, np.arange(100_000))[0, 1]) < 0.02

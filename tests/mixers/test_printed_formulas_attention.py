@@ -131,7 +131,7 @@ def printed_rotation(position: int, repaired: bool) -> Array:
 
 def test_002_rotation_matrix_repeats_an_angle() -> None:
     """Printed: a fourth row of θ_1. Lengths change, and a product depends on more than the distance."""
-    apart = [0, 2, 1, 3]  # neighbours are its pairs; ours are half the width apart
+    apart = [0, 2, 1, 3]  # neighbors are its pairs; ours are half the width apart
     for position in range(1, 5):
         right, wrong = printed_rotation(position, repaired=True), printed_rotation(position, repaired=False)
         assert near(right[:, apart][apart] @ Q[0], turned(Q[:1], position)[0])

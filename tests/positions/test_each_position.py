@@ -16,7 +16,7 @@ from seqloom.positions import kinds
 DIM, VOCAB, T = 12, 11, 10
 CASES: dict[str, dict[str, Any]] = {
     **{kind: {"kind": kind} for kind in kinds()},
-    "rotary of neighbours": {"kind": "rotary", "pairs": "neighbours", "share": 0.7},
+    "rotary of neighbors": {"kind": "rotary", "pairs": "neighbors", "share": 0.7},
     "few buckets": {"kind": "t5", "buckets": 4, "far": 5},
     "short reach": {"kind": "shaw", "reach": 2},
     "fast fading": {"kind": "xpos", "span": 3.0},

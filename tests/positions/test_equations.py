@@ -119,9 +119,9 @@ def test_sinusoids_of_any_width(width: int) -> None:
 
 def test_both_pairings_are_equal_but_for_the_order_of_channels() -> None:
     x, (cos, sin) = draw(5, 6), turns(torch.arange(5), angles(6), torch.float64)
-    neighbours = rotate(x, cos, sin, "neighbours")
-    torch.testing.assert_close(rotate(x[:, order(6)], cos, sin), neighbours[:, order(6)])
-    assert not torch.allclose(rotate(x, cos, sin), neighbours)
+    neighbors = rotate(x, cos, sin, "neighbors")
+    torch.testing.assert_close(rotate(x[:, order(6)], cos, sin), neighbors[:, order(6)])
+    assert not torch.allclose(rotate(x, cos, sin), neighbors)
 
 
 def test_slopes_for_any_number_of_heads() -> None:

@@ -39,7 +39,7 @@ def _width(n: int, d: int) -> float:
 
 
 def _features(d: int) -> int:
-    """d log d: with so many the Performer's row is n times m times d."""
+    """m = d log d, the number of random features for which the paper states n m d operations of the Performer."""
     return max(1, round(d * math.log(d)))
 
 

@@ -71,7 +71,7 @@ def count(run: Callable[[], object]) -> Executed:
 @final
 class _Counter(TorchDispatchMode):
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        super().__init__()  # type: ignore[no-untyped-call]  # torch does not type it
         self.ops: dict[str, Cost] = {}
         self.unknown: set[str] = set()
 

@@ -4,7 +4,7 @@
     a transform of n numbers    n·log2(n)/2 butterflies of one complex product and two complex sums, as in radix 2:
                                 2n·log2(n) products, 3n·log2(n) additions; half of it where input or output is real;
                                 and one product a number where it is scaled, as an inverse is
-    softmax of n numbers        n exponentials, n-1 additions, n divisions: no stabilising maximum
+    softmax of n numbers        n exponentials, n-1 additions, n divisions: no stabilizing maximum
     attention                   on a CPU, by blocks: see `attention`
 
 The count of a Fourier transform is the convention in which its speed is quoted (5/2 n·log2(n) for a real one), not a
@@ -59,7 +59,7 @@ def projected(call: Call) -> Cost:
 
 
 def norm(call: Call) -> Cost | None:
-    """Layer normalisation as `seqloom.core.cost` prices it."""
+    """Layer normalization as `seqloom.core.cost` prices it."""
     x, shape, gain, bias = call.args[0], call.args[1], call.get(2, "weight"), call.get(3, "bias")
     width = math.prod(shape)
     rows = x.numel() // width
@@ -152,7 +152,7 @@ def bent(call: Call) -> Cost:
 
 
 def dense(call: Call) -> Cost | None:
-    """Linear systems by elimination, or exponentials of matrices: as `seqloom.ops.state_space.price` has them."""
+    """The price of linear systems by elimination, or of matrix exponentials, as in `seqloom.ops.state_space.price`."""
     matrix, N = call.args[0], call.args[0].shape[-1]
     if matrix.is_complex() or (len(call.args) > 1 and call.args[1].ndim != matrix.ndim):
         return None

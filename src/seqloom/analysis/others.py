@@ -64,7 +64,7 @@ def warning(others: float | None) -> str:
 
 
 def cores() -> Cores | None:
-    """The state of the cores now; None where there is no /proc/stat."""
+    """The busy seconds so far; None where there is no /proc/stat."""
     try:
         lines = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
         tasks = [int(task.name) for task in Path("/proc/self/task").iterdir()]

@@ -24,7 +24,7 @@ from seqloom.core.shapes import Stream
 from seqloom.core.view import View
 
 COPIES = 1 << 20
-"""numbers of one batch of copies at most"""
+"""the most numbers that a batch of copies of the row may hold"""
 DECADES, PROBES, SHOWN = 3, 8, 32
 """of a view: powers of ten on its scale, random directions per position, most tokens"""
 
@@ -73,7 +73,7 @@ def reach_of(mixer: Mixer, x: Stream, *, probes: int | None = None, seed: int = 
 
 
 def tokens_back(config: ModelConfig) -> int | None:
-    """How many tokens before its own an output of the model depends on, at most; None if its settings do not say it."""
+    """The most tokens before its own that an output of the model depends on; None if its settings do not limit it."""
     if not isinstance(config, LayeredConfig) or config.encoder_pattern is not None:
         return None
     if config.channel not in ("ffn", "none"):  # the others look back themselves

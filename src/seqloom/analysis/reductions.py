@@ -18,7 +18,7 @@ def mean(call: Call) -> Cost:
 
 
 def running(call: Call) -> Cost | None:
-    """A running sum: n-1 additions along its axis."""
+    """The price of a running sum: n-1 additions along its axis."""
     x, dim = call.args[0], call.get(1, "dim")
     return Cost(add=x.numel() - x.numel() // x.shape[dim]) if x.numel() and not x.is_complex() else None
 
@@ -42,7 +42,7 @@ def largest_few(call: Call) -> Cost:
 
 
 def added_at(call: Call) -> Cost | None:
-    """Numbers put at indices: free where they replace, an addition each where they accumulate."""
+    """The price of writing numbers at indices: nothing if they replace, one addition per number if they accumulate."""
     indices, values = call.args[1:3]
     if call.get(3, "accumulate", False):
         return Cost(add=values.numel())

@@ -1,9 +1,9 @@
-"""How operations and memory grow with length and width: exponents that are fitted, beside those that a text prints.
+"""How operations and memory grow with length and width: exponents that are fitted, next to those that a text prints.
 
     slope of y over x = Σ (log x - mean)(log y - mean) / Σ (log x - mean)²
 
-A printed formula is fitted at the same sizes as what was found, so that a logarithm or a sum of two terms is held
-against what it amounts to there. Operations are priced, bytes are measured.
+A printed formula is fitted at the same sizes as the results, so that logarithms and sums of two terms are compared by
+their values at these sizes. Operations are priced, bytes are measured.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Training steps timed at several sizes of a model, beside another model: what `match(equal="time")` chooses from.
+"""Training steps timed at several sizes of a model, next to another model: what `match(equal="time")` chooses from.
 
     ratio(size) = median over rounds of  seconds(config at size) / seconds(to, same round)
 
@@ -20,7 +20,7 @@ _TOKEN = uuid4().hex
 
 
 def process() -> str:
-    """A name of this process, which no fork and no later process shares."""
+    """A name of this process that no fork and no later process has."""
     return f"{os.getpid()}-{_TOKEN}"
 
 
@@ -61,7 +61,7 @@ class TimedSizes:
 
     def require(self, config: LayeredConfig, to: LayeredConfig, by: By) -> None:
         """ValueError unless these times are of those two models and that size, measured here, by this process."""
-        again = "time them anew with seqloom.experiments.clock.clock"
+        again = "time them again with seqloom.experiments.clock.clock"
         if (self.config, self.to) != (config, to):
             ours, theirs = (f"{title(a)} against {title(b)}" for a, b in ((config, to), (self.config, self.to)))
             other = f"{theirs}, not of {ours}" if ours != theirs else f"{theirs} at other settings"
@@ -71,6 +71,8 @@ class TimedSizes:
         if self.machine != machine():
             raise ValueError(f"the times are of another machine ({self.machine}; here is {machine()}): {again}")
         if self.process != process():
-            raise ValueError(f"the times are of another run, in which the machine may have been otherwise: {again}")
+            raise ValueError(
+                f"the times are of another process, when the load of the machine may have differed: {again}"
+            )
         if not self.sizes:
             raise ValueError(f"no size of {title(config)} was timed: {again}")

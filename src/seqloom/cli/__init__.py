@@ -106,7 +106,7 @@ def _of_memory(error: Exception) -> bool:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Ctrl-C: an exception for the command to clean up after; inside an import, which may swallow it, the end."""
+    """Handles Ctrl-C: raises an exception, so that the command cleans up; ends the process during an import."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             _leave(number, frame)

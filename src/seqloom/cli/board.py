@@ -1,4 +1,4 @@
-"""The work of `seqloom study board`: it announces, plans, trains or times, and shows the standings."""
+"""The actions of `seqloom study board`: print the settings, plan, train or time, and show the standings."""
 
 import sys
 from collections.abc import Sequence

@@ -30,7 +30,7 @@ def require_settings(preset: str, changes: Sequence[str] = (), source: str | Non
 def require_contenders(
     texts: Sequence[str], preset: str, changes: Sequence[str] = (), source: str | None = None
 ) -> None:
-    """ValueError as of `require_settings` for each of the models `KIND` or `KIND:NAME=VALUE,…`."""
+    """Raises ValueError as `require_settings` does for each of the models `KIND` or `KIND:NAME=VALUE,…`."""
     for text in dict.fromkeys(texts):
         named = contender(text)
         require_settings(preset, [*named.fitting(changes), *named.changes], source)
@@ -93,7 +93,7 @@ def _type(setting: dict[str, Any]) -> Any:
 
 
 def _model(setting: dict[str, Any], of_kind: Callable[[str], type[Config]], values: Any) -> Any:
-    """The settings of a model, which has others by its kind."""
+    """The settings of a model; its kind decides which settings it has."""
     if not isinstance(values, dict):
         raise ValueError("a model is given by its settings, such as {kind: decoder}")
     kind = values.get("kind", "decoder")

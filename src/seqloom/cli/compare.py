@@ -51,7 +51,7 @@ def compare(
         list[str] | None, typer.Option(help="a setting of the jobs, as slurm_partition=gpu or timeout_min=600")
     ] = None,
 ) -> int:
-    """Trains mixers on identical batches; prints one table and writes a report; goes on where it stopped."""
+    """Trains mixers on identical batches; prints one table and writes a report; continues where it stopped."""
     from seqloom.cli.checked import require_contenders
     from seqloom.experiments.contender import preset_of
 

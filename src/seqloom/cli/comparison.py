@@ -128,7 +128,7 @@ def typed() -> str:
 
 
 def _tables(comparison: Comparison, names: Sequence[str]) -> list[str]:
-    """Columns as one table; on a terminal as several, none wider than the terminal."""
+    """The columns as one table, or on a terminal as several tables that fit its width."""
     widest = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     made: list[str] = []
     some: list[str] = []

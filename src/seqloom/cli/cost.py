@@ -20,7 +20,7 @@ from seqloom.mixers import mixer_config
 from seqloom.training.settings import resolve
 
 RUNS_UP_TO = 10**10
-"""most operations of an equation whose fast path is run and counted: about a second"""
+"""the most operations of an equation whose fast path is run and counted, which takes about a second"""
 COLUMNS: dict[Use, str] = {"training": "training", "prefill": "prefill", "token": "one more token"}
 DONE = ("mul", "add", "div", "exp", "other", "total")
 WORDS = {

@@ -165,7 +165,7 @@ def _default(field: FieldInfo) -> Any:
 
 
 def _is_read_by_itself(name: str, config: type[BaseModel]) -> bool:
-    """Whether a validator sees the value before its type does, and may turn it into one that fits."""
+    """Whether a validator of the field runs before its type is checked, and so may convert the value."""
     validators = config.__pydantic_decorators__.field_validators.values()
     return any(name in validator.info.fields and validator.info.mode != "after" for validator in validators)
 

@@ -28,7 +28,7 @@ def played(run: Path, asked: list[float], episodes: int, batch: int, step: int |
 
 
 def acts(run: Path) -> bool:
-    """Whether a run's model acts, and is scored on episodes. Errors as of `find_run`."""
+    """Whether a run's model acts, and is scored on episodes. Raises as `find_run` does."""
     return objective_of(find_run(run)).plays
 
 

@@ -133,7 +133,7 @@ def _refuse(given: Mapping[str, Any], reason: str) -> None:
 
 
 def _draft(given: Mapping[str, Any]) -> Draft | None:
-    """The model of `--draft`; ValueError for its settings without it."""
+    """The draft model of `--draft`. ValueError where options of a draft are given without it."""
     settings = {name: given[name] for name in ("drafts", "confidence", "take_back") if name in given}
     if "draft" not in given:
         for name in settings:

@@ -100,7 +100,7 @@ def recall(
 
 
 def levels(text: str) -> list[int]:
-    """The difficulties that `3`, `1..4` or `1,3,5` names."""
+    """The difficulties in a text such as `3`, `1..4` or `1,3,5`."""
     from seqloom.data.probes import HARDEST
 
     first, dots, last = text.partition("..")

@@ -1,4 +1,4 @@
-"""`seqloom knn`: the work of its commands, which loads torch."""
+"""The actions of `seqloom knn`; this module loads torch, the module of its options does not."""
 
 import json
 from pathlib import Path

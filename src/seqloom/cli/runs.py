@@ -66,7 +66,7 @@ def _described(home: Path, folder: Path) -> dict[str, Any] | None:
 
 
 def _state(run: Run, batches: int, scored: bool) -> str:
-    """Whether a process trains it now, whether it is done, or that the same command goes on with it."""
+    """Whether a process trains it now, whether it is done, or that the same command continues with it."""
     if held(run.folder):
         return "training"
     for path in newest_first(run.checkpoints):

@@ -56,7 +56,7 @@ def _sections_of(path: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def _sections(section: str, tree: list[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Each section with its settings: the run itself under "", then its parts."""
+    """Every section with its settings; the run itself is the section "", and comes first."""
     yield section, [setting for setting in tree if "settings" not in setting]
     for setting in tree:
         name = f"{_dotted(section)}{setting['name']}"

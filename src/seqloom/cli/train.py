@@ -34,10 +34,10 @@ def train(
         list[str] | None, typer.Option(help="a tracker that gets a copy of the rows: tensorboard, wandb, trackio")
     ] = None,
 ) -> int:
-    """Trains a model, or goes on with its training; Ctrl-C saves.
+    """Trains a model, or continues with its training; Ctrl-C saves.
 
     With `--processes 2`, or as `torchrun --nproc-per-node 2 -m seqloom train …`, each process reads its share of every
-    batch's rows, on a GPU of its own where there are GPUs. A run goes on with any number of processes.
+    batch's rows, on a GPU of its own where there are GPUs. A run continues with any number of processes.
 
     On Linux the process keeps the memory that a step frees for the next one; SEQLOOM_KEEP_MEMORY=0 hands it back.
     """
@@ -79,7 +79,7 @@ def train(
 
 
 def _launched(processes: int) -> int:
-    """Runs this command again in so many processes of this machine, by torchrun's engine; returns the exit code.
+    """Runs this command again in this many processes of this machine, by torchrun's engine; returns the exit code.
 
     A failure is one line and exit code 2, where torchrun itself would print a traceback.
     """

@@ -111,7 +111,7 @@ def _perturb(module: nn.Module, x: Tensor, share: float, worst: Largest) -> None
 
 
 def _differentiate(module: nn.Module, x: Tensor, share: float, worst: Largest) -> None:
-    """Likewise: what is chosen, by weights too, has no gradients."""
+    """Compares gradients; choices, also those by weights, are held fixed and have no gradients."""
     x = x.clone().requires_grad_()
     with choices.soft_too():
         with torch.no_grad(), choices.recorded() as made:

@@ -14,7 +14,7 @@ BACKEND = "aot_eager"
 
 @promise("compile")
 def compiles(subject: Subject) -> Largest:
-    """The forward is one graph, with its gradients."""
+    """The promise that `forward` and its gradients are captured in one graph."""
     torch._dynamo.reset()
     module = subject.module()
     x = subject.draw(2, subject.fits(module, 5), subject.dim)

@@ -22,7 +22,7 @@ MASKS = ("keep", "mask", "attention_mask", "padding_mask")
 
 
 class Build(Protocol):
-    """build(context, dtype): the module, with the same parameters and buffers at each call."""
+    """build(context, dtype) → the module, with the same parameters and buffers at every call."""
 
     def __call__(self, context: int | None, dtype: torch.dtype, /) -> nn.Module:
         """The module for this context, in this dtype."""
@@ -133,7 +133,7 @@ def working_dtype(module: nn.Module, x: Tensor) -> torch.dtype:
 @final
 class _Narrowest(TorchDispatchMode):
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        super().__init__()  # type: ignore[no-untyped-call]  # torch does not type it
         self.dtype = torch.float64
 
     def __torch_dispatch__(

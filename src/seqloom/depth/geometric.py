@@ -38,7 +38,7 @@ class GeometricConfig(TaughtConfig):
 
 @final
 class Geometric(Confident):
-    """A linear classifier of each layer but the last, trained as a law over all layers."""
+    """A linear classifier for each layer but the last, which together give a distribution over all layers."""
 
     usual = 0.5
 
@@ -47,7 +47,7 @@ class Geometric(Confident):
         self.config: GeometricConfig = config
 
     def log_law(self, streams: list[Float[Tensor, "B T D"]]) -> Float[Tensor, "B T L"]:
-        """ln q of all layers."""
+        """ln q for all layers (B, T, L)."""
         logits = self.logits(streams)
         on = logsigmoid(-logits).cumsum(-1)  # ln Π_{m≤n} (1 - χ_m)
         before = torch.cat([torch.zeros_like(on[..., :1]), on], -1)

@@ -47,7 +47,7 @@ class Thresholds(Config):
 
 
 def save_exits(trained: Classifier, model: Model, source: str, folder: Path) -> None:
-    """Writes a classifier of a model. ValueError as of `require_new`."""
+    """Writes a classifier of a model. Raises ValueError as `require_new` does."""
     require_new(folder)
     make_folder(folder)
     weights = save({name: tensor.detach().cpu().contiguous() for name, tensor in trained.state_dict().items()})
@@ -73,7 +73,7 @@ def require_new(folder: Path) -> None:
 def open_exits(folder: str | Path, model: Model) -> Classifier:
     """The classifier in a folder, verified, on the model's device.
 
-    FileNotFoundError where there is none; ValueError, in one line, for one of another model or of other weights, and
+    FileNotFoundError where it is missing; ValueError, in one line, for one of another model or of other weights, and
     for files that are cut or altered.
     """
     folder = Path(folder)

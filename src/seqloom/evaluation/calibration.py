@@ -32,7 +32,7 @@ from seqloom.generation.exits import Exits, Measure, read_on, require_exits
 @final
 @dataclass(frozen=True)
 class Calibrated:
-    """What the texts say of each threshold, from the highest on."""
+    """The results of the texts for each threshold, from the highest on."""
 
     thresholds: tuple[float, ...]
     losses: tuple[float, ...]

@@ -32,7 +32,7 @@ from seqloom.retrieval.neighbors import Neighbors, require_neighbors
 @final
 @dataclass(frozen=True)
 class Scores:
-    """How well a model predicts a text."""
+    """The losses of a model on a text."""
 
     loss: float
     """nats a token, `<eos>` of each document included"""
@@ -76,7 +76,7 @@ def score(
     unless given. With `neighbors` each prediction is mixed with theirs.
 
     Raises TypeError or ValueError for arguments that do not fit, for tokens of another vocabulary, and where the logits
-    of so many windows would not fit into memory.
+    of this many windows would not fit into memory.
     """
     require_generates(model, "predict the next token")
     require_neighbors(neighbors)
@@ -108,7 +108,7 @@ def score(
 
 
 def require_logits(model: Model, rows: int, context: int) -> None:
-    """Raises ValueError where the logits of so many rows of `context` tokens would not fit into memory."""
+    """Raises ValueError where the logits of this many rows of `context` tokens would not fit into memory."""
     device = model.device
     require_memory(
         f"predicting {rows:,} rows of {context:,} tokens at once",

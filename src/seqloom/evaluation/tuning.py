@@ -1,4 +1,4 @@
-"""The share, the number and the temperature of neighbors that predict a text best, by trying all of a grid.
+"""Finds the weight, number and temperature of neighbors that predict a text best, by trying all values of a grid.
 
     loss(k, λ, τ) = -(1/N) Σ ln (λ p_kNN(token; k, τ) + (1 - λ) p_LM(token))          `seqloom.retrieval.neighbors`
 

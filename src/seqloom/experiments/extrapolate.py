@@ -123,7 +123,7 @@ class LengthCell(Cell):
 @final
 @dataclass(frozen=True)
 class Extrapolate:
-    """The runs, the lengths in tokens, and the text, by default what each run's training held out.
+    """Scores of `runs` at `lengths` in tokens, on a text: by default the held-out text of the run.
 
     ValueError for repeated values, runs whose models do not predict the next token, and a text that cannot be read;
     FileNotFoundError for a missing run.

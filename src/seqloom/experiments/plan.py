@@ -51,9 +51,9 @@ class Part:
     known: list[float] = field(default_factory=list)
     """seconds of a batch by the rows of its runs"""
     seconds: float = 0.0
-    """seconds of a batch"""
+    """seconds per batch"""
     timed: str = ""
-    """where `seconds` is from: rows of a run, or steps timed now"""
+    """the source of `seconds`: the rows of a run, or steps timed now"""
 
     @property
     def parameters(self) -> int:

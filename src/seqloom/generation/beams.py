@@ -50,7 +50,7 @@ class Hypothesis:
     """One continuation."""
 
     ids: list[int]
-    """its tokens, without `<eos>`"""
+    """the tokens of the hypothesis, without `<eos>`"""
     log_probability: float
     """log p(y | x) in nats, that of `<eos>` included where it has ended"""
     score: float
@@ -136,7 +136,7 @@ def penalty(length: int, alpha: float) -> float:
 
 
 def _log_probabilities(logits: Float[Tensor, "N W"]) -> Float[Tensor, "N W"]:
-    """In float64 on the CPU, so that ranks do not depend on the device. ValueError where they are not finite."""
+    """Log-probabilities in float64 on the CPU, so that ranks do not depend on the device. ValueError if not finite."""
     logits = logits.detach().to("cpu", torch.float64)
     if not bool(logits.amax(1).isfinite().all()):
         raise ValueError("the model's logits are not finite, so no token can be ranked: load an earlier checkpoint")

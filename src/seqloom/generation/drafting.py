@@ -50,7 +50,7 @@ class Draft:
     stayed: int = 0
     """of the drafts"""
     readings: int = 0
-    """of the large model"""
+    """readings of the large model"""
     written: int = 0
     differing: int = 0
     """drafts that stayed and are not the large model's likeliest token"""
@@ -176,7 +176,7 @@ def _exactly(
 def _by_bound(
     logits: Tensor, p: Tensor, q: list[Tensor], ids: list[int], draft: Draft, generator: torch.Generator
 ) -> tuple[int, int]:
-    """As `_exactly`, where a draft stays unless the large model finds it too unlikely."""
+    """As `_exactly`, but a draft is kept until the first token whose nats exceed the bound `take_back`."""
     nats = -logits.double().log_softmax(1).cpu()
     bound = float("inf") if draft.take_back is None else draft.take_back
     stay = next((number for number, id in enumerate(ids) if nats[number, id] > bound), len(ids))

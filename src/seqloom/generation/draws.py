@@ -47,8 +47,9 @@ def tokens(
 ) -> Iterator[Drawn]:
     """Draws `max_tokens` tokens for each of B prompts (B, T), with the logits that each was drawn from.
 
-    With `neighbors` these are ln p of the model's prediction mixed with theirs; with `exits` layers are left out.
-    Raises ValueError or TypeError at the call as `generate` does. It does not stop at `<eos>`: the caller does.
+    With `neighbors` the logits are ln p of the model's prediction mixed with that of the neighbors; with `exits` layers
+    are left out. Raises ValueError or TypeError at the call, as `generate` does. It does not stop at `<eos>`; the
+    caller does.
     """
     check_prompts(model, prompts)
     if sampling is not None and not isinstance(sampling, Sampling):

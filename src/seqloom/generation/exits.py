@@ -41,7 +41,7 @@ Measure: TypeAlias = Literal["softmax", "state"] | Classifier
 MEASURES: tuple[Literal["softmax", "state"], ...] = ("softmax", "state")
 """those that need no training"""
 WARM = 8
-"""tokens that are read before a time is taken"""
+"""tokens that are read before the timing starts"""
 
 
 @final
@@ -64,7 +64,7 @@ class Exits:
     """the layer of each row, where its prompt decides: see `begin`"""
 
     def at(self, token: int, layer: int = 1) -> float:
-        """The threshold λ_t of the token of a number, from 0; without a λ that of the classifier at a layer."""
+        """The threshold λ_t of token number `token`, from 0; without λ the classifier's threshold for `layer`."""
         if self.threshold is None:
             assert isinstance(self.by, Confident)
             return self.by.threshold(layer)

@@ -123,14 +123,14 @@ def window(model: Model) -> int:
 
 
 def streams(model: Model) -> bool:
-    """Whether every layer can read on from a state."""
+    """Whether every layer can continue from a state."""
     return model.traits.streams
 
 
 def reader(model: Model, mode: Mode, hop: int, prompt: int, max_tokens: int, step: Step | None = None) -> Reader:
-    """The reader of a mode for texts of `prompt` tokens that are to grow by `max_tokens`; ValueError as `check`.
+    """The reader of a mode for prompts of `prompt` tokens that are continued by `max_tokens` tokens.
 
-    `step` reads a token on in place of the model's own.
+    `step` replaces the model's own step. Raises ValueError as `check` does.
     """
     check(model, mode, hop, prompt, max_tokens)
     return Slide(model, hop, step) if mode == "slide" else Stream(model, step)

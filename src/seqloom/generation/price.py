@@ -20,7 +20,7 @@ class Price:
     """The price of one text."""
 
     tokens_read: int
-    """tokens that the model reads, the prompt included"""
+    """tokens that the model reads, including the prompt"""
     reads_per_token: float
     """tokens read for each token written"""
     state_bytes: int

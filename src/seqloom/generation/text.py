@@ -65,7 +65,7 @@ def _decoded(ids: Iterable[int], tokenizer: Tokenizer, after: Sequence[int]) -> 
 
 
 def _overlap(text: str, stop: str) -> int:
-    """How many characters at the end of `text` begin `stop`, short of all of it."""
+    """The length of the longest end of `text` that is a proper prefix of `stop`."""
     longest = min(len(text), len(stop) - 1)
     return next((n for n in range(longest, 0, -1) if text.endswith(stop[:n])), 0)
 

@@ -59,7 +59,7 @@ class PackedMixer(Mixer):
 
     @override
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
-        """Raises ValueError where a state that gradients flow through is to be reused."""
+        """See `Mixer.step`. Raises ValueError where a state with gradients is to be reused."""
         x = self.check_step(x, state, reuse)
         if x.shape[0] == 0:
             return x.clone(), copied(state)

@@ -25,7 +25,7 @@ class WholeSequenceMixer(Mixer):
         raise self._reads_whole("start")
 
     def extend(self, x: Any, state: Any, keep: Any = None) -> NoReturn:
-        """Raises ValueError."""
+        """Raises ValueError, since a bidirectional mixer cannot continue from a state."""
         raise self._reads_whole("extend")
 
     def step(self, x: Any, state: Any, *, reuse: bool = False) -> NoReturn:
@@ -50,8 +50,8 @@ class BidirectionalMixer(WholeSequenceMixer):
     def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         """The equation over x (B, T, D), the whole sequence.
 
-        With `lengths` (B,) each row holds so many tokens, then zeros that no output may read. What is written at their
-        positions is not used.
+        With `lengths` (B,) each row holds this many tokens, then zeros that no output may read. What is written at
+        their positions is not used.
         """
 
     @override

@@ -90,7 +90,7 @@ class ChosenByText(BidirectionalMixer, ABC):
 
 
 class TextBuckets(SharedHeads, ChosenByText, ABC):
-    """Buckets cut into chunks by the whole text: causal, but for the choice of what is looked at, or bidirectional."""
+    """Buckets cut into chunks by the whole text. Causal except for the choice of keys, or bidirectional."""
 
     @override
     def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:

@@ -41,7 +41,7 @@ LOSSES = {"attention": "attention_reconstruction", "autoencoding": "autoencoding
 
 @final
 class Compression(nn.Module):
-    """Blocks of `rate` inputs of `dim` channels, each compressed to one."""
+    """Compresses blocks of `rate` inputs of `dim` channels to one vector per block."""
 
     def __init__(self, dim: int, rate: int, by: By, loss: Loss, dilation: int) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Compression(nn.Module):
         return ring.pick(blocks.flatten(1, 2), torch.arange(count, device=most.device) * self.rate + most)
 
     def price(self, blocks: int) -> Cost:
-        """The price of compressing so many blocks; for `most_used` the comparisons, not the bookkeeping of use."""
+        """The price of compressing this many blocks; for `most_used` the comparisons, not the bookkeeping of use."""
         numbers = blocks * self.dim
         if self.by == "max":
             return Cost(other=(self.rate - 1) * numbers, path=("other",))
@@ -122,7 +122,7 @@ def content_attention(
     w_q, w_kv, heads = of_layer
     q = linear(x, w_q).unflatten(2, (heads, -1)).transpose(1, 2)
     k, v = linear(inputs, w_kv).unflatten(2, (2, heads, -1)).permute(2, 0, 3, 1, 4)
-    # one backend always: a run that goes on takes those of its first batch, which compresses nothing
+    # one backend always: a run that continues takes those of its first batch, which compresses nothing
     with use(attention="formed"):
         return attend(q, k, v, pattern=before, query_time=now, key_time=then).transpose(1, 2).flatten(2)
 

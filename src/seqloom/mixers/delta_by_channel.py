@@ -106,7 +106,7 @@ class DeltaByChannel(PackedMixer, ABC):
         return View("decay", "how much of its channel of the state a token leaves", ("token", "channel"), decay)
 
     def before(self, rows: int) -> Iterable[Cost | nn.Module]:
-        """The chain up to the strengths, for so many tokens."""
+        """The critical path up to the strengths, for `rows` tokens."""
         n, heads = rows * self.dim, rows * self.heads
         rates = Cost(mul=n, add=n, exp=n + heads, other=n + heads)
         lengths = unit_price(2 * heads, self.K) + Cost(div=n, path=("division",))

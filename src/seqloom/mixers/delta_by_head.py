@@ -48,7 +48,7 @@ class DeltaByHeadSettings(MixerConfig, ABC):
 
 
 class DeltaByHead(PackedMixer, ABC):
-    """The parts over `dim` channels. State: the convolution's last inputs, and S (B, H', K, V)."""
+    """The common part of the mixers, over `dim` channels. State: the convolution's last inputs, and S (B, H', K, V)."""
 
     traits = TRAITS
     w_a: Linear | None
@@ -136,7 +136,7 @@ class DeltaByHead(PackedMixer, ABC):
         return [View("decay", "how much of the state a token leaves", per, self.log_decay(x[0]).exp()), *writes]
 
     def before(self, rows: int) -> Iterable[Cost | nn.Module]:
-        """The chain up to the delta rule, for so many tokens."""
+        """The critical path up to the delta rule, for `rows` tokens."""
         H, strengths = self.value_heads, rows * self.steps * self.value_heads
         keys = rows * (1 + self.steps) * self.heads
         lengths = unit_price(keys, self.K) + Cost(div=rows * self.heads * self.K, path=("division",))

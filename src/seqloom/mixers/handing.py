@@ -21,7 +21,7 @@ Handed: TypeAlias = dict[str, Tensor]
 
 
 class Handing(ABC):
-    """A mixer whose layers hand tensors over. It has no extras."""
+    """A mixer whose layers pass tensors on to later layers of its kind. It has no extras."""
 
     @abstractmethod
     def forward_handed(self, x: Stream, keep: Keep | None, handed: Handed) -> tuple[Stream, Handed]:

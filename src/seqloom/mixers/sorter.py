@@ -40,7 +40,7 @@ class Sorter(RowDraws, Mixer, ABC):
         return q, k, v
 
     def out(self, y: Tensor) -> Stream:
-        """The output of what the heads read (B, H, T, K)."""
+        """The output (B, T, D) of the mixer, from the outputs (B, H, T, K) of its heads."""
         out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
         return out
 
@@ -70,7 +70,7 @@ class Sorter(RowDraws, Mixer, ABC):
         return means, *self.layer(rows)
 
     def layer(self, rows: int) -> tuple[Cost, ...]:
-        """The price of the scores of so many mean keys."""
+        """The price of the scores of this many mean keys."""
         N = self.w_sort.out_features
         return linear(rows, self.K, N, bias=True), Cost(div=rows * N, path=("division",))
 

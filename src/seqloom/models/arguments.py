@@ -96,7 +96,7 @@ def check_layers(layers: Any, ids: Tensor, depth: int) -> None:
 
 
 def check_state(state: Any, batch: int | None, depth: int, sublayers: int) -> None:
-    """Raises unless `state` is of a model of `depth` layers of so many sublayers, and of `batch` rows where given.
+    """Raises unless `state` is of a model with `depth` layers of `sublayers` sublayers, and of `batch` rows if given.
 
     Each mixer checks its own part.
     """
@@ -121,7 +121,7 @@ def check_state(state: Any, batch: int | None, depth: int, sublayers: int) -> No
 
 
 def check_room(numbers: int, itemsize: int, what: str) -> None:
-    """Raises ValueError where so many numbers do not fit into the memory that is available."""
+    """Raises ValueError where this many numbers do not fit into the memory that is available."""
     require_memory(what, numbers * itemsize, "choose smaller sizes")
 
 

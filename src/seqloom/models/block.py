@@ -6,11 +6,11 @@
     y_1 = x_1 + dropout(mixer(norm_1(x_2))), y_2 = x_2 + dropout(channel(norm_2(y_1))) `sublayers` reversible
     h = g_1(x, dropout(mixer(norm_1(x)))),   y = g_2(h, dropout(channel(norm_2(h))))   `residual` a gate, see `gates`
 
-Source: the Extractor paper's Eq. 9, 18 and 20 (pre-layer normalisation, Xiong et al., arXiv:2002.04745); after: Vaswani
+Source: the Extractor paper's Eq. 9, 18 and 20 (pre-layer normalization, Xiong et al., arXiv:2002.04745); after: Vaswani
 et al., arXiv:1706.03762, section 3.1; parallel: Black et al., GPT-NeoX-20B, arXiv:2204.06745, section 2.1, with the two
-norms of its code; reversible: see `reversible`, both streams lie next to each other, (B, T, 2D). Where the paper has
-the feed-forward network another `Channel` may stand, and remember what it has read: RWKV's channel mixing. Or none, and
-y = h: Mamba.
+norms of its code; reversible: see `reversible`, both streams lie next to each other, (B, T, 2D). Another
+`Channel` may take the place of the feed-forward network, and may have a state, as RWKV's channel mixing does. Without a
+channel y = h, as in Mamba.
 """
 
 from collections.abc import Mapping
@@ -178,9 +178,10 @@ class Block(nn.Module):
         return h, (after, then), handed
 
     def pass_by(self, x: Token, state: LayerState, handed: Handed, *, reuse: bool = False) -> tuple[LayerState, Handed]:
-        """The states after a token x that leaves the layer out, as if it came to the layer and went on unchanged.
+        """The states after a token x that skips the layer, so that the stream leaves the layer unchanged.
 
-        The mixer reads it, because its state cannot be advanced otherwise; a second sublayer does where it has a state.
+        The mixer still reads the token, because its state cannot be advanced otherwise; so does a second sublayer that
+        has a state.
         """
         z = of_token(self.norm_1, x) if self.norm_before else x
         if isinstance(self.mixer, HandingMixer):

@@ -3,10 +3,10 @@
     k = (x_t + (x_{t-1} - x_t) ∘ μ) W_k                              x_0 = 0; no biases
     y = max(k, 0)² W_v
 
-Before training, with l = `layer`, μ of channel c of D is 1 - (c/D)^((1 - l/depth)^4).
+Initially, with l = `layer`, μ of channel c of D is 1 - (c/D)^((1 - l/depth)^4).
 
-Source: Peng et al., RWKV-7, arXiv:2503.14456, section 4.2; the beginning from the authors' `train_temp`. Their W_v
-begins at 0, ours as the model's others do.
+Source: Peng et al., RWKV-7, arXiv:2503.14456, section 4.2; initial values from the authors' `train_temp`. What differs:
+their W_v is initially 0, ours is drawn as the model's other matrices.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The settings of a model whose layers are mixers, each with a feed-forward network or what is in its place."""
+"""The settings of a model whose layers have a mixer and a second sublayer, such as a feed-forward network."""
 
 from abc import ABC
 from collections.abc import Mapping
@@ -117,7 +117,7 @@ class TransformerConfig(LayeredConfig, ABC):
         return Block(mixer, self.channel, channel, self.dropout, self.norm, *form)
 
     def mixer_of(self, layer: int, shared: nn.Module | None) -> Mixer:
-        """The mixer of a layer, given what it shares with others. ValueError as of `block`."""
+        """The mixer of a layer, given what it shares with others. Raises ValueError as `block` does."""
         config = self.mixers[layer]
         kinds = [mixer.kind for mixer in self.mixers]
         number, depth = kinds[:layer].count(config.kind), kinds.count(config.kind)

@@ -54,7 +54,7 @@ def layers_cost(config: LayeredConfig, blocks: Sequence[Block], T: int, per: Per
 
 
 def inner_cost(config: LayeredConfig, blocks: Sequence[Block], T: int) -> Cost:
-    """All layers and the norms around them, of T tokens; a block may stand for several layers."""
+    """The price of all layers and of the norms around them, for T tokens; a block may represent several layers."""
     total = shared_cost(blocks)
     for _ in range((config.norm_place == "before") + config.embed_norm):
         total += norm_cost(T, config.dim, config.norm)

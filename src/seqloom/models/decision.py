@@ -2,12 +2,12 @@
 
     r_t = W_r R̂_t/c + b_r + E_t,   u_t = W_s (s_t - μ)/σ + b_s + E_t,   v_t = W_a a_t + b_a + E_t      tokens of a step
     x = dropout(norm([r_1, u_1, v_1, …, r_T, u_T, v_T])),   m times Block
-    â_t = W norm(x at u_t) + b,   of a vector of numbers its tanh                   read at the state, before the action
+    â_t = W norm(x at u_t) + b,   or its tanh for a vector of numbers               read at the state, before the action
 
 R̂_t: the rewards that are still to come; E_t: one embedding per step of an episode, for all three of its tokens; a_t: a
 unit vector of one of several actions, or numbers from -1 to 1. c, μ and σ follow from the episodes: the largest return,
 mean and deviation of the states. With `returns=end` rewards move to the last step, so that R̂_t is the whole return at
-every step; with `returns=none` the model is not told any return, and clones the behaviour that it was shown.
+every step; with `returns=none` the model is given no return, and clones the behavior that it was shown.
 
 Source: Chen et al., arXiv:2106.01345, section 3 and its Algorithm 1, and the authors' program. What differs: any causal
 mixers in place of GPT-2's attention, the weights begin as in our other models, and the predictions of states and
@@ -227,7 +227,7 @@ class Decision(Transformer):
         """The action of one step, as `decide` has it where it reads the episode from its first step on, and the memory.
 
         ids (B,): the number of the step; `before`: the actions of the step before it, and `memory` what was returned
-        there; None for both in the first step. ValueError where a layer cannot read on.
+        there; None for both in the first step. ValueError where a layer cannot continue from a state.
         """
         if not self.reads_on:
             self._lacks("read an episode step by step")

@@ -62,7 +62,7 @@ class CausalTransformer(Transformer, ABC):
     @property
     @override
     def traits(self) -> ModelTraits:
-        """It generates; it streams where every layer can."""
+        """The model generates text, and streams if every layer does."""
         return ModelTraits(True, all(sublayer.traits.streams for sublayer in self.sublayers), self.longest)
 
     @property
@@ -205,7 +205,7 @@ class CausalTransformer(Transformer, ABC):
 
 @final
 class Decoder(CausalTransformer):
-    """The decoder whose layers each have weights of their own."""
+    """The decoder, whose layers have different weights."""
 
     config: DecoderConfig
 

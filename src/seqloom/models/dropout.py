@@ -27,7 +27,7 @@ class Dropout(RowDraws, nn.Dropout):
     """torch's layer, with its own draws on a CPU outside of graphs; they come from torch's generator as well."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """(B, …) → (B, …); the input itself where nothing is dropped."""
+        """(B, …) → (B, …); returns the input itself if nothing is dropped."""
         if not self.training or self.p == 0:
             return super().forward(input)
         if input.device.type != "cpu" or torch.compiler.is_compiling():

@@ -4,8 +4,8 @@
     ffn(x) = (φ(x W_gate + b_gate) ∘ (x W_1 + b_1)) W_2 + b_2    gated: SwiGLU with silu, GEGLU with gelu
 
 Source: Vaswani et al., arXiv:1706.03762, Eq. 2; the Extractor paper's Eq. 19; gated: Shazeer, arXiv:2002.05202, Eq. 6,
-where V is our W_1 and there are no biases. Here `bias` says whether there are. With `chunk` so many tokens are computed
-at a time, and again in the backward, so that no more hidden layers are in memory: Kitaev et al., Reformer,
+where V is our W_1 and there are no biases. Here `bias` says whether there are. With `chunk` this many tokens are
+computed at a time, and again in the backward, so that no more hidden layers are in memory: Kitaev et al., Reformer,
 arXiv:2001.04451, section 3. The numbers are the same.
 """
 

@@ -27,7 +27,7 @@ from seqloom.ops.projection import Linear
 
 Residual: TypeAlias = Literal["add", "gru", "input", "output", "highway", "sigmoid_tanh"]
 BIAS = 2.0
-"""b before training"""
+"""the initial b"""
 
 
 class Gate(nn.Module, ABC):
@@ -46,7 +46,7 @@ class Gate(nn.Module, ABC):
 
     @abstractmethod
     def own_price(self, rows: int) -> Cost:
-        """The price of `join` for so many tokens."""
+        """The price of `join` for this many tokens."""
 
     @override
     def forward(self, x: Tensor, said: Tensor) -> Tensor:

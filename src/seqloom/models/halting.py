@@ -8,7 +8,7 @@ Before training w is as other matrices and b is 1. The mean of `ponder` over all
 
 Source: Graves, Adaptive Computation Time, arXiv:1603.08983, section 2, for each position as in Dehghani et al.,
 Universal Transformers, arXiv:1807.03819, section 2.2. The latter's code takes p_n from the stream before step n, mixes
-y_n = w s_n + (1 - w) y_{n-1} with w = p_n or R in place of the sum, and goes on with s_n of halted positions.
+y_n = w s_n + (1 - w) y_{n-1} with w = p_n or R in place of the sum, and continues with s_n of halted positions.
 """
 
 from dataclasses import replace

@@ -116,7 +116,7 @@ class Spalm(CausalTransformer):
 
     @override
     def output(self, x: Stream) -> Tensor:
-        """The output layer over z, whose norm is in it."""
+        """Logits of z, to which the norm has been applied."""
         logits: Tensor = self.head(x)
         return logits
 
@@ -180,7 +180,7 @@ class Spalm(CausalTransformer):
         return total if self.lookup is None else total + self.lookup.cost(T, per, rows).parallel()
 
     def _memory_price(self, rows: int) -> Cost:
-        """m of so many tokens."""
+        """m of this many tokens."""
         k, D = self.config.k, self.config.dim
         scores = Cost(mul=rows * k * D, add=rows * k * (D - 1), path=("multiplication", "cumulation"))
         summed = Cost(mul=rows * k * D, add=rows * (k - 1) * D, path=("multiplication", "cumulation"))

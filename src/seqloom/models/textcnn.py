@@ -35,7 +35,7 @@ from seqloom.ops.pack import pack, within
 from seqloom.ops.projection import Linear
 
 RANGE = 0.25
-"""vectors of words are drawn uniformly in ± this, as in Kim's code: about the variance of word2vec's"""
+"""word vectors begin uniform in [-RANGE, RANGE], as in Kim's code, with about the variance of word2vec's vectors"""
 
 
 @final

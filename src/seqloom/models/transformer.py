@@ -49,7 +49,7 @@ class Transformer(Model, ABC):
     """Embedding, blocks, head.
 
     Every verb raises TypeError or ValueError, in one line, for arguments that do not fit (`seqloom.models.arguments`).
-    With `layers` only the first so many are built, for who counts the weights of a model whose layers repeat.
+    With `layers` only the first so many are built, to count the weights of a model whose layers repeat.
     """
 
     config: TransformerConfig

@@ -191,7 +191,10 @@ class Translator(Transformer, ABC):
 
     @override
     def extend(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Logits, ModelState]:
-        """Reads a further piece of the target; logits after each of its positions. The given state stays."""
+        """Logits of a piece of the target that follows `state`, and the state after it.
+
+        The given state does not change.
+        """
         x, state = self.read(ids, state, keep)
         return self.logits(x, keep), state
 

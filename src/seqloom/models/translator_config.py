@@ -86,13 +86,19 @@ class TranslatorConfig(TransformerConfig, ABC):
 
     def encoding(self) -> BidirectionalConfig:
         """The settings of the encoder, whose output layer has no weights of its own."""
-        own = self.encoder
-        with_ffn = own.channel == "ffn"
+        encoder = self.encoder
+        with_ffn = encoder.channel == "ffn"
         values = {name: getattr(self, name) for name in COMMON if with_ffn or name not in FFN_ONLY}
-        values |= {"depth": own.depth, "mixer": own.mixer, "channel": own.channel, "tie": True, "head_bias": False}
-        if not own.repeat:
+        values |= {
+            "depth": encoder.depth,
+            "mixer": encoder.mixer,
+            "channel": encoder.channel,
+            "tie": True,
+            "head_bias": False,
+        }
+        if not encoder.repeat:
             return EncoderConfig(**values)
-        return UniversalEncoderConfig(**values, **{name: getattr(own, name) for name in HALTING})
+        return UniversalEncoderConfig(**values, **{name: getattr(encoder, name) for name in HALTING})
 
     @override
     def block(self, layer: int, shared: Mapping[str, nn.Module]) -> Block:

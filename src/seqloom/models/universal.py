@@ -65,7 +65,7 @@ class RepeatedConfig(TransformerConfig, ABC):
 
     @override
     def mixer_of(self, layer: int, shared: nn.Module | None) -> Mixer:
-        """The mixer of the block, as a mixer alone: each step is its layer 0 of 1."""
+        """The mixer of the block, which all steps share, so that it is layer 0 of 1."""
         config = self.pattern[0]
         return config.build(self.dim, self.context, self.causal, shared=shared, position=self._position_in(config))
 

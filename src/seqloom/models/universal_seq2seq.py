@@ -53,7 +53,7 @@ class UniversalSeq2Seq(Repeated, Translator):
     ) -> Tensor:
         """The number of steps (B, T) after which each position of the target has halted.
 
-        ValueError in a model without `halt`. Those of the source are `encoder.steps`.
+        ValueError in a model without `halt`. `encoder.steps` gives the steps of the source.
         """
         _, _, halting = self.passed(ids, keep, source, source_keep)
         if halting is None:

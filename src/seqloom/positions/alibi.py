@@ -48,7 +48,7 @@ class ALiBi(RelativePosition):
 
     @override
     def rebuild(self, where: torch.device) -> None:
-        """The slopes, which are never rounded to the dtype of the model."""
+        """Computes the slopes, which are not rounded to the dtype of the model."""
         self.register_buffer(
             "slopes", torch.tensor(slopes(self.heads), dtype=torch.float64).to(where), persistent=False
         )

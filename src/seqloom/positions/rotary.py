@@ -7,7 +7,7 @@ With neighbors as pairs they are x_{2c} and x_{2c+1}. The product of a query tur
 on t - u alone: Σ_c Re(q_c k̄_c e^{ι(t-u)θ_c}). The real product of two pairs takes the conjugate of the second, so that
 turning both the same way is the paper's e^{ιtθ} on queries and e^{-ιuθ} on keys.
 
-Source: Su et al., arXiv:2104.09864, Eq. 14-16 and 34, where neighbours are a pair. Halves, the default here, are the
+Source: Su et al., arXiv:2104.09864, Eq. 14-16 and 34, where neighbors are a pair. Halves, the default here, are the
 same up to the order of channels (`order`) and read memory in order; GPT-NeoX, arXiv:2204.06745, turns a share of them.
 """
 
@@ -22,7 +22,7 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span, Step
 from seqloom.core.position import PositionConfig, QueriesKeysPosition, register
 
-Pairs: TypeAlias = Literal["halves", "neighbours"]
+Pairs: TypeAlias = Literal["halves", "neighbors"]
 
 
 def angles(width: int, base: float = 10000.0) -> Float[Tensor, "half"]:
@@ -59,7 +59,7 @@ def rotate(x: Float[Tensor, "*rows K"], cos: Tensor, sin: Tensor, pairs: Pairs =
 
 
 def order(width: int) -> Int[Tensor, "K"]:
-    """The channel with pairs of neighbours that each channel with pairs of halves is: x[..., order] has halves."""
+    """The permutation of channels from pairs of neighbors to pairs of halves: x[..., order] has pairs of halves."""
     return torch.arange(width).view(-1, 2).T.flatten()
 
 
@@ -99,12 +99,12 @@ class Rotary(QueriesKeysPosition):
 @register
 @final
 class RotaryConfig(PositionConfig):
-    """Queries and keys turned, pair by pair of channels, by an angle that grows with the position (RoPE)."""
+    """Rotary positions (RoPE): pairs of channels of queries and keys are rotated by an angle per position."""
 
     kind: Literal["rotary"] = "rotary"
     place: ClassVar = "queries_keys"
     base: float = Field(10000.0, gt=1, description="ratio of the fastest turn to the slowest, about")
-    pairs: Pairs = Field("halves", description="channels that are a pair: c and c + half of the width, or neighbours")
+    pairs: Pairs = Field("halves", description="channels that are a pair: c and c + half of the width, or neighbors")
     share: float = Field(1.0, gt=0, le=1, description="share of each head's channels that is turned, from the first")
     later: ClassVar = ("pairs", "share")
 

@@ -62,7 +62,7 @@ class XPos(QueriesKeysPosition):
 @register
 @final
 class XPosConfig(PositionConfig):
-    """Rotary positions whose products fade with the distance (xPos)."""
+    """Rotary positions whose products decay with the distance (xPos)."""
 
     kind: Literal["xpos"] = "xpos"
     place: ClassVar = "queries_keys"

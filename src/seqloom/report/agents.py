@@ -177,7 +177,7 @@ def points(rows: Rows, finding: Finding) -> Table:
 
 
 def write(out: Path) -> Path:
-    """Writes the page of the study in `out`; returns its path. Errors as of `results.read`."""
+    """Writes the page of the study in `out`; returns its path. Raises as `results.read` does."""
     report = AgentsReport.from_rows(read(out, "agents", ("learner", "findings")))
     path = out / "agents.html"
     path.write_text(html.render("agents.html.jinja", report, report.charts), encoding="utf-8")

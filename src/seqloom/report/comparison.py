@@ -13,7 +13,7 @@ FORMAT = 2
 """the newest format of comparison.json that is read here"""
 LOSS, INTERVAL, TRAINING = "held-out loss", "± held-out", "training loss"
 DIFFERENCE, ADJUSTED, SMALLEST = "to baseline", "adjusted p", "could settle"
-"""columns of the table that a report knows by name"""
+"""names of the columns that the report treats specially"""
 
 
 def sentence(text: str) -> str:

@@ -116,7 +116,7 @@ def refused(rows: Rows) -> list[str]:
 
 
 def looks_of(rows: Rows) -> dict[str, Look]:
-    """How each run is drawn: by its position, or by its mixer where it has none."""
+    """The color and stroke of each run, by its positional encoding, or by its mixer where it has none."""
     names = list(dict.fromkeys(str(row["run"]) for row in rows))
     kinds = {
         str(row["run"]): str(row["mixer"] if row["position"] == "none" else row["position"]) for row in rows
@@ -137,7 +137,7 @@ def trained(rows: Rows) -> list[tuple[str, float]]:
 
 
 def write(out: Path) -> Path:
-    """Writes the page of the study in `out`; returns its path. Errors as of `results.read`."""
+    """Writes the page of the study in `out`; returns its path. Raises as `results.read` does."""
     rows = read(out, "extrapolate", ("length", "beyond"))
     report = ExtrapolateReport.from_rows(sorted(rows, key=lambda row: int(row["length"])))
     path = out / "extrapolate.html"

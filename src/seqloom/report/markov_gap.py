@@ -37,7 +37,7 @@ class MarkovGapReport:
 
 
 def table(rows: Rows, sources: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """A line per model with its gaps, means over the seeds; – where it was not trained."""
+    """A line per model with its gaps, which are means over the seeds; – for a model that was not trained."""
     made = []
     for model in dict.fromkeys(str(row["model"]) for row in rows):
         gaps = [_mean(rows, model, source) for source in sources]
@@ -80,7 +80,7 @@ def looks_of(rows: Rows) -> dict[str, Look]:
 
 
 def write(out: Path) -> Path:
-    """Writes the page of the study in `out`; returns its path. Errors as of `results.read`."""
+    """Writes the page of the study in `out`; returns its path. Raises as `results.read` does."""
     report = MarkovGapReport.from_rows(read(out, "markov-gap", ("gap", "truth")))
     path = out / "markov_gap.html"
     path.write_text(html.render("markov_gap.html.jinja", report, report.charts), encoding="utf-8")

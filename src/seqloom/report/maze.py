@@ -18,7 +18,7 @@ from seqloom.report.results import read
 
 Rows = Sequence[Mapping[str, Any]]
 KINDS = {"gtrxl": "attention", "xl": "transformer_xl"}
-"""whose colours the agents have that are more than a mixer"""
+"""the mixer whose color an agent has, where the agent is not named after its mixer"""
 BY_LENGTH = "Right turns by the length of the T-maze"
 CHANCE = ("without memory", 0.5)
 
@@ -96,7 +96,7 @@ def _chart(rows: Rows, heading: str, words: str, x: Axis) -> Chart:
 
 
 def write(out: Path) -> Path:
-    """Writes the page of the study in `out`; returns its path. Errors as of `results.read`."""
+    """Writes the page of the study in `out`; returns its path. Raises as `results.read` does."""
     report = MazeReport.from_rows(read(out, "maze", ("agent", "reached")))
     path = out / "maze.html"
     path.write_text(html.render("agents.html.jinja", report, report.charts), encoding="utf-8")

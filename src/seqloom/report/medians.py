@@ -7,7 +7,7 @@ from statistics import fmean, median
 from typing import final
 
 STRETCHES = (1, 10, 50, 250, 1000, 5000, 25000, 100000)
-"""batches that a median may be taken over"""
+"""possible numbers of batches of a median"""
 MOST = 400
 """points of a curve of raw values"""
 USUAL = 60

@@ -14,7 +14,7 @@ LARGEST = 64 << 20
 def read(out: Path, study: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
     """The rows of the study in `out`, without those of cells that failed; `columns` are some that no other study has.
 
-    FileNotFoundError where there is none; ValueError for a damaged line and for rows of another study.
+    FileNotFoundError where it is missing; ValueError for a damaged line and for rows of another study.
     """
     path = out / RESULTS
     if not path.is_file():

@@ -23,7 +23,7 @@ class Cell:
 @final
 @dataclass(frozen=True)
 class Row:
-    """A contender; `group` is shared with those matched to it, `under` where it is listed beneath another one."""
+    """A contender; those that are matched to it have the same `group`, and `under` is True for them."""
 
     contender: Contender
     group: int

@@ -20,7 +20,7 @@ Point = tuple[float, float, float | None, float | None]
 
 
 def tradeoffs(rows: Comparison) -> list[Chart]:
-    """One chart for each price that is known."""
+    """A chart of the loss over each price that is known."""
     length = f"{farthest([contender.row for contender in rows.contenders]):,}"
     columns = [column for name in PRICES if (column := rows.column(name.format(length)))]
     made = []

@@ -1,7 +1,7 @@
-"""A store is built in one pass over a text, and goes on where it was stopped.
+"""Builds a store in one pass over a text; an interrupted build continues where it stopped.
 
-The text is read as it is scored: windows of the model's context, each of whose tokens is predicted once. Keys are
-appended, and from time to time what is safe on the disk is noted; what was written after that is written again.
+The text is read as for scoring: in windows of the model's context, with every token predicted once. Keys are appended,
+and from time to time the number of keys that are flushed to disk is recorded; later keys are then written again.
 """
 
 import hashlib
@@ -100,7 +100,7 @@ class _Pass:
         self._model, self._tokens, self._folder, self._config = model, tokens, folder, config
 
     def read(self, batch: int, windows: int, show: Show) -> None:
-        """Reads what was not read before, `batch` windows at a time."""
+        """Reads the windows that were not read before, `batch` at a time."""
         note = self._folder / "progress.json"
         begun = read_json(note) if note.is_file() else {"windows": 0, "entries": 0}
         entries, done = begun["entries"], begun["windows"]

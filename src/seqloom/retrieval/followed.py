@@ -35,7 +35,7 @@ from seqloom.runs.lock import lock
 from seqloom.runs.manifest import Damaged
 
 AT_ONCE = 1024
-"""keys that are looked up at once"""
+"""keys that are searched at once"""
 NOTED = 10.0
 """seconds between two notes of what is safe"""
 Table: TypeAlias = npt.NDArray[np.int32]

@@ -73,7 +73,7 @@ class StoreLookup(Lookup):
 
     @override
     def cost(self, T: int, per: Per, outputs: int) -> Cost:
-        """Of an exact search: |q - key|² = |q|² - 2 q·key + |key|² of every key, and its comparison."""
+        """The price with an exact search: |q - key|² = |q|² - 2 q·key + |key|² and a comparison for every key."""
         N, D = self._store.config.entries, self._store.config.dim
         lengths = Cost(mul=(outputs + N) * D, add=(outputs + N) * (D - 1))
         distances = Cost(mul=outputs * N * (D + 1), add=outputs * N * (D + 1), other=outputs * N)

@@ -1,4 +1,4 @@
-"""kNN-LM: a prediction mixed with the tokens that followed where a model read something similar.
+"""kNN-LM: the prediction of a model, mixed with the tokens that followed its nearest stored keys.
 
     p = λ p_kNN + (1 - λ) p_LM,    p_kNN(w) = Σ_{i: v_i = w} e^{-d_i/τ} / Σ_i e^{-d_i/τ}     i: the k nearest keys
 
@@ -26,7 +26,7 @@ from seqloom.retrieval.store import Mix, Store
 
 @final
 class Neighbors:
-    """A store next to a model, which it listens to until `close`, or to the end of a `with`."""
+    """A store next to a model; a hook reads the model's keys until `close`, or until the end of a `with`."""
 
     def __init__(self, model: Model, store: Store, mix: Mix | None = None, search: Kind | None = None) -> None:
         self.mix = store.mix() if mix is None else mix

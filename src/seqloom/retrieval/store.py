@@ -112,7 +112,7 @@ class Store:
 def open_store(folder: str | Path, model: Model) -> Store:
     """The store in a folder, every byte of which was verified.
 
-    FileNotFoundError where there is none; ValueError, in one line, for one of another model or of other weights, one
+    FileNotFoundError where it is missing; ValueError, in one line, for one of another model or of other weights, one
     that is half built, and one that is cut or altered.
     """
     folder = Path(folder)
@@ -133,7 +133,7 @@ def open_store(folder: str | Path, model: Model) -> Store:
 
 
 def config_of(folder: Path) -> StoreConfig:
-    """The contents of store.json. FileNotFoundError where there is none; ValueError where it was altered."""
+    """The contents of store.json. FileNotFoundError where it is missing; ValueError where it was altered."""
     path = folder / "store.json"
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is no store: it has no store.json; `seqloom knn build` makes one")

@@ -38,7 +38,7 @@ class About(BaseModel):
 def describe(path: Path) -> About:
     """The contents of meta.json in the checkpoint `path`, verified; tensors are not read.
 
-    Errors as of `manifest.verify`.
+    Raises as `manifest.verify` does.
     """
     data = manifest.read(path, NAME)
     try:

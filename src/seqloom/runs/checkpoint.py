@@ -1,4 +1,4 @@
-"""Checkpoints: named tensors, JSON and files of one step, saved whole or not at all, and verified before use.
+"""Checkpoints: named tensors, JSON and files of one step, saved completely or not at all, and verified before use.
 
     step_00001234/   model.safetensors, …   one file a group of tensors
                      meta.json              the step, what the groups hold, the caller's JSON
@@ -90,7 +90,7 @@ def load(path: str | Path) -> Checkpoint:
     """The checkpoint in `path`, after every byte of it was verified.
 
     `Damaged`, in one line with the file, when it is not as it was written; ValueError when a newer seqloom wrote it;
-    FileNotFoundError when there is none.
+    FileNotFoundError where it is missing.
     """
     path = Path(path)
     if not path.is_dir():

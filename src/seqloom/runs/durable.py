@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written under a temporary name, forced to the disk, then renamed.
+"""Atomic writes of files: each is written under a temporary name, flushed to the disk (fsync), then renamed.
 
 A temporary name ends in `.tmp-PID`; files that a dead process left under such a name are removed.
 """
@@ -18,7 +18,7 @@ _ours: set[Path] = set()
 
 
 def canonical(value: object) -> str:
-    """JSON text that is the same for equal values: sorted keys, no spaces, ASCII. ValueError as of `plain`."""
+    """JSON text that is the same for equal values: sorted keys, no spaces, ASCII. Raises ValueError as `plain` does."""
     plain(value)
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -46,7 +46,7 @@ def plain(value: object, field: str = "") -> None:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Writes a file that does not exist yet, and returns when it is on the disk. OSError as usual."""
+    """Writes a file that does not exist yet, and returns when it is on the disk. OSError where that fails."""
     with path.open("xb") as file:
         file.write(data)
         file.flush()
@@ -68,7 +68,7 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Writes `value` as readable JSON, whole or not at all. ValueError as of `plain`, OSError as usual."""
+    """Writes `value` as readable JSON, completely or not at all. Raises as `plain` does, and OSError."""
     plain(value)
     replace(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 

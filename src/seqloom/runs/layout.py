@@ -118,7 +118,7 @@ def tokenizer_digest(text: str) -> str:
 
 
 def sealed(settings: Mapping[str, Any]) -> bytes:
-    """The contents of a config.json: the settings, and their digest at the end. ValueError as of `plain`."""
+    """The contents of a config.json: the settings, and their digest at the end. Raises ValueError as `plain` does."""
     plain(settings)
     return (json.dumps({**settings, "sha256": identity(settings)}, indent=2, allow_nan=False) + "\n").encode()
 

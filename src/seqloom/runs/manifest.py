@@ -50,7 +50,7 @@ def verify(folder: Path) -> dict[str, int]:
 def sizes(folder: Path) -> dict[str, int]:
     """The checkpoint's files with their sizes in bytes, which are as they were written; contents are not read.
 
-    Errors as of `verify`.
+    Raises as `verify` does.
     """
     files = _read(folder)
     for name, written in files.items():
@@ -61,7 +61,7 @@ def sizes(folder: Path) -> dict[str, int]:
 def damage(folder: Path) -> dict[str, str]:
     """The damage of every file that the manifest names; "" for a file that is as it was written.
 
-    Errors as of `verify` where the manifest itself cannot be read or trusted.
+    Raises as `verify` does where the manifest itself cannot be read or trusted.
     """
     return {name: _damage(folder, name, written) for name, written in _read(folder).items()}
 
@@ -79,7 +79,7 @@ def _damage(folder: Path, name: str, written: dict[str, Any]) -> str:
 
 
 def read(folder: Path, name: str) -> bytes:
-    """The contents of one document of the checkpoint, verified, the other files unread. Errors as of `verify`."""
+    """The contents of one document of the checkpoint, verified, the other files unread. Raises as `verify` does."""
     files = _read(folder)
     if name not in files:
         raise Damaged(f"{folder}: {name} is missing: {NAME} does not name it")
@@ -123,7 +123,7 @@ def _document(folder: Path, name: str) -> bytes:
 
 
 def _read(folder: Path) -> dict[str, dict[str, Any]]:
-    """The manifest's entries: size and sum by file."""
+    """The entries of the manifest: size and checksum of each file."""
     text = _document(folder, NAME)
     try:
         body = parse_json(text)

@@ -50,7 +50,7 @@ class Mark:
 
 
 START = Mark(0, sha256().hexdigest())
-"""before the first row"""
+"""the mark before the first row"""
 
 
 @final

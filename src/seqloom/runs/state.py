@@ -1,4 +1,4 @@
-"""A model's state on disk, from which it can read on later, verified like a checkpoint.
+"""A model's state on disk, from which it can continue later, verified like a checkpoint.
 
 A state is valid only for the weights that made it, so it is saved with their hash.
 """
@@ -20,7 +20,7 @@ FORMAT = 5
 def save_state(model: Model, state: ModelState, folder: str | Path) -> Path:
     """Saves a state, trimmed and contiguous, complex numbers as pairs of reals; returns where it lies.
 
-    A state of as many tokens in the same folder is replaced. Errors as of `checkpoint.save`.
+    A state of as many tokens in the same folder is replaced. Raises as `checkpoint.save` does.
     """
     read = length_of(bounded(state.extra)).bound
     assert read is not None, "a saved state has values"

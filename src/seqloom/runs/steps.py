@@ -27,7 +27,7 @@ def step_of(path: Path) -> int | None:
 
 
 def whole(folder: Path) -> dict[int, Path]:
-    """The checkpoints in `folder` by their step, the oldest first; none when there is no such folder.
+    """The complete checkpoints in `folder` by step, the oldest first; {} for a missing folder.
 
     ValueError where the folder or one of them is a link: a run's files lie in its own folder.
     """

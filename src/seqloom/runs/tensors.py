@@ -55,7 +55,7 @@ def storable(group: str, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tenso
 
 
 def write_tensors(path: Path, stored: Mapping[str, Tensor]) -> None:
-    """Writes what `storable` gave. OSError when the system refuses, a full disk for example."""
+    """Writes tensors from `storable`. OSError where writing fails, such as on a full disk."""
     try:
         save_file(dict(stored), path)
     except SafetensorError as error:

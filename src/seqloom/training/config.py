@@ -274,7 +274,7 @@ class RunConfig(Config):
 
         Of a run without a text it is the objective's `data_identity`.
 
-        `tokenizer` is the text of the tokenizer.json that the run keeps, if it keeps one; its digest is said.
+        `tokenizer` is the text of the tokenizer.json that the run keeps, if it keeps one; its digest is stated.
         """
         settings = self.model_dump(mode="json")
         uses_length = self.training.schedule.uses_length or self.training.objective.uses_length or self.model.fits

@@ -5,8 +5,8 @@
 
 A pass reads the text in its order (`Windows.pass_batch`), so that what is counted crosses the borders of windows. A run
 of fewer batches than a pass ends with what it has read. Rows and checkpoints are those of any training. What is
-collected lies in buffers of the model, so that a run that stopped within a pass goes on bit for bit. The training ends
-where a model says that no further pass changes it.
+collected lies in buffers of the model, so that a run that stopped within a pass continues bit for bit. The training
+ends where a model says that no further pass changes it.
 """
 
 import math

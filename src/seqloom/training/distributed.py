@@ -4,7 +4,7 @@
 
 torchrun starts the processes (`torchrun --nproc-per-node 2 -m seqloom train …`). The weights, the batch and the dropout
 are functions of (seed, step), so that only sums travel: of gradients, statistics and losses. They travel after the last
-micro-batch, in an order that depends on the model alone, so that a run which goes on sums as it did before. How
+micro-batch, in an order that depends on the model alone, so that a run that continues sums as it did before. How
 processes that fail end together: `seqloom.training.failures`.
 """
 
@@ -81,7 +81,7 @@ def joined(config: TrainConfig) -> Iterator[Group]:
 
 
 def require_even(config: TrainConfig, size: int) -> None:
-    """ValueError unless so many processes can share the rows of each micro-batch evenly."""
+    """ValueError unless this many processes can share the rows of each micro-batch evenly."""
     rows = config.batch // config.accumulate
     if rows % size:
         pieces = f" in {config.accumulate} pieces of {rows}" if config.accumulate > 1 else ""

@@ -1,7 +1,7 @@
 """What could make the same settings compute other bits: a run records it, and reports a change.
 
 The order of a floating-point sum depends on the number of threads, on the device, on torch and on the backend of each
-op. Threads and backends are taken up again when a run goes on; any other change is an error unless it is allowed.
+op. Threads and backends are taken up again when a run continues; any other change is an error unless it is allowed.
 """
 
 import platform

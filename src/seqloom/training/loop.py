@@ -3,7 +3,7 @@
     loss = Σ_p (n_p / n) Σ_name losses_p[name]          p: micro-batches with n_p of the batch's n targets
 
 Whatever is random is a pure function of (seed, step): the batch (`Objective.batch`) and the dropout (the generator is
-seeded again at each step). So a run that was interrupted goes on bit for bit as if it had not been, knowing its step
+seeded again at each step). So a run that was interrupted continues bit for bit as if it had not been, knowing its step
 and what its objective carries from step to step.
 """
 

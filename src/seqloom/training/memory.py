@@ -85,7 +85,7 @@ def _width(training: TrainConfig | None) -> int:
 
 
 def _held() -> int:
-    """Bytes that this process holds already: what it freed, as a model that was trained before, it takes again."""
+    """Bytes that this process has allocated already and can use again, such as those of an earlier model."""
     try:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

@@ -49,7 +49,7 @@ class Optimizer:
         return [group for part in self.parts for group in part.param_groups]
 
     def step(self, share: float = 1.0) -> None:
-        """Changes the parameters by their gradients, each group with `share` of its own learning rate."""
+        """Updates the parameters by their gradients, with `share` times the learning rate of their group."""
         for group, rate in zip(self.groups, self._rates, strict=True):
             group["lr"] = rate * share
         for part in self.parts:

@@ -141,7 +141,7 @@ def _model_of(preset: str, before: Any) -> Any:
 
 
 def _count(values: dict[str, Any]) -> None:
-    """Drops what is about gradients, and cuts the text so that each token is counted once."""
+    """Drops the settings of training by gradients, and cuts the text so that every token is counted once."""
     training = values.get("training", {})
     values["training"] = {name: value for name, value in training.items() if name not in GRADIENTS}
     values.setdefault("data", {})["disjoint"] = True

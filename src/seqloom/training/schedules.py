@@ -59,7 +59,7 @@ class Schedule(Config, ABC):
         """The share at a step that is not part of the warm-up."""
 
     def check(self, steps: int) -> None:
-        """Raises ValueError unless the warm-up fits into a run of so many steps."""
+        """Raises ValueError unless the warm-up fits into a run of this many steps."""
         if self.warmup_steps(steps) > steps:
             raise ValueError(
                 f"a warm-up of {self.warmup:,} steps is longer than the run of {steps:,}: choose a smaller "
@@ -81,7 +81,7 @@ class Constant(Schedule):
 
     @override
     def after_warmup(self, step: int, steps: int) -> float:
-        """1."""
+        """Always 1."""
         return 1.0
 
 
@@ -133,7 +133,7 @@ class WarmupStableDecay(Schedule):
 
     @override
     def check(self, steps: int) -> None:
-        """Raises ValueError unless warm-up and decay fit into a run of so many steps."""
+        """Raises ValueError unless warm-up and decay fit into a run of this many steps."""
         super().check(steps)
         falling = self._falling(steps)
         warmup = self.warmup_steps(steps)

@@ -139,7 +139,7 @@ class Session:
     def _enter(self, number: int, before: dict[str, Any]) -> None:
         """Sets windows, rows and learning rate as a stage has them; `before`: its surroundings so far, if any.
 
-        Its backends are those that its first batch chooses, or chose: a run that goes on within it takes them again.
+        Its backends are those that its first batch chooses, or chose: a run that continues within it takes them again.
         """
         stages = self.config.training.stages
         self.stage = number

@@ -34,8 +34,8 @@ def resolve(
     """The settings of a preset with changes; `source`, where given, is the text, word for word and not as YAML.
 
     `log` takes a line where the preset's position does not act in every layer, and one where a mixer is put into
-    `both_ways`. ValueError, in one line, for what is
-    unknown or does not fit, sizes that a mixer refuses included.
+    `both_ways`. ValueError, in one line, for unknown settings and for values that are not
+    allowed, including sizes that a mixer refuses.
     """
     values = preset_values(preset, changes, source)
     note = _drop_position(values, changes)

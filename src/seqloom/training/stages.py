@@ -2,7 +2,7 @@
 
     training.stages: [{batches: 2000, window: 64}, {batches: 1000, window: 256, lr: 3e-4}]
 
-Together the stages are the whole run: `training.batches` is their sum. The schedule goes on over all of them, as a
+Together the stages are the whole run: `training.batches` is their sum. The schedule runs on over all of them, as a
 share of the stage's learning rate. The model that is saved has the window of the last stage.
 
 Source: Beltagy et al., Longformer, arXiv:2004.05150, section 4.2: windows and rows that double from stage to stage, and
@@ -63,7 +63,7 @@ def first_step(stages: Sequence[Stage], number: int) -> int:
 
 
 def require_whole(stages: Sequence[Stage], batches: int) -> None:
-    """Raises ValueError unless the stages are a whole run of so many batches, and all or none have a window."""
+    """Raises ValueError unless the stages are a whole run of this many batches, and all or none have a window."""
     total = sum(stage.batches for stage in stages)
     if total != batches:
         raise ValueError(

@@ -3,9 +3,9 @@
     start(folder, settings, step) → log(row) → … → close()
 
 `metrics.jsonl` stays the record of the run: a tracker gets a copy of the numbers, and one that fails is reported once,
-switched off, and the training goes on. Each is an extra of the package, imported only when it is asked for.
+switched off, and the training continues. Each is an extra of the package, imported only when it is asked for.
 
-    tensorboard   <run>/tensorboard; steps after the checkpoint that a run goes on from are purged
+    tensorboard   <run>/tensorboard; steps after the checkpoint that a run continues from are purged
     wandb         project seqloom; WANDB_MODE=offline writes <run>/wandb without network
     trackio       project seqloom, in trackio's own folder (TRACKIO_DIR)
 """
@@ -30,7 +30,7 @@ class Tracker(ABC):
 
     @abstractmethod
     def start(self, folder: Path, settings: Mapping[str, Any], step: int) -> None:
-        """Opens the run in `folder`, with its settings, after `step` steps: more than 0 where the run goes on."""
+        """Opens the run in `folder`, with its settings, after `step` steps: more than 0 where the run continues."""
 
     @abstractmethod
     def log(self, step: int, values: Mapping[str, float]) -> None:

@@ -2,7 +2,7 @@
 
     outcome = train(resolve("paper/small", ["model.mixer.kind=she"]), "runs/she")
 
-The same call goes on where the run stopped.
+The same call continues where the run stopped.
 """
 
 import sys

@@ -50,5 +50,5 @@ class Parity(Probe):
     def drawn(self, draws: Draws) -> Questions:
         bits = draws.below(2, self.length)
         odd = np.cumsum(bits, axis=1) % 2
-        odd[:, 0] = 0
+        odd[:, 0] = 0  # not scored
         return Questions(bits, odd, np.broadcast_to(np.arange(self.length), bits.shape).copy())

@@ -17,7 +17,7 @@ class Progress:
     losses: list[tuple[int, float]]
     held_out: list[tuple[int, float]]
     seconds: float | None
-    """seconds of a batch, the median; None before the first batch"""
+    """median seconds per batch; None before the first batch"""
 
     @property
     def batches(self) -> int:

@@ -43,7 +43,7 @@ NEVER = Traits(causal="never", streams=False, state="none")
 
 
 class PairBiases(Mixer, ABC):
-    """What both forms share: a bias for each pair of `context` positions."""
+    """The common part of both forms: a bias for each pair of `context` positions."""
 
     causal: ClassVar[bool]
 
@@ -51,7 +51,7 @@ class PairBiases(Mixer, ABC):
         super().__init__()
         self.dim, self.context, self.bias_dim = dim, context, bias_dim
         form = TRAITS if self.causal else NEVER
-        self.traits = replace(form, longest=context)  # biases exist for so many positions
+        self.traits = replace(form, longest=context)  # biases exist for this many positions
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
         self.w = nn.Parameter(biases.first(context, bias_dim))
 
@@ -90,7 +90,7 @@ class AFTFull(PairBiases, PackedMixer):
     def read(
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
     ) -> tuple[Stream, Entries]:
-        """Raises ValueError beyond `context` positions; without a state dropped ones count as well."""
+        """Raises ValueError beyond `context` positions; without a state, dropped positions count too."""
         t = positions("aft_full", self.context, x, state, lengths)
         k = self.w_k(x)
         v = self.w_v(x)

@@ -54,7 +54,7 @@ class WindowBiases(Mixer, ABC):
         self.dim, self.context, self.bias_dim = dim, context, bias_dim
         self.window = min(window, context)
         form = TRAITS if self.causal else NEVER
-        self.traits = replace(form, longest=context)  # biases exist for so many positions
+        self.traits = replace(form, longest=context)  # biases exist for this many positions
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
         self.w = nn.Parameter(self._first())
 
@@ -95,7 +95,7 @@ class AFTLocal(WindowBiases, PackedMixer):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        """Raises ValueError beyond `context` positions; without a state dropped ones count as well."""
+        """Raises ValueError beyond `context` positions; without a state, dropped positions count too."""
         t = positions("aft_local", self.context, x, state, lengths)
         w = biases.over_lags(self.w, t, self.window)
         k = self.w_k(x)

@@ -121,7 +121,7 @@ class Additive(AdditiveHeads, PackedMixer):
 
 @final
 class BidirectionalAdditive(AdditiveHeads, BidirectionalMixer):
-    """The form over whole rows."""
+    """The bidirectional form, over whole rows."""
 
     traits = Traits(causal="never", streams=False, state="none")
 

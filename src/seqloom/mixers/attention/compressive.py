@@ -285,7 +285,10 @@ class CompressiveAttentionConfig(MixerConfig):
 
     @override
     def with_window(self, window: int) -> "CompressiveAttentionConfig":
-        """A window counts the token itself and no compressed ones. ValueError for one that is not of whole blocks."""
+        """These settings with a memory of `window - 1` tokens, since a window counts the token itself.
+
+        ValueError for a memory that is not a multiple of `rate`.
+        """
         if window <= self.rate:
             raise ValueError(
                 f"a memory of {window - 1} leaves compressive no block of rate {self.rate}: choose {self.rate} or more"

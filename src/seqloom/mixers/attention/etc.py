@@ -144,7 +144,7 @@ class ETC(BidirectionalHandingMixer):
         return self.w_long, normed.parallel(), long, read.parallel(), self.w_out
 
     def _weighted(self, rows: int, terms: int) -> Cost:
-        """Attention with labels, of so many queries that look at so many keys in all."""
+        """Attention with labels, of this many queries that look at this many keys in all."""
         H, K, N = self.heads, self.width, self.config.labels
         labels = Cost(mul=rows * H * N * K, add=rows * H * N * (K - 1) + H * terms, path=("addition",))
         return labels + price(rows, terms, self.dim, H)

@@ -42,7 +42,7 @@ TRAITS = Traits(causal="always", streams=True, state="grows")
 
 @final
 class FoX(PackedMixer):
-    """Attention that forgets, over `dim` channels. State: keys, values, and the sum of g after each of them."""
+    """Attention with a forget gate, over `dim` channels. State: keys, values, and the sum of g after each key."""
 
     traits = TRAITS
 

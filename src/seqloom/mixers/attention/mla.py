@@ -15,7 +15,7 @@ With a `context` L, a token looks back on the L latest tokens, itself included; 
 gain.
 
 Source: DeepSeek-AI, DeepSeek-V2, arXiv:2405.04434, section 2.1 and appendix C, and DeepSeek-V3's program, which turns
-neighbours as pairs. The paper's K is free, here K = D/H; as priced each key and value is rebuilt once.
+neighbors as pairs. The paper's K is free, here K = D/H; as priced each key and value is rebuilt once.
 """
 
 from collections.abc import Iterable
@@ -70,7 +70,7 @@ class MLA(PackedMixer):
         self.w_q = Linear(config.query_rank or D, H * (self.K + self.R), bias=False)
         self.w_kv = Linear(self.rank, 2 * D, bias=False)
         self.w_o = Linear(D, D, bias=False)
-        self.rotary = Rotary(self.R, H, 1, config.base, "neighbours") if config.rotary else None
+        self.rotary = Rotary(self.R, H, 1, config.base, "neighbors") if config.rotary else None
 
     @override
     def rebuild(self) -> None:

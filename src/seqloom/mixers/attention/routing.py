@@ -142,7 +142,7 @@ class Routing(Clusters, TextBuckets):
         return torch.cat(parts, 1)
 
     def _inside(self, window: int) -> Rule:
-        """The rule of a cluster of so many tokens."""
+        """The rule of a cluster of this many tokens."""
         return replace(self.rule, chunk=window, latest=None, back=False)
 
     @override

@@ -115,7 +115,7 @@ class ActiveMemory(GatedConvolution, PackedMixer):
 
 @final
 class BidirectionalActiveMemory(GatedConvolution, BidirectionalMixer):
-    """The form over whole rows."""
+    """The bidirectional form, over whole rows."""
 
     traits = Traits(causal="never", streams=False, state="none")
 

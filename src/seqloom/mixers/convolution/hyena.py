@@ -131,7 +131,7 @@ class Hyena(PackedMixer):
         return [*(p for layer in self._network for p in layer.parameters()), self.frequency, self.bias]
 
     def _reaching(self, state: State | None, tokens: int) -> Tensor:
-        """The taps that so many tokens after the state reach. Without gradients those of a state are reused."""
+        """The taps that this many tokens after the state reach. Without gradients those of a state are reused."""
         if state is None:
             return self._filters(0, min(tokens, self.shape.context))
         return self.kept.reaching(length_of(state), tokens, self.shape.context, self._made, self._filters)

@@ -58,7 +58,7 @@ class LightweightTaps(Mixer, ABC):
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        # The taps' logarithms are not decayed, which would make all lags alike.
+        # no weight decay on the logarithms of the taps, which would pull the weights of all lags to the same value
         return [{"params": [self.w_in.weight, self.w_out.weight]}, {"params": [self.w], "weight_decay": 0.0}]
 
     @override
@@ -143,7 +143,7 @@ class BidirectionalLightweightConv(LightweightTaps, BidirectionalMixer):
 
 @register
 class LightweightConvConfig(MixerConfig):
-    """Lightweight convolution: looks at `kernel` tokens, `dilation` apart; the context only sizes positions."""
+    """Lightweight convolution over `kernel` tokens, `dilation` apart; the context only matters for positions."""
 
     kind: Literal["lightweight_conv"] = "lightweight_conv"
     heads: int = Field(4, ge=1, description="heads, each with taps of its own; divides dim")

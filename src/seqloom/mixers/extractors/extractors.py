@@ -85,7 +85,7 @@ class Extraction(Mixer, ABC):
 
     @abstractmethod
     def _extraction(self, span: Span, inside: int) -> Cost:
-        """The price of the sum, with so many products in a tap."""
+        """The price of the sum, with this many products in a tap."""
 
     @override
     def views(self, x: Stream) -> list[View]:

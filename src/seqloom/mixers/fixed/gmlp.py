@@ -136,7 +136,7 @@ class GMLP(SpatialGate, PackedMixer):
     def read(
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
     ) -> tuple[Stream, Entries]:
-        """Raises ValueError beyond `longest` positions; without a state dropped ones count as well."""
+        """Raises ValueError beyond `longest` positions; without a state, dropped positions count too."""
         u, v = self.halves(x)
         s, entries = self._summed(v, state, lengths, reuse)
         if self.A:
@@ -185,7 +185,7 @@ class GMLP(SpatialGate, PackedMixer):
 
 @final
 class BidirectionalGMLP(SpatialGate, BidirectionalMixer):
-    """The form over whole rows; with `toeplitz` taps reach as far ahead as back."""
+    """The bidirectional form, over whole rows; with `toeplitz` taps reach as far ahead as back."""
 
     def __init__(self, config: "GMLPConfig", layer: Layer) -> None:
         super().__init__(config, layer, 2 * (layer.context or 0) - 1)

@@ -106,7 +106,7 @@ class Linformer(BidirectionalMixer):
 
     @property
     def mixtures(self) -> Landmarks | None:
-        """E and F, or the taps of a convolution; None where stretches are pooled."""
+        """The matrices E and F, or the taps of a convolution; None where stretches are pooled."""
         return cast(Landmarks | None, self.own if self.own is not None else self.shared)
 
     @override

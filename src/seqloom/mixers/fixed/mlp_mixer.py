@@ -85,7 +85,7 @@ class MLPMixer(TokenMLP, PackedMixer):
     def read(
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
     ) -> tuple[Stream, Entries]:
-        """Raises ValueError beyond `context` positions; without a state dropped ones count as well."""
+        """Raises ValueError beyond `context` positions; without a state, positions that are dropped count as well."""
         t = positions("mlp_mixer", self.context, x, state, lengths).clamp(max=self.context - 1)
         at = None if state is None else t
         w_1, w_2, b_1 = self._by_position()
@@ -126,7 +126,7 @@ class MLPMixer(TokenMLP, PackedMixer):
 
 @final
 class BidirectionalMLPMixer(TokenMLP, BidirectionalMixer):
-    """The form over whole rows of at most `context` tokens."""
+    """The bidirectional form, over whole rows of at most `context` tokens."""
 
     def __init__(self, dim: int, context: int, hidden: int) -> None:
         super().__init__(dim, context, hidden)
@@ -154,7 +154,7 @@ class BidirectionalMLPMixer(TokenMLP, BidirectionalMixer):
 
 
 def _plus(numbers: int) -> Cost:
-    """Biases of so many numbers."""
+    """The price of adding biases to `numbers` numbers."""
     return Cost(add=numbers, path=("addition",))
 
 

@@ -79,7 +79,7 @@ class LinearFeatures(Mixer, ABC):
 
 @final
 class LinearAttention(LinearFeatures, PackedMixer):
-    """Causal linear attention over `dim` channels. State: the sum S with its normaliser (B, H, K, K+1)."""
+    """Causal linear attention over `dim` channels. State: the sum S with its normalizer (B, H, K, K+1)."""
 
     traits = TRAITS
     _summed = staticmethod(price)
@@ -129,7 +129,7 @@ class BidirectionalLinearAttention(LinearFeatures, BidirectionalMixer):
 
 
 def _feature(x: Tensor) -> Tensor:
-    y: Tensor = _Feature.apply(x)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
+    y: Tensor = _Feature.apply(x)  # type: ignore[no-untyped-call]  # torch does not type apply
     return y
 
 

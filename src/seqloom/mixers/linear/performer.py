@@ -11,9 +11,9 @@ z is a column of S, whose value is 1. S and z are held divided by e^M, M a head'
 Directions are orthogonal in each block of K (`seqloom.ops.random_features.draws`), and rounded to bfloat16.
 
 Source: Choromanski et al., Rethinking Attention with Performers, arXiv:2009.14794, Eq. 4-9 and 13. Seed 004 leaves out
-1/√R, K^¼ and in its Eq. 11 the normaliser. Ours: no 1e-4 is added to each feature, causal keys are stabilised by the
+1/√R, K^¼ and in its Eq. 11 the normalizer. Ours: no 1e-4 is added to each feature, causal keys are stabilized by the
 maximum so far instead of over the whole sequence, which looks ahead, and each head has directions of its own; for the
-ReLU kernel, which is no softmax, ε = 1e-3 is the authors'. A normaliser below 1e-25, where no key so far answers the
+ReLU kernel, which is no softmax, ε = 1e-3 is the authors'. A normalizer below 1e-25, where no key so far answers the
 query in any direction, is taken for 1e-25, so that y fades to 0.
 """
 

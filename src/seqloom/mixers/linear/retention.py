@@ -7,7 +7,7 @@
 γ and θ are fixed. e^{ιtθ} turns pairs of channels at position t (`seqloom.positions.rotary`), and norm takes off each
 head's mean and divides by its deviation, √(variance + eps), without gain and bias.
 
-Source: Sun et al., Retentive Network, arXiv:2307.08621, Eq. 5-8. Of the paper's three normalisations of the scores two,
+Source: Sun et al., Retentive Network, arXiv:2307.08621, Eq. 5-8. Of the paper's three normalizations of the scores two,
 beyond 1/√K, are left out: they scale a whole y_t of a head, which norm undoes (but for eps). Seed 001 calls γ and θ
 learned, and its Eq. 22 divides by γ^t, which overflows.
 """

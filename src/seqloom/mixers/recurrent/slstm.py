@@ -6,8 +6,8 @@
     out = LN(h) ∘ gain                                                       of each head
 
 c and n are kept times e^{-m}, with m the running maximum of log σ(f̃) + m and ĩ. There is no output projection: a
-feed-forward network follows. Before training W_if and W_zo are N(0, 2/5D), R = 0, and b = 0 but for f̃'s, which in layer
-l of L is 5 - 12 (c/(K-1))^(0.3 + 1.3 l/(L-1)) in channel c of K. Biases and gains are not decayed.
+feed-forward network follows. Before training W_if and W_zo are N(0, 2/5D), R = 0, and b = 0 but for f̃'s, which in
+layer l of L is 5 - 12 (c/(K-1))^(0.3 + 1.3 l/(L-1)) in channel c of K. Biases and gains are not decayed.
 
 Source: Beck et al., xLSTM, arXiv:2405.04517, Eq. 8-17 and figure 10, and the authors' xlstm 2.0.6, whose layer this is.
 There `fgate` makes ĩ and `igate` f̃, and m begins at 0 and is not used at a first token, as here where it begins at -∞.

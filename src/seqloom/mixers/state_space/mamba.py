@@ -12,7 +12,7 @@ Before training A_n = -n, softplus(b_Δ) is log-uniform from `dt_min` to `dt_max
 square.
 
 Source: Gu & Dao, Mamba, arXiv:2312.00752, sections 3.4 and 3.6; W, d and the beginnings are of the authors' code. B is
-discretised by Euler's rule as in that code, not by their Eq. 4. Their code divides W_out by √depth where it begins;
+discretized by Euler's rule as in that code, not by their Eq. 4. Their code divides W_out by √depth where it begins;
 here the model decides how its projections begin. `norm_eps` is of Falcon Mamba, arXiv:2410.05355, whose norms have no
 gains.
 """

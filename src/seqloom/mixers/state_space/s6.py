@@ -7,7 +7,7 @@
 Before training A_n = -n, softplus(b) is log-uniform from `dt_min` to `dt_max` and at least 1e-4, W_Δ uniform in
 ±R^(-1/2), d = 1.
 
-Source: Gu & Dao, Mamba, arXiv:2312.00752, Algorithm 2 and section 3.6; d is of the authors' code. B is discretised by
+Source: Gu & Dao, Mamba, arXiv:2312.00752, Algorithm 2 and section 3.6; d is of the authors' code. B is discretized by
 Euler's rule as in that code, not by their Eq. 4. There is no output projection, as in Algorithm 2: channels meet in
 Δ, B and C alone. Seed 004 calls B, C and Δ matrices learned for each position; they are linear in the token.
 """

@@ -50,7 +50,7 @@ class ContextTree:
     """the sorted keys of the contexts of 1 … D tokens, as of `grams`"""
     depths: list[Depth]
     log_evidence: float
-    """Σ ln P_w of the empty context over all nodes: ln of the probability of the text, weighted over all trees"""
+    """ln P_w of the root: the log-probability of the text, as a weighted mean over all trees"""
 
 
 def decisions(vocab: int) -> int:
@@ -61,7 +61,7 @@ def decisions(vocab: int) -> int:
 def context_tree(ids: Int64[np.ndarray, " T"], order: int, vocab: int, cutoff: float = 0.0) -> ContextTree:
     """Counts a text once, with contexts of up to D = `order` - 1 tokens.
 
-    ValueError as of `grams`, and for a cutoff that is not a finite number from 0.
+    Raises ValueError as `grams` does, and for a cutoff that is not a finite number from 0.
     """
     if isinstance(cutoff, bool) or not isinstance(cutoff, int | float) or not 0 <= cutoff < math.inf:
         raise ValueError(f"cutoff must be a number of nats from 0, got {cutoff!r}")

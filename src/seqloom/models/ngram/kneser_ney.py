@@ -89,7 +89,7 @@ class KneserNey:
 
 
 def kneser_ney(ids: Int64[np.ndarray, " T"], order: int, vocab: int) -> KneserNey:
-    """Counts a text once and estimates orders 1 to `order` (at most 8). ValueError as of `grams`."""
+    """Counts a text once and estimates orders 1 to `order` (at most 8). Raises ValueError as `grams` does."""
     counted = grams(ids, order, vocab)
     below = [np.bincount(of, minlength=len(key)) for key, of in zip(counted.keys, counted.suffixes, strict=False)]
     return _estimated(counted.keys, counted.suffixes, [*below, counted.counts[-1]], vocab)

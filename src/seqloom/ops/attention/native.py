@@ -93,5 +93,6 @@ def _checked(failed: int) -> None:
 
 
 def _lists(part: Part) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Blocks, masks, the table (U, c, b) and which of its masks are all True, in the dtypes that the C code reads."""
     table, whole = part.table.transpose(1, 2).contiguous(), part.table.flatten(1).all(1)
     return part.blocks.int(), part.masks.int(), table.view(torch.uint8), whole.view(torch.uint8)

@@ -19,8 +19,8 @@ def newest(
 ) -> Float[Tensor, "B H 1 V"]:
     """The output of a token at time `now`, over the w latest keys of its bucket in each of R rounds.
 
-    The cache holds the token itself. `buckets` are those of the cache's tokens, `own_buckets` those of the token;
-    `then` has the times of the cache's tokens, negative for empty slots.
+    The cache holds the token itself. `buckets` and `own_buckets` are the buckets of the cache's tokens and of the
+    token; `then` has the times of the cache's tokens, negative for empty slots.
     """
     assert rule.latest is not None
     here = torch.where(buckets == own_buckets, then[:, None, :, None], -1).transpose(2, 3)  # (B, H, R, C)

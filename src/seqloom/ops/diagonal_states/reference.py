@@ -18,7 +18,7 @@ def respond(
     lengths: Tensor | None,
     again: Callable[[], tuple[Tensor, Tensor]] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """(B, T, D) and the state (B, D, N) → the outputs (B, T, D), the state after `lengths` tokens or the last.
+    """The outputs (B, T, D), and the state (B, D, N) after `lengths` tokens, or after the last one for None.
 
     `again()` returns rates and weights, and is called at every token from the second on.
     """

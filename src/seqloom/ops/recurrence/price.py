@@ -8,13 +8,13 @@ from seqloom.core.cost import Cost
 
 
 def elman(rows: int, N: int) -> Cost:
-    """A sum and tanh."""
+    """The price of the Elman cell: a sum and a tanh per unit."""
     n = rows * N
     return Cost(mul=n, add=3 * n, div=n, exp=n, path=("addition", "exponentiation", "addition", "division"))
 
 
 def lstm(rows: int, N: int) -> Cost:
-    """Four sums, three sigmoids, two tanhs, three products and a sum."""
+    """The price of the LSTM cell: four sums, three sigmoids, two tanhs, three products and a sum."""
     n = rows * N
     return Cost(
         mul=(2 + 3) * n,
@@ -29,9 +29,9 @@ def lstm(rows: int, N: int) -> Cost:
 
 
 def gru(rows: int, N: int, after: bool) -> Cost:
-    """Three sums, two sigmoids, a tanh, the reset, and 1 - z with its two products and their sum.
+    """The price of the GRU cell: three sums, two sigmoids, a tanh, the reset, 1 - z, its two products and their sum.
 
-    With the reset `after` its matrix, the sum with b_n takes the place of the one with a_n.
+    Where the reset comes `after` the matrix, the sum with b_n takes the place of the one with a_n.
     """
     n = rows * N
     matrix = () if after else ("cumulation",)

@@ -31,7 +31,7 @@ def price(board: Board, times: Times) -> Chart:
 
 
 def state(board: Board) -> Chart | None:
-    """Bits per byte against the bytes of a row's state after so many tokens; mixers without a state are left out."""
+    """Bits per byte against the bytes of a row's state after this many tokens; mixers without a state are left out."""
     sizes = {name: standing.first["state_bytes"].get(STATE) or None for name, standing in board.standings.items()}
     if not any(sizes.values()):
         return None

@@ -1,4 +1,4 @@
-"""The page of the board: one file that needs nothing next to it."""
+"""The page of the board, one self-contained file."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

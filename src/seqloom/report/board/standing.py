@@ -1,6 +1,6 @@
 """The board's standings: the best learning rate of each contender, its seeds, paired differences, the decisions.
 
-    rate        that of the lowest validation loss of seed 0; chosen where its two neighbours were tried too
+    rate        that of the lowest validation loss of seed 0; chosen where its two neighbors were tried too
     result      bits per byte on the test books of all seeds at that rate
     decision    Student of the differences of two rows seed by seed, Holm over the decisions
 

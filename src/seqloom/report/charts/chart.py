@@ -63,7 +63,7 @@ class Choice:
 @final
 @dataclass(frozen=True)
 class Chart:
-    """A chart under its heading. `tables` are its data by name; that called `rows` is shown next to it."""
+    """A chart with a heading. `tables` are its data by name; the one called `rows` is shown next to the chart."""
 
     name: str
     heading: str

@@ -71,7 +71,7 @@ def spread(values: Sequence[float], gap: float, low: float, high: float) -> list
     """
     gap = min(gap, (high - low) / max(1, len(values) - 1))
     order = sorted(range(len(values)), key=lambda at: values[at])
-    # Without the gaps the task is a monotone regression, which pooling of neighbours solves.
+    # Without the gaps the task is a monotone regression, which pooling of neighbors solves.
     blocks: list[tuple[float, int]] = []
     for rank, at in enumerate(order):
         mean, count = values[at] - rank * gap, 1
@@ -135,7 +135,7 @@ def _band(rows: alt.Chart, y: Axis, room: Room, models: int) -> alt.Chart:
 
 
 def _level(name: str, at: float, y: Axis, room: Room, height: int) -> alt.LayerChart:
-    """A horizontal line, its name on paper above its left end; of one out of the room, its name and an arrow."""
+    """A horizontal line, its name on paper above its left end; a name with an arrow for a line outside of the axis."""
     drawn = alt.Chart(alt.InlineData(values=[{"y": at}]))
     text = drawn.mark_text(align="left", baseline="bottom", dx=4, dy=-3, color=MUTED, fontSize=SIZE - 1)
     paper = drawn.mark_text(align="left", baseline="bottom", dx=4, dy=-3, fontSize=SIZE - 1, color=PAPER, stroke=PAPER,

@@ -43,7 +43,7 @@ def ticks(x: Axis, numbers: Sequence[float]) -> alt.Axis:
 
 
 def up(column: str, y: Axis, room: tuple[float, float]) -> alt.Y:
-    """A column along the vertical axis, which shows what is in `room`."""
+    """A column on the vertical axis, whose range is `room`."""
     scale = alt.Scale(type="log" if y.log else "linear", domain=list(room), nice=False)
     return alt.Y(column, type="quantitative", title=y.label, scale=scale)
 

@@ -53,7 +53,7 @@ def medians(study: Study, family: str | None) -> list[Chart]:
 
 
 def every_batch(study: Study) -> list[Chart]:
-    """Every batch: the band from the lowest to the highest of a few neighbours, and their median."""
+    """The loss of every batch: the band from the lowest to the highest of a few consecutive ones, and their median."""
     stretch = max(1, -(-study.figure["batches"] // MOST))
     description = (
         f"The loss of every batch: the band goes from the lowest to the highest of {stretch:,} neighbors, the line is "

@@ -61,14 +61,14 @@ class Line:
 @final
 @dataclass(frozen=True)
 class Study:
-    """The rows of a figure: its own row, and its lines in order."""
+    """The rows of a figure: the row of the figure itself, and its lines in order."""
 
     figure: dict[str, Any]
     lines: list[Line]
 
     @property
     def floor(self) -> list[tuple[str, float]]:
-        """The floor of the text as a level of its charts, where it is known."""
+        """The lower bound of the loss on the text, if known, as a horizontal line of the charts."""
         floor = self.figure["floor"]
         return [] if floor is None else [("floor of the text", float(floor))]
 

@@ -13,7 +13,7 @@ Value = float | int | str | None
 @final
 @dataclass(frozen=True)
 class Column:
-    """A column; `better` is the order of merit, `text` whether its cells are text."""
+    """A column; `better` says whether lower or higher values are better, `text` whether its cells are text."""
 
     name: str
     meaning: str

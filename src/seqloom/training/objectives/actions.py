@@ -167,7 +167,7 @@ def windows(episodes: Episodes, firsts: "npt.NDArray[np.int64]", model: Decision
 
 
 def decided(model: Any, batch: Batch) -> tuple[Tensor, Extras]:
-    """The model's action of each step of a batch (B, T, A), and its extras."""
+    """The actions that the model predicts for the steps of a batch (B, T, A), and its extras."""
     predicted, extras = model.decide(batch["ids"], batch["keep"], batch["returns"], batch["states"], batch["actions"])
     return widened(predicted), extras
 

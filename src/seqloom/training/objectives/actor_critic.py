@@ -4,8 +4,8 @@
     loss = mean over steps of  -ln p(a_t | h_t) A_t  +  c (G_t - V(h_t))²  -  β H(p(· | h_t))
 
 A batch is `batch` episodes that the model plays with its weights of that step: a function of (seed, step, model). It is
-told no return (`model.returns=none`) and reads each episode whole, so that what it remembers is all that it can know of
-a cue. V is linear in h, and belongs to the objective.
+given no return (`model.returns=none`) and reads each episode whole, so that what it remembers is all that it can know
+of a cue. V is linear in h, and belongs to the objective.
 
 Source: Mnih et al., arXiv:1602.01783, section 4, whose advantage is of few steps; here an episode is played to
 its end. Parisotto et al. (GTrXL, arXiv:1910.06764) learn by V-MPO.
@@ -68,7 +68,7 @@ class ActorCritic(Objective):
 
     @override
     def batch(self, seed: int, step: int, model: Any) -> Batch:
-        """Episodes that the model plays: what it is called with, and `gains` (B, T), the discounted G_t."""
+        """Episodes that the model plays: its inputs, and `gains` (B, T), the discounted returns G_t."""
         learning = model.training
         model.eval()
         try:

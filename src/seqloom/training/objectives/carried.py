@@ -41,7 +41,7 @@ class _Part:
     """The tokens of a piece that are read at once."""
 
     keep: Tensor | None
-    """(B, T), which they are; None for all"""
+    """(B, T), which positions are targets; None for all"""
     begins: Tensor | None
     """(B,), the rows in which they begin a document; None for the first part, in which they go on with one"""
     share: Tensor

@@ -101,7 +101,7 @@ class MaskedToken(Objective):
 
     @override
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
-        """The mean loss of a chosen token; the logits are taken in float32 at least."""
+        """The mean loss over chosen tokens, with logits in float32 or better."""
         x, extras = model.features_with_extras(batch["ids"])
         positions = batch["chosen"][:, :, None].expand(-1, -1, x.shape[2])
         logits = model.logits(x.gather(1, positions))

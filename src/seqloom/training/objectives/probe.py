@@ -35,18 +35,18 @@ from seqloom.training.objectives.config import ObjectiveConfig
 ROWS = 1024
 """rows of questions to a trained model"""
 CHECKED = 512
-"""rows of questions to a model in training, other than those"""
+"""rows of the questions that check a model during training, which are different from those of the score"""
 CHECK = 100
 """steps between looks at whether there is anything left to learn"""
 SOLVED = 0.999
-"""accuracy at which training ends: more could not be distinguished from chance"""
+"""accuracy at which training ends; a higher one could not be distinguished from it by `CHECKED` rows"""
 IGNORED = -100
 """a target that costs nothing: cross_entropy's own"""
 
 
 @final
 class ProbeConfig(ObjectiveConfig):
-    """Answers the questions of one probe; reads no text."""
+    """Trains on the questions of one probe, without a text."""
 
     kind: Literal["probe"] = "probe"
     probe: str = Field("mqar", description="the probe, as mqar or mqar:pairs=8")

@@ -69,8 +69,8 @@ def matrices(name: str, x: Tensor, w: Tensor, *rest: Tensor | None) -> None:
     threads = native.threads(x.numel() * width)
     signals = _size(MATRICES, "signals", kind, rows, D, N) * (2 if name == "forward" else 3)
     values = x.new_empty(signals + _size(MATRICES, "blocks", kind, width, N))
-    own = x.new_empty(threads, _size(MATRICES, "own", kind, rows, width, N))
-    OF_MATRICES[name, w.ndim](turns(N, kind), x, w, *rest, values, own, threads=threads, G=G, L=L, N=N)
+    scratch = x.new_empty(threads, _size(MATRICES, "own", kind, rows, width, N))
+    OF_MATRICES[name, w.ndim](turns(N, kind), x, w, *rest, values, scratch, threads=threads, G=G, L=L, N=N)
 
 
 @functools.lru_cache(64)
