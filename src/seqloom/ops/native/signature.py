@@ -103,21 +103,19 @@ class Signature:
             raise TypeError(f"{self.op} takes {len(self.arguments)} tensors, not {len(tensors)}")
         shared = self._shared(tensors)
         sizes = dict(numbers)
-        rows = zip(range(len(tensors)), self.arguments, self._dims, tensors, strict=True)
-        given = [row for row in rows if row[3] is not None]
-        declarations: dict[str, list[_Size]] = {}  # most tensors have the sizes of another one: each is read once
+        given = [
+            (index, argument, dims, tensor)
+            for index, (argument, dims, tensor) in enumerate(zip(self.arguments, self._dims, tensors, strict=True))
+            if tensor is not None
+        ]
         for _, argument, dims, tensor in given:
             if tensor.ndim != len(dims):
                 raise self._wrong(argument, _shape(dims), tuple(tensor.shape))
-            if argument.sizes in declarations:
-                continue
-            declarations[argument.sizes] = dims
             for declared, size in zip(dims, tensor.shape, strict=True):
                 if declared.alone and declared.text not in sizes:
                     sizes[declared.text] = size
-        shapes = {text: tuple([size.value(sizes) for size in dims]) for text, dims in declarations.items()}
         for _, argument, dims, tensor in given:
-            expected = shapes[argument.sizes]
+            expected = tuple([declared.value(sizes) for declared in dims])
             if tensor.shape != expected:
                 raise self._wrong(argument, f"{_shape(dims)} = {expected}", tuple(tensor.shape))
         for declared in self._least:
@@ -157,7 +155,7 @@ class Signature:
                 if self._dtypes and shared not in self._dtypes:
                     raise self._wrong(argument, " or ".join(map(str, self._dtypes)), shared)
             wanted = shared if argument.dtype is None else argument.dtype
-            if tensor.dtype != wanted and not (isinstance(wanted, str) and _is(tensor.dtype, wanted)):
+            if not (_is(tensor.dtype, wanted) if isinstance(wanted, str) else tensor.dtype == wanted):
                 raise self._wrong(argument, _NAMES.get(str(wanted), wanted), tensor.dtype)
         return shared
 
