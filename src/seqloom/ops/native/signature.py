@@ -1,10 +1,10 @@
-"""Signatures of functions of tensors: names, sizes as letters, dtypes and memory layout.
+"""What a function takes, declared once: names, sizes as letters, dtypes and memory layout of its tensors.
 
     SIGNATURE = Signature("wkv_average", Argument("k", "B D"), Argument("state", "B 3 D"))
     SIGNATURE.bind(k, state).sizes                  # {"B": 1, "D": 128}, or a ValueError that names the argument
 
-A size is a number, a letter, or an expression of letters and numbers with + - *, such as T+1. A letter gets its value
-from the first tensor that has the letter alone as a size; all other sizes must agree with it.
+A size is a number, a letter, or letters and numbers joined by + - *, such as T+1. A letter that stands alone gets its
+value from the first tensor that has it; everywhere else that value is expected.
 """
 
 import re
@@ -16,9 +16,9 @@ from torch import Tensor
 from torch._C._dynamo import guards
 
 Kind: TypeAlias = Literal["real", "number", "integer"]
-"""real: float16 to float64; number: real or complex; integer: integers but not bool"""
+"""float16 to float64; the same and complex; whole numbers but bool"""
 LARGEST = 1 << 30
-"""the largest size, so that a sum of two sizes fits into a C int"""
+"""of a size: sums of two fit into a C int"""
 
 
 @final
@@ -29,34 +29,34 @@ class Argument:
     name: str
     sizes: str
     dtype: torch.dtype | Kind | None = None
-    """None: the same dtype as the first argument with None; a Kind: any dtype of that kind"""
+    """None: the dtype of the first argument that has None; "number" and so on: any of that kind"""
     optional: bool = False
     """whether it may be None"""
     written: bool = False
-    """whether the function writes into it, so that it must not be copied"""
+    """whether the function writes into it: then it is never copied"""
     step: str = ""
-    """for C: the name of the stride between tokens, if it may have any; without it the tensor must be contiguous"""
+    """for C: the name of the distance between tokens, which may be any; without it there are no gaps"""
 
 
 class Bound(NamedTuple):
-    """The result of `bind` for tensors that fit."""
+    """What a signature knows of tensors that fit."""
 
     sizes: dict[str, int]
-    """the values of letters, given numbers and strides"""
+    """the letters' values, the numbers that were given and the steps"""
     numbers: tuple[int, ...]
     """for C: its numbers, in order"""
     copied: tuple[int, ...]
-    """for C: indices of the tensors that must be copied because of their layout"""
+    """for C: indices of the tensors that must be copied first, as their layout does not fit"""
     dtype: torch.dtype | None
-    """the dtype of the arguments that share one"""
+    """of the arguments that share one"""
 
 
 @final
 class Signature:
     """The tensors that a function takes, in order.
 
-    With `numbers` it is the signature of a C function that gets these sizes: tensors must be on the CPU and contiguous,
-    and sizes at most LARGEST. `least` names sizes that must be at least 1. `dtypes` are the allowed shared dtypes.
+    With `numbers` they are for C, which gets these sizes: on the CPU, without gaps, and none of them above LARGEST.
+    `least` names sizes that must be at least 1. `dtypes` are those that the shared dtype may be.
     """
 
     def __init__(
@@ -78,15 +78,15 @@ class Signature:
     def bind(self, *tensors: Tensor | None, **numbers: int) -> Bound:
         """Sizes and layout of the tensors, in the order of the arguments; `numbers` are sizes known beforehand.
 
-        ValueError names the argument, what it is and what is expected; TypeError where it is not a tensor. The last
-        result is cached, so that the check of the next token with the same sizes is fast.
+        ValueError names the argument, what it is and what is expected; TypeError where it is no tensor. What has been
+        fits is remembered, so that the check of the next token of the same sizes is fast.
         """
         if torch.compiler.is_compiling():  # sizes may be symbols
             return self._check(tensors, numbers)
         return self.again(tensors, numbers)
 
     def again(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
-        """`bind` outside of graphs, with the cached result if the tensors are like the last ones."""
+        """`bind` outside of graphs, at the price of a token."""
         given = [tensor for tensor in tensors if tensor is not None]
         absent = [tensor is None for tensor in tensors]
         last = self._last
@@ -98,26 +98,24 @@ class Signature:
         return bound
 
     def _check(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
-        """`bind` without the cache. TypeError or ValueError where tensors or numbers do not fit the signature."""
+        """The call with all sizes known. TypeError or ValueError where tensors or numbers do not fit the signature."""
         if len(tensors) != len(self.arguments):
             raise TypeError(f"{self.op} takes {len(self.arguments)} tensors, not {len(tensors)}")
         shared = self._shared(tensors)
         sizes = dict(numbers)
-        rows = zip(range(len(tensors)), self.arguments, self._dims, tensors, strict=True)
-        given = [(index, argument, dims, tensor) for index, argument, dims, tensor in rows if tensor is not None]
-        declarations: dict[str, list[_Size]] = {}  # most tensors have the sizes of another one: each is read once
+        given = [
+            (index, argument, dims, tensor)
+            for index, (argument, dims, tensor) in enumerate(zip(self.arguments, self._dims, tensors, strict=True))
+            if tensor is not None
+        ]
         for _, argument, dims, tensor in given:
             if tensor.ndim != len(dims):
                 raise self._wrong(argument, _shape(dims), tuple(tensor.shape))
-            if argument.sizes in declarations:
-                continue
-            declarations[argument.sizes] = dims
             for declared, size in zip(dims, tensor.shape, strict=True):
                 if declared.alone and declared.text not in sizes:
                     sizes[declared.text] = size
-        shapes = {text: tuple([size.value(sizes) for size in dims]) for text, dims in declarations.items()}
         for _, argument, dims, tensor in given:
-            expected = shapes[argument.sizes]
+            expected = tuple([declared.value(sizes) for declared in dims])
             if tensor.shape != expected:
                 raise self._wrong(argument, f"{_shape(dims)} = {expected}", tuple(tensor.shape))
         for declared in self._least:
@@ -130,7 +128,7 @@ class Signature:
         return Bound(sizes, self._limited(sizes), copied, shared)
 
     def _limited(self, sizes: dict[str, int]) -> tuple[int, ...]:
-        """The numbers that the C function gets. ValueError where one is too large."""
+        """The numbers that C gets."""
         numbers = tuple([size.value(sizes) for size in self._numbers])
         for limit, size in zip(self._numbers, numbers, strict=True):
             if limit.text not in self._steps and size > LARGEST:
@@ -138,7 +136,7 @@ class Signature:
         return numbers
 
     def _shared(self, tensors: tuple[Tensor | None, ...]) -> torch.dtype | None:
-        """Checks types, devices and dtypes, and returns the shared dtype."""
+        """Checks types, devices and dtypes; the shared dtype."""
         shared, device = None, torch.device("cpu") if self._numbers else None
         for argument, tensor in zip(self.arguments, tensors, strict=True):
             if tensor is None:
@@ -157,12 +155,12 @@ class Signature:
                 if self._dtypes and shared not in self._dtypes:
                     raise self._wrong(argument, " or ".join(map(str, self._dtypes)), shared)
             wanted = shared if argument.dtype is None else argument.dtype
-            if tensor.dtype != wanted and not (isinstance(wanted, str) and _is(tensor.dtype, wanted)):
+            if not (_is(tensor.dtype, wanted) if isinstance(wanted, str) else tensor.dtype == wanted):
                 raise self._wrong(argument, _NAMES.get(str(wanted), wanted), tensor.dtype)
         return shared
 
     def _copied(self, argument: Argument, tensor: Tensor, sizes: dict[str, int]) -> bool:
-        """Whether the tensor must be copied because of its layout; writes its stride into `sizes`."""
+        """Whether C cannot read the tensor as it is; sets its step."""
         fits = tensor.is_contiguous() and not (tensor.is_neg() or tensor.is_conj())
         if argument.step:
             *_, before, T, D = (1, 1, *tensor.shape)
@@ -182,7 +180,7 @@ _NAMES = {"real": "of a floating dtype", "number": "of a floating or complex dty
 
 
 class _Last(NamedTuple):
-    """The last result of `bind`; consecutive tokens have tensors of the same sizes."""
+    """What was bound last: one token after another brings tensors of the same sizes."""
 
     absent: list[bool]
     numbers: dict[str, int]
@@ -191,9 +189,9 @@ class _Last(NamedTuple):
 
 
 def _guards(tensors: list[Tensor]) -> Any | None:
-    """torch's C++ check whether tensors have the same type, dtype, device, dispatch keys, sizes and strides as these.
+    """torch's own test, in C++, of whether tensors are as these: type, dtype, device, dispatch keys, sizes, strides.
 
-    None where it does not apply (symbolic sizes, or a tensor that occurs twice), or where this torch does not have it.
+    None where it does not apply (symbols, or a tensor that comes twice) or where this torch has it no more.
     """
     try:
         sizes: Any = [list(tensor.shape) for tensor in tensors]
