@@ -86,7 +86,7 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
         {"row": replace(KNOWN, machine="a toaster")},
         "another machine (a toaster; here",
     ),
-    "another run": (ME, ATTENTION, {"row": replace(KNOWN, process="1-ab")}, "of another run, in which the machine"),
+    "another process": (ME, ATTENTION, {"row": replace(KNOWN, process="1-ab")}, "of another process, when the load"),
     "another size": (ME, ATTENTION, {"row": KNOWN, "by": "depth"}, "of sizes of ffn, not of depth: time them again"),
     "another model": (ATTENTION, ME, {"row": KNOWN}, "of me against attention, not of attention against me"),
     "other settings": (at(ME, "ffn", 99), ATTENTION, {"row": KNOWN}, "of me against attention at other settings"),
@@ -122,5 +122,5 @@ def test_times_do_not_survive_their_process(monkeypatch: pytest.MonkeyPatch) -> 
     kept = pickle.dumps(KNOWN)
     assert match(ME, ATTENTION, equal="time", row=pickle.loads(kept)).after == 800
     monkeypatch.setattr(module.os, "getpid", lambda: -1)
-    with pytest.raises(ValueError, match="another run"):
+    with pytest.raises(ValueError, match="another process"):
         match(ME, ATTENTION, equal="time", row=pickle.loads(kept))

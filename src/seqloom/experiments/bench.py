@@ -178,7 +178,7 @@ def bench(
 
 
 def run_bench(cell: Bench, out: Path, command: str = "") -> list[Timed]:
-    """Runs the race, or reads its rows if OUT has them. Raises ValueError where it failed, and as `runner.run` does."""
+    """Runs the benchmark, or reads its rows if OUT has them. ValueError where it failed, and as in `runner.run`."""
     results = run(Study("bench", {}, lambda _: iter([[cell]])), out, command=command)
     if cell.name in results.failed:
         raise ValueError(results.failed[cell.name])

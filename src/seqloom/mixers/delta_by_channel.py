@@ -1,4 +1,4 @@
-"""What mixers of the delta rule share in which each channel of the keys fades at a rate of its own.
+"""What the delta-rule mixers share in which each channel of the keys has its own decay rate.
 
     (q, k, v) = silu(conv(x W_qkv))             H heads of width K = D/H; no biases but b_a and b_g
     q, k over √(Σ² + 1e-6),   q / √K            per head
@@ -51,7 +51,10 @@ class DeltaByChannelSettings(MixerConfig, ABC):
 
 
 class DeltaByChannel(PackedMixer, ABC):
-    """The parts over `dim` channels, W_b with `strengths` columns. State: the convolution's last inputs, and S."""
+    """The weights and the state of these mixers, over `dim` channels; W_b has `strengths` columns.
+
+    State: the last inputs of the convolution, and S.
+    """
 
     traits = TRAITS
 

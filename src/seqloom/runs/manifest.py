@@ -48,7 +48,7 @@ def verify(folder: Path) -> dict[str, int]:
 
 
 def sizes(folder: Path) -> dict[str, int]:
-    """The checkpoint's files with their sizes in bytes, which are as they were written; contents are not read.
+    """The checkpoint's files with their sizes in bytes, checked against the manifest; contents are not read.
 
     Raises as `verify` does.
     """

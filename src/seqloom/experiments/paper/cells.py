@@ -79,10 +79,7 @@ class Paper:
         return Study("paper", self.grid.settings, self.stages)
 
     def stages(self, results: Results) -> Iterator[list[Cell]]:
-        """All runs without repetition, seed by seed.
-
-        Then a race for each figure with step times whose runs are done.
-        """
+        """All runs without repetition, seed by seed; then the timings of the finished figures with step times."""
         runs = [run for figure, seeds in self.figures for run in figure.cells(seeds)]
         yield [self._cell(run) for run in dict.fromkeys([*runs, *self.writers])]
         races: list[Cell] = []

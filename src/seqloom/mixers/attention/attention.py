@@ -129,9 +129,9 @@ class Attention(CachedHeads):
 
 @final
 class BidirectionalAttention(Heads, BidirectionalMixer):
-    """Multi-head self-attention of every token over its whole row, or over those less than `reach` tokens away.
+    """Multi-head self-attention of every token over its whole row, or over the tokens less than `reach` away.
 
-    The sums of the equation run over these j instead of j ≤ i.
+    The sums of the equation run over these tokens j instead of j ≤ i.
     """
 
     traits = Traits(causal="never", streams=False, state="none")

@@ -98,7 +98,7 @@ class LinearAttention(LinearFeatures, PackedMixer):
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """The weights of each head, after their mean where there are several."""
+        """One view per head of its weights; with several heads, first one of their mean."""
         q, k, _ = self._projected(x[:1])
         products = (q @ k.mT)[0].tril()
         return of_heads(products / (products.sum(-1, keepdim=True) + self.eps))
@@ -122,7 +122,7 @@ class BidirectionalLinearAttention(LinearFeatures, BidirectionalMixer):
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """The weights of each head, after their mean where there are several."""
+        """One view per head of its weights; with several heads, first one of their mean."""
         q, k, _ = self._projected(x[:1])
         products = (q @ k.mT)[0]
         return of_heads(products / (products.sum(-1, keepdim=True) + self.eps))

@@ -43,7 +43,11 @@ class Weighted(Ngram):
         for order, keys in enumerate(tree.contexts[1:], 2):
             setattr(self, f"keys_{order}", torch.from_numpy(keys).to(self.device))
         for number, depth in enumerate(tree.depths):
-            nodes, ones, weights = torch.from_numpy(depth.keys), self._own(depth.ones), self._own(depth.weights)
+            nodes, ones, weights = (
+                torch.from_numpy(depth.keys),
+                self._converted(depth.ones),
+                self._converted(depth.weights),
+            )
             if number == 0:
                 self.get_buffer("ones_0")[nodes] = ones
                 self.get_buffer("weights_0")[nodes] = weights
@@ -92,5 +96,5 @@ class Weighted(Ngram):
             log_p = torch.stack([log_p + torch.log1p(-one), log_p + one.log()], 2).flatten(1)
         return log_p[:, : self.config.vocab]
 
-    def _own(self, values: np.ndarray) -> Tensor:
+    def _converted(self, values: np.ndarray) -> Tensor:
         return torch.from_numpy(values).to(self.device, self.dtype)

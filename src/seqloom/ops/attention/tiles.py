@@ -33,7 +33,7 @@ def padded(times: Tensor, size: int) -> Tensor:
 
 
 def vectors(times: Tensor) -> Tensor:
-    """The times in blocks of SIZE (N, c); of fewer if there are fewer, rounded up to a multiple of 16 for C."""
+    """The times in blocks of c (N, c): SIZE, or for fewer times their number, rounded up to a multiple of 16 for C."""
     return padded(times, min(SIZE, -(-max(len(times), 1) // 16) * 16))
 
 

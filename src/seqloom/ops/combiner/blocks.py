@@ -55,7 +55,7 @@ def _stretches_of(i: int) -> list[tuple[int, int, int]]:
 
 
 def _direct(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Scores (B, H, G, size, size) and values of the tokens of a group up to each."""
+    """The causal scores (B, H, G, size, size) within each of G groups of `size` tokens, and the groups' values."""
     q, k, v = (x.unflatten(2, (-1, size)) for x in (q, k, v))
     later = torch.ones(size, size, dtype=torch.bool, device=q.device).triu(1)
     return (q @ k.mT).masked_fill(later, -math.inf), v

@@ -110,7 +110,7 @@ def lacking() -> dict[str, str]:
 
 
 def unseen(*held: Tensor | None) -> bool:
-    """Whether C may be called directly. RuntimeError in forward-mode differentiation, which torch would ignore."""
+    """Whether C may be called directly: autograd need not record it. RuntimeError in forward-mode differentiation."""
     if held[0] is None or native.watched(held[0]):
         return False
     if forward_ad._current_level >= 0:

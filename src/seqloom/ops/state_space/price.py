@@ -26,7 +26,7 @@ def single(rows: int, D: int, N: int, M: int, method: Method) -> Cost:
 
 
 def low_rank(rows: int, D: int, H: int) -> Cost:
-    """The recurrence by Woodbury's identity, over H pairs of conjugates for each of D channels."""
+    """The price of the recurrence by Woodbury's identity, over H pairs of conjugates for each of D channels."""
     dot = Cost(mul=2 * D * H + D, add=2 * D * H - D)
     weights = Cost(  # 2/Δ, less Λ, its inverse, its product with P, and the middle factor
         mul=D + 6 * D * H, add=4 * D * H + D, div=2 * D * H + 2 * D

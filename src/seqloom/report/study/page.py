@@ -1,4 +1,4 @@
-"""The page of a study, OUT/NAME.html: one file that needs nothing next to it and asks nothing of a network."""
+"""The page of a study, OUT/NAME.html: one self-contained file, which loads nothing from the network."""
 
 import csv
 import io
