@@ -60,7 +60,7 @@ class FNet(BidirectionalMixer):
 
 @register
 class FNetConfig(MixerConfig):
-    """A Fourier transform over tokens and channels, without parameters; the context only matters for positions."""
+    """Fourier transform of tokens and channels, without parameters. The context only matters for positions."""
 
     kind: Literal["fnet"] = "fnet"
     scaled: bool = Field(False, description="divide by √(tokens · dim), for norms before the sublayer")
