@@ -39,6 +39,7 @@ def section(results: Path = RESULTS) -> str | None:
         "Written down before the runs, at equal parameters, each row at its best learning rate, on books of authors "
         f"that were not trained on ([rows](../results/{FILES[0]})).",
         "\n".join(f"{number}. {answer}" for number, answer in enumerate(lines(results), 1)),
+        *(f"![{chart.heading}](images/{name})" for name, chart in pictures(results).items()),
         "## The board",
         markdown(tuple(table.head(times)), [tuple(line) for line in table.lines(board, times)]),
         "\n".join(f"- {note}" for note in table.notes(board)),

@@ -63,8 +63,9 @@ def page(path: Path = ROWS) -> str | None:
     built.sort(key=lambda row: (row[LOSS] is None, row[LOSS] or 0.0))
     parts = [
         "# Choose",
-        decision(),
         *filter(None, [board.section()]),
+        "## The Extractors at the paper's own settings",
+        decision(),
         "## For your need",
         f"Which mixer for which need, by the rows of one comparison ([rows](../results/{path.name})) and nothing else: "
         f"{_sizes(rows[0])}. [What is a tie](#what-these-rows-do-not-say) is defined below.",
