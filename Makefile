@@ -59,6 +59,7 @@ check: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests/cli/test_registry.py -k current
 
 format: .venv/installed
 	$(BIN)/ruff check --fix-only .
