@@ -2,9 +2,9 @@
 
 python benchmarks/exits.py RUN [--tokens N]     RUN is best trained with training.objective.kind=exits
 
-The run writes the text after one prompt, with all layers, at temperature 1. Then all ways read the same tokens on, in
-turns. A row says how many layers a token took on average, the share of the time with all layers, and the share of
-tokens after which the likeliest token differs.
+The run writes the text after one prompt, with all layers, at temperature 1, as far as its window reaches. Then all
+ways read the same tokens on, in turns. A row says how many layers a token took on average, the share of the time with
+all layers, and the share of tokens after which the likeliest token differs.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from harness import append, compare, gate
 
 import seqloom
 from seqloom.generation.exits import Exits, read_on
+from seqloom.generation.modes import window
 
 PROMPT = "Once upon a time"
 WAYS = [("softmax", threshold) for threshold in (0.5, 0.9)] + [("state", threshold) for threshold in (0.9, 0.95, 0.99)]
@@ -25,7 +26,8 @@ WAYS = [("softmax", threshold) for threshold in (0.5, 0.9)] + [("state", thresho
 def row(model, tokens):
     """Times of all ways, with layers and differences of each."""
     before = model.tokenizer.encode(PROMPT)
-    ids = [*seqloom.generate(model, before, max_tokens=tokens, mode="stream", ignore_eos=True)]
+    tokens = min(tokens, window(model) - len(before))
+    ids = [*seqloom.generate(model, before, max_tokens=tokens, ignore_eos=True)]
     exits = {f"{by} {threshold}": Exits(threshold, by, most=tokens) for by, threshold in WAYS}
     steps = {"all layers": partial(model.step, reuse=True)}
     steps |= {name: partial(each.step, model) for name, each in exits.items()}
