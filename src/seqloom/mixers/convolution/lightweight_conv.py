@@ -143,7 +143,7 @@ class BidirectionalLightweightConv(LightweightTaps, BidirectionalMixer):
 
 @register
 class LightweightConvConfig(MixerConfig):
-    """Convolution with a kernel for each head, over `kernel` tokens, `dilation` apart. The context only matters for positions."""
+    """Convolution with a kernel for each head, over `kernel` tokens, `dilation` apart. The context sizes positions."""
 
     kind: Literal["lightweight_conv"] = "lightweight_conv"
     heads: int = Field(4, ge=1, description="heads, each with taps of its own; divides dim")
