@@ -37,8 +37,8 @@ def causality(subject: Subject) -> Largest | str:
         return worst
     wide = subject.module(subject.contexts[-1])
     x = subject.draw(4, subject.fits(wide, (subject.contexts[-1] or 16) + 5), subject.dim)
-    sizes_choice_then_fft = ({}, {"lag_sum": "fft"}) if _sums_lags(wide, x) else ({},)
-    for forced in sizes_choice_then_fft:
+    choices = ({}, {"lag_sum": "fft"}) if _sums_lags(wide, x) else ({},)
+    for forced in choices:
         with backends.use(**forced):
             worst = _larger(worst, _read(subject, wide, x, _share(subject, wide, x)))
     return worst

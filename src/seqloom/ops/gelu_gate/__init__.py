@@ -1,4 +1,4 @@
-"""What one branch of a block gives, let through by another: a product with GELU, by its approximation with tanh.
+"""The product of one branch of a block with GELU of another, GELU by its approximation with tanh.
 
     y = h ∘ GELU(z),   GELU(z) = z/2 (1 + tanh(√(2/π) (z + 0.044715 z³))) = z σ(2 √(2/π) (z + 0.044715 z³))
 
@@ -30,13 +30,13 @@ def gated(h: Stream, z: Stream) -> Stream:
 
 
 def by_size(h: Tensor, z: Tensor) -> str:
-    """The fastest backend. A token is too short for the way to C."""
+    """The fastest backend. For a single token a call of C takes longer than it saves."""
     large = h.shape[1] > 1 and able(h, z) and not torch.compiler.is_exporting()
     return "native" if large and native.available() else "reference"
 
 
 def able(h: Tensor, z: Tensor) -> bool:
-    """Whether C can: on a CPU, in one dtype of float32 or float64, which autocast leaves as it is."""
+    """Whether the C can run: on a CPU, both in float32 or both in float64, without autocast."""
     one = h.dtype == z.dtype and h.dtype in (torch.float32, torch.float64)
     return one and h.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
 

@@ -1,8 +1,8 @@
-"""What may stand next to the decaying sum, in torch's own operations: weights, a channel of ones, what goes past it.
+"""The decaying sum with weights of tokens, a normalizer and a skip, in torch around any backend of the sum.
 
     S_t = e^{g_t} S_{t-1} + w_t k_tᵀ [v_t, 1],   [y_t, z_t] = q_t S_t,   y_t + d ∘ v_t
 
-The C of `native` does it while the numbers are in the nearest caches.
+The C of `native` computes all of it in one pass, while the numbers are in the cache.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 Run: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor | None], tuple[Tensor, Tensor]]
-"""the sum itself"""
+"""the sum without weights: run(q, k, v, g, state) → y and S"""
 
 
 def summed(
@@ -39,7 +39,7 @@ def summed(
 
 
 def parts(sums: Tensor) -> tuple[Tensor, Tensor]:
-    """Sums and their last channel; torch's own gradients fill a whole tensor with zeros for each."""
+    """The sums and their last channel, split. Slices would each fill a whole tensor with zeros as gradient."""
     s, z = _Parts.apply(sums)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
     return s, z
 
