@@ -36,7 +36,8 @@
       delete each.data?.format; // Vega reads CSV by evaluating a string as a script, which the page forbids
       ["x", "y"].filter((name) => control(name) && measured(each, name)).forEach((name) => {
         const log = control(name).checked;
-        if (log !== isLog(each, name)) each.encoding[name].scale = { type: log ? "log" : "linear", nice: false, zero: false };
+        if (log === isLog(each, name)) return;
+        each.encoding[name].scale = log ? { type: "log", nice: false } : { type: "linear", nice: false, zero: false };
       });
     });
     if (plot.clientWidth < NARROW && spec.layer.some((each) => each.name === "names")) {
