@@ -69,7 +69,9 @@ def page(kind: str, config: type[MixerConfig]) -> str:
     parts += ["## What it can do", markdown(("causal", "reads on", "memory", "longest"), [can])]
     parts.append(precision(config.rounding))
     parts.append(f"## Parameters and price at dim {DIM}, context {CONTEXT}")
-    shapes = [(f"`{name}`", " × ".join(map(str, each.shape)) or "1") for name, each in mixer.named_parameters()]
+    shapes = [
+        (f"`{name}`", " × ".join(map(str, parameter.shape)) or "1") for name, parameter in mixer.named_parameters()
+    ]
     parts.append(markdown(("parameter", "shape"), shapes))
     costs = {f"a row of {CONTEXT} tokens": mixer.cost(CONTEXT)}
     if traits.causal != "never":

@@ -63,7 +63,7 @@ def initial_map(config: MixerConfig) -> Map:
 def numbers(maps: list[Map]) -> str:
     """A table of Markdown with the distances and shares of each map."""
     spans = [span(map_.slopes) for map_ in maps]
-    rows = [(meaning, *(_shown(name, getattr(own, name)) for own in spans)) for name, meaning in MEANING.items()]
+    rows = [(meaning, *(_shown(name, getattr(of_map, name)) for of_map in spans)) for name, meaning in MEANING.items()]
     return markdown(("mean over the second half of the outputs", *(map_.name for map_ in maps)), rows)
 
 

@@ -40,8 +40,8 @@ def maps(model: Decoder, ids: list[int]) -> dict[str, dict[int, Tensor]]:
     for layer, mixer in enumerate(model.config.mixers):
         layers.setdefault(mixer.kind, []).append(layer)
     return {
-        kind: {layer: _reach(model, layer, read) for layer in dict.fromkeys((own[0], own[-1]))}
-        for kind, own in layers.items()
+        kind: {layer: _reach(model, layer, read) for layer in dict.fromkeys((numbers[0], numbers[-1]))}
+        for kind, numbers in layers.items()
     }
 
 

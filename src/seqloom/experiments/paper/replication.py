@@ -238,7 +238,7 @@ def _again(name: str, study: Study | None) -> str:
 
 
 def _shown(claims: Sequence[Measured]) -> str:
-    rows = [(f"{each.text} *{each.section}*", _bold(each.verdict), f"`{each.command}`") for each in claims]
+    rows = [(f"{claim.text} *{claim.section}*", _bold(claim.verdict), f"`{claim.command}`") for claim in claims]
     return markdown(("claim", "what comes out", "shown by"), rows)
 
 

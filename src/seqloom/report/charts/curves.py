@@ -142,7 +142,7 @@ def _level(name: str, at: float, y: Axis, room: Room, height: int) -> alt.LayerC
                             strokeWidth=5)  # fmt: skip
     if room[0] <= at <= room[1]:
         line = drawn.mark_rule(color=MUTED, strokeDash=[2, 3]).encode(up("y", y, room))
-        names = [each.encode(up("y", y, room), x=alt.value(0), text=alt.value(name)) for each in (paper, text)]
+        names = [layer.encode(up("y", y, room), x=alt.value(0), text=alt.value(name)) for layer in (paper, text)]
         return alt.LayerChart(layer=[line, *names])
     below, edge = at < room[0], alt.value(height if at < room[0] else LINE)
     return alt.LayerChart(

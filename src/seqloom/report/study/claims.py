@@ -56,13 +56,13 @@ CLAIMS = (
     Claim("SHE does better than 32-head self-attention at every depth.", "section 6, Figure 11", "fig11",
           below(("she", MANY))),
     Claim("Deeper models do better, with any of the six mixers.", "section 6, Figure 11", "fig11",
-          every(*(slope(f"{each}, by each doubling", (series, 1)) for each, series in
+          every(*(slope(f"{mixer}, by each doubling", (series, 1)) for mixer, series in
                   zip(("1 head", "32 heads", "SHE", "HE", "WE", "ME"), SIX, strict=True)))),
     Claim("SHE leads because it pays more: attention of as many parameters is below it.",
           "section 7: “you get what you pay for”", "equal-params", below(("she", MANY), ("attention as she", "she"))),
     Claim("The output projection is not critical: leaving it out raises the loss less than leaving the adjustment out.",
           "section 5.1, Eq. 25", "controls",
-          below(*((f"{each}, no output projection", f"{each}, no adjustment") for each in ("she", "he", "we")))),
+          below(*((f"{mixer}, no output projection", f"{mixer}, no adjustment") for mixer in ("she", "he", "we")))),
     Claim("Generated texts get better as the training loss falls.", "section 6, Table 2", "table2", None),
 )  # fmt: skip
 """claims of the paper"""
@@ -74,27 +74,27 @@ EQUAL = {
 }
 OPEN = (
     *(
-        Claim(f"{each.upper()} does better than 32-head self-attention of equal {quantity}.", "", study,
-              below((each, f"attention as {each}")))
+        Claim(f"{mixer.upper()} does better than 32-head self-attention of equal {quantity}.", "", study,
+              below((mixer, f"attention as {mixer}")))
         for study, quantity in EQUAL.items()
-        for each in ("she", *SIMPLER)
+        for mixer in ("she", *SIMPLER)
     ),
     *(
-        Claim(f"The longer the context, the further {each.upper()} is below 32-head self-attention.", "", "fig10",
-              slope(f"{each.upper()} - 32 heads, by each doubling", (each, 1), (MANY, -1)))
-        for each in SIMPLER
+        Claim(f"The longer the context, the further {mixer.upper()} is below 32-head self-attention.", "", "fig10",
+              slope(f"{mixer.upper()} - 32 heads, by each doubling", (mixer, 1), (MANY, -1)))
+        for mixer in SIMPLER
     ),
     Claim("The more channels a tap mixes, the lower the loss: from WE over groups to SHE.", "", "groups",
           slope("loss, by each halving of the groups", ("", -1))),
     *(
-        Claim(f"{each.upper()} does better than 32-head self-attention, each at the best of its learning rates.", "",
-              "lr", at_best((each, MANY)))
-        for each in ("she", *SIMPLER)
+        Claim(f"{mixer.upper()} does better than 32-head self-attention, each at the best of its learning rates.", "",
+              "lr", at_best((mixer, MANY)))
+        for mixer in ("she", *SIMPLER)
     ),
     *(
-        Claim(f"{each.upper()} does better with its adjustment than without.", "", "controls",
-              below((each, f"{each}, no adjustment")))
-        for each in ("she", "he", "we")
+        Claim(f"{mixer.upper()} does better with its adjustment than without.", "", "controls",
+              below((mixer, f"{mixer}, no adjustment")))
+        for mixer in ("she", "he", "we")
     ),
     *(
         Claim(f"{called} does better with learned positions than without.", "", "controls",
