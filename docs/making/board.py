@@ -47,6 +47,17 @@ def section(results: Path = RESULTS) -> str | None:
     return "\n\n".join(parts)
 
 
+def standing(name: str, results: Path = RESULTS) -> str | None:
+    """The result of one row in a sentence: its bits per byte, and the difference to attention; None without a run."""
+    board_and_times = rows(results)
+    found = board_and_times and board_and_times[0].standings.get(name)
+    if not board_and_times or not found:
+        return None
+    loss, against = found.estimate, board_and_times[0].to_host(name)
+    bits = f"{loss.mean:.3f} bits per byte on the test books, {loss.seeds} seed{'s' * (loss.seeds > 1)}"
+    return bits if against is None else f"{bits}; to llama attention {against.signed}"
+
+
 def lines(results: Path = RESULTS) -> list[str]:
     """Each question with its answer; [] without a finished run."""
     stored_board = rows(results)

@@ -6,6 +6,7 @@ Of losses that were observed once only the lowest counts. Not for: each probe wi
 
 from collections.abc import Sequence
 
+from docs.making import board
 from docs.making.results import rows
 from seqloom.core.mixer import Traits
 from seqloom.report.needs import PROBES, Need, Row, needs
@@ -14,7 +15,6 @@ FEW = 0.5
 """the share of right answers below which a probe is listed as what the mixer is not for"""
 MANY = 0.5
 """the share of tied mixers above which a need is listed for none of them"""
-NOTHING = ["nothing that was measured yet"]
 FOR = {
     "constant": "texts of any length, token by token: its state has one size",
     "window": "a fixed window: its state never holds more than its context",
@@ -35,14 +35,22 @@ def use(kind: str, traits: Traits) -> str:
     good = [FOR[traits.state]] if traits.state in FOR else []
     good += [_named(need) for need in selective if any(row in _best(need) for row in of_kind)]
     bad = _limits(traits) + _failed(of_kind)
-    source = (
-        "What is measured is of one comparison of all mixers at a small size ([Choose](../choose.md))."
-        if of_kind
-        else "No row compares it with the others yet: "
-        f"`seqloom compare attention:heads=4 {kind} --data books/ --out runs/compare`."
-    )
-    lists = _list("Good for", good or NOTHING), _list("Not for", bad or NOTHING)
-    return "\n\n".join(("## When to use it", *lists, source))
+    lists = [_list(head, items) for head, items in (("Good for", good), ("Not for", bad)) if items]
+    return "\n\n".join(("## When to use it", *lists, _measured(kind, bool(of_kind))))
+
+
+def _measured(kind: str, compared: bool) -> str:
+    """Where it was compared: the board with its result there, and the comparison of all mixers."""
+    on_board = board.standing(kind)
+    sentences = [f"On [the board](../choose.md#the-board), at equal parameters: {on_board}."] if on_board else []
+    if compared:
+        sentences.append(
+            "Measured needs are from one comparison of all mixers at a small size ([Choose](../choose.md))."
+        )
+    if sentences:
+        return " ".join(sentences)
+    command = f"seqloom compare attention:heads=4 {kind} --data books/ --out runs/compare"
+    return f"No row compares it with the others yet: `{command}`."
 
 
 def _limits(traits: Traits) -> list[str]:

@@ -33,7 +33,7 @@ def head(times: Times) -> list[str]:
     fixed = ["row", "bits per byte", "±", "to the host", "±", "seeds", "rate", *(f"at {span}" for span in SPANS)]
     timed = ["ms a step"] if times.step else []
     lengths = [f"ms a token at {tokens:,}" for tokens in _lengths(times)]
-    return [*fixed, f"at {LONG}", "parameters", f"state bytes at {int(STATE):,}", *timed, *lengths, "backend"]
+    return [*fixed, f"at {LONG}", "parameters", f"state bytes at {int(STATE):,}", *timed, *lengths]
 
 
 def cells(board: Board, standing: Standing, times: Times) -> list[str]:
@@ -56,7 +56,6 @@ def cells(board: Board, standing: Standing, times: Times) -> list[str]:
         _number(standing.first["state_bytes"].get(STATE), 0),
         *timed,
         *tokens,
-        ", ".join(sorted({f"{op} {name}" for op, names in standing.first["backends"].items() for name in names})),
     ]
 
 
@@ -87,8 +86,9 @@ def notes(board: Board) -> list[str]:
         "its own, and exploratory.",
         f"Tokens: {tokens}. {' '.join(f'{name}: {_people(people)}.' for name, people in row['authors'].items())} All "
         "other authors are trained on. Fairy tales that several authors retell are in more than one part.",
-        f"Each rate is the best of seed 0 on the validation books; ? has a neighbour that was not tried yet. "
+        f"Each rate is the best of seed 0 on the validation books; ? has a neighbor that was not tried yet. "
         f"{row['batches']:,} batches; parameters without the embedding.",
+        f"Backends: {'; '.join(f'{standing.title} ({_backends(standing)})' for standing in board.standings.values())}.",
     ]
     waiting = board.unfinished
     return [*lines, *([f"Not finished: {', '.join(waiting)}."] if waiting else [])]
@@ -102,6 +102,11 @@ def text(board: Board, times: Times) -> str:
         for number, answer in enumerate(board.answers, 1)
     ]
     return "\n".join([table(head(times), lines(board, times)), "", *notes(board), "Decisions:", *decisions])
+
+
+def _backends(standing: Standing) -> str:
+    """The backends of its ops: lag_sum native, projection torch."""
+    return ", ".join(sorted({f"{op} {name}" for op, names in standing.first["backends"].items() for name in names}))
 
 
 def _people(names: list[str]) -> str:
