@@ -54,7 +54,7 @@ def standing(name: str, results: Path = RESULTS) -> str | None:
     if not board_and_times or not found:
         return None
     loss, against = found.estimate, board_and_times[0].to_host(name)
-    bits = f"{loss.mean:.3f} bits per byte on the test books, {loss.seeds} seed{'s' * (loss.seeds > 1)}"
+    bits = f"{loss} bits per byte on the test books, {loss.seeds} seed{'s' * (loss.seeds > 1)}"
     return bits if against is None else f"{bits}; to llama attention {against.signed}"
 
 

@@ -25,6 +25,7 @@ def test_without_rows_there_is_nothing(tmp_path: Path) -> None:
     assert board.section(tmp_path) is None
     assert board.lines(tmp_path) == []
     assert board.pictures(tmp_path) == {}
+    assert board.standing("he", tmp_path) is None
 
 
 def test_with_rows_there_are_decisions_a_table_and_pictures(tmp_path: Path) -> None:
@@ -33,9 +34,15 @@ def test_with_rows_there_are_decisions_a_table_and_pictures(tmp_path: Path) -> N
     (tmp_path / "board.jsonl").write_text("".join(json.dumps(each) + "\n" for each in made))
     text = board.section(tmp_path)
     assert text is not None
+    assert "Backends: HE (lag_sum native); llama attention (lag_sum native)." in text
     assert "1. HE or llama attention at equal parameters? HE is 0.1000 bits per byte lower" in text
     assert "2. gated_delta or llama attention at equal parameters? Not trained yet" in text
     assert "Not finished: gated_delta" in text
     pictures = board.pictures(tmp_path)
     assert list(pictures) == ["board.svg", "board-state.svg"]
     assert "llama attention" in svg(pictures["board.svg"])
+    assert board.standing("attention", tmp_path) == "2.000 ± 0.050 bits per byte on the test books, 3 seeds"
+    assert board.standing("he", tmp_path) == (
+        "1.900 ± 0.075 bits per byte on the test books, 3 seeds; to llama attention -0.100 ± 0.025"
+    )
+    assert board.standing("gla", tmp_path) is None
