@@ -39,8 +39,8 @@ def test_with_rows_there_are_decisions_a_table_and_pictures(tmp_path: Path) -> N
     assert "2. gated_delta or llama attention at equal parameters? Not trained yet" in text
     assert "Not finished: gated_delta" in text
     pictures = board.pictures(tmp_path)
-    assert list(pictures) == ["board.svg", "board-state.svg"]
-    assert "llama attention" in svg(pictures["board.svg"])
+    assert list(pictures) == ["board-state.svg"]
+    assert "llama attention" in svg(pictures["board-state.svg"])
     assert board.standing("attention", tmp_path) == "2.000 ± 0.050 bits per byte on the test books, 3 seeds"
     assert board.standing("he", tmp_path) == (
         "1.900 ± 0.075 bits per byte on the test books, 3 seeds; to llama attention -0.100 ± 0.025"

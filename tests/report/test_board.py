@@ -25,7 +25,8 @@ def row(name: str, seed: int, bits: float | None, rate: float = 2e-3, validation
     return {
         "contender": name, "board": "a", "digest": f"{name} {seed} {rate}", "seed": seed, "lr": rate, "batches": 10,
         "validation": validation, "bits_per_byte": bits, "by_position": {"1-64": bits}, "by_position_long": long,
-        "parameters": 100, "state_bytes": {"2048": 1 if name == "she" else 64}, "backends": {"lag_sum": ["native"]},
+        "parameters": 200 if name == "she" else 100, "state_bytes": {"2048": 1 if name == "she" else 64},
+        "backends": {"lag_sum": ["native"]},
         "tokens": {"training": 9, "validation": 2, "test": 2}, "failed": None if bits is not None else "NaN",
         "authors": {"validation": ["A"], "test": ["B"]}, "date": "2026", "commit": "c", "machine": "m",
     }  # fmt: skip
@@ -92,6 +93,8 @@ def test_the_table_the_charts_and_the_page(tmp_path) -> None:
     made = charts(board, times, recalled)
     assert [chart.name for chart in made] == ["board", "board-state", "board-recall"]
     assert [choice.label for choice in made[0].choices] == ["ms a step", "parameters"]
+    equal = Board.of([row for row in rows() if row["contender"] != "she"], LINEUP)
+    assert [chart.name for chart in charts(equal, table.Times([]))] == ["board-state"]
     assert made[2].table.rows == [["gla 32", 4096, 0.75, 0.75, 0.75]]
     shown = table.text(board, times)
     assert "llama attention" in shown

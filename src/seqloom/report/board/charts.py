@@ -13,6 +13,8 @@ from seqloom.report.tradeoffs import WIDE, pareto
 
 BITS = "bits per byte"
 RIGHT = "right answers"
+EQUAL = 1.02
+"""the ratio of the most to the fewest parameters up to which they are equal: those of the board are, within 1%"""
 
 
 def charts(board: Board, times: Times, recalled: Sequence[Mapping[str, Any]] = ()) -> list[Chart]:
@@ -21,11 +23,16 @@ def charts(board: Board, times: Times, recalled: Sequence[Mapping[str, Any]] = (
     return [chart for chart in made if chart is not None]
 
 
-def price(board: Board, times: Times) -> Chart:
-    """Bits per byte against parameters, and against the time of a training step where it was raced."""
-    columns = {"parameters": {name: standing.first["parameters"] for name, standing in board.standings.items()}}
+def price(board: Board, times: Times) -> Chart | None:
+    """Bits per byte against the time of a training step where it was raced, and against parameters that differ."""
+    columns: dict[str, dict[str, float | None]] = {}
     if times.step:
-        columns = {"ms a step": {name: times.step.get(name) for name in board.standings}, **columns}
+        columns["ms a step"] = {name: times.step.get(name) for name in board.standings}
+    parameters = {name: standing.first["parameters"] for name, standing in board.standings.items()}
+    if max(parameters.values()) > EQUAL * min(parameters.values()):
+        columns["parameters"] = parameters
+    if not columns:
+        return None
     words = "Bits per byte on the test books; lower and further left is better. Bars join the lowest and highest seed."
     return _chart("board", f"{BITS} against {' and '.join(columns)}", words, board, columns)
 
