@@ -29,7 +29,7 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.projection import Linear
 from seqloom.ops.wkv_average import sums_of, wkv, wkv_token
-from seqloom.ops.wkv_average.price import price
+from seqloom.ops.wkv_average.reference import price
 from seqloom.ops.wkv_average.whole import average
 
 TRAITS = Traits(causal="always", streams=True, state="constant")

@@ -12,7 +12,7 @@ to i-1; here it includes i, for which m is 1, so that no query is without a key.
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from seqloom.ops.adaptive_span import price, reference, tiles
+from seqloom.ops.adaptive_span import reference, tiles
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 
@@ -54,5 +54,5 @@ OP = Op(
     {"reference": Backend(reference.spanned), "tiles": Backend(tiles.spanned)},
     rule=by_size,
     examples=(_of_heads, _of_queries),
-    price=price.price,
+    price=reference.price,
 )

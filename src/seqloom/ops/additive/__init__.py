@@ -11,7 +11,7 @@ Source: Bahdanau et al., arXiv:1409.0473, section 3.1 and Appendix A.1.2. Nothin
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from seqloom.ops.additive import blocks, price, reference
+from seqloom.ops.additive import blocks, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 
@@ -58,5 +58,5 @@ OP = Op(
     {"reference": Backend(reference.additive), "blocks": Backend(blocks.additive)},
     rule=by_size,
     examples=(_causal, _whole),
-    price=price.price,
+    price=reference.price,
 )

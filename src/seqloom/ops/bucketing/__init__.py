@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from seqloom.ops.bucketing import blocks, chunks, price, reference
+from seqloom.ops.bucketing import blocks, chunks, reference
 from seqloom.ops.bucketing.orders import Order, Rule, balanced, by_bucket
 from seqloom.ops.native import watched
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
@@ -91,5 +91,5 @@ OP = Op(
         _example(Rule(2, causal=False)),
         _balanced,
     ),
-    price=price,
+    price=reference.price,
 )

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, promote_types
 
 from seqloom.core.shapes import Lengths
-from seqloom.ops.delta_steps import micro_steps, price, reference
+from seqloom.ops.delta_steps import micro_steps, reference
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op, Streamed
 from seqloom.ops.pack import within
@@ -105,6 +105,6 @@ OP = Op(
     {"reference": Backend(reference.delta_steps), "micro_steps": Backend(micro_steps.delta_steps)},
     rule=by_size,
     examples=(_whole(2, True), _whole(3, False)),
-    price=price,
+    price=reference.price,
     streamed=(_on(2, True), _on(3, False)),
 )

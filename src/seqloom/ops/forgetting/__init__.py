@@ -14,7 +14,7 @@ Source: Lin et al., Forgetting Transformer, arXiv:2503.02130, section 3. Nothing
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from seqloom.ops.forgetting import columns, price, reference
+from seqloom.ops.forgetting import columns, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 
@@ -65,5 +65,5 @@ OP = Op(
     },
     rule=by_size,
     examples=(_example, _window),
-    price=price,
+    price=reference.price,
 )

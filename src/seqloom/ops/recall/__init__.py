@@ -18,7 +18,7 @@ from torch import Tensor
 
 from seqloom.ops.bucketing.choices import chosen
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.recall import formed, price, reference
+from seqloom.ops.recall import formed, reference
 
 
 @final
@@ -79,5 +79,5 @@ OP = Op(
     {"reference": Backend(reference.recall), "formed": Backend(formed.recall)},
     rule=by_size,
     examples=(_example,),
-    price=price.price,
+    price=reference.price,
 )

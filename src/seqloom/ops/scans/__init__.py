@@ -21,7 +21,7 @@ from seqloom.ops import gpu as device
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.pack import within
-from seqloom.ops.scans import blocked, doubling, gpu, native, price, recurrence, reference
+from seqloom.ops.scans import blocked, doubling, gpu, native, recurrence, reference
 
 SIGNATURES = {
     ndim: Signature(
@@ -113,7 +113,7 @@ OP = Op(
     },
     rule=by_size,
     examples=(_example, _complex),
-    price=price,
+    price=reference.price,
     streamed=(
         _on,
         _fixed_on,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.state_space import generating, krylov, price, reference, scan
+from seqloom.ops.state_space import generating, krylov, reference, scan
 from seqloom.ops.state_space.discretise import Method
 
 System: TypeAlias = Callable[[], tuple[Tensor, ...]]
@@ -211,6 +211,10 @@ OP = Op(
     },
     rule=by_size,
     examples=(_joint, _single, _low_rank),
-    price=price,
+    price={
+        "joint": reference.joint_price,
+        "single": reference.single_price,
+        "low_rank": reference.low_rank_price,
+    },
     streamed=(_joint_on, _single_on, _low_rank_on),
 )

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.triangular import masked, price, reference
+from seqloom.ops.triangular import masked, reference
 
 Weights: TypeAlias = Float[Tensor, "L O L I"]
 
@@ -48,5 +48,5 @@ OP = Op(
     {"reference": Backend(reference.triangular), "masked": Backend(masked.triangular)},
     rule=by_size,
     examples=(_whole, _one),
-    price=price.price,
+    price=reference.price,
 )

@@ -15,7 +15,7 @@ from torch import Tensor
 from seqloom.ops.attention import Pattern, causal
 from seqloom.ops.attention.scores import ScoreChange, Scores
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.usage import formed, price, reference
+from seqloom.ops.usage import formed, reference
 
 
 def usage(
@@ -48,5 +48,5 @@ OP = Op(
     {"reference": Backend(reference.usage), "formed": Backend(formed.usage)},
     rule=by_size,
     examples=(_example,),
-    price=price.price,
+    price=reference.price,
 )

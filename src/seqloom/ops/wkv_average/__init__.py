@@ -24,7 +24,7 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.ops import gpu as device
 from seqloom.ops.native import Argument, Signature, alike, watched
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.wkv_average import averages, doubling, gpu, native, price, reference, sequential
+from seqloom.ops.wkv_average import averages, doubling, gpu, native, reference, sequential
 
 WEIGHTS = (Argument("log_rate", "D", "real", optional=True), Argument("bonus", "D", "real", optional=True))
 SEQUENCE = Signature(
@@ -152,6 +152,6 @@ OP = Op(
     },
     rule=by_size,
     examples=(_example,),
-    price=price,
+    price=reference.price,
     streamed=(_on,),
 )
