@@ -37,8 +37,8 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.linear_decay import exponential_gate, normalised
 from seqloom.ops.linear_decay.exponential_gate import stabilized
-from seqloom.ops.linear_decay.quotient import quotient
 from seqloom.ops.linear_decay.reference import price
+from seqloom.ops.linear_decay.weighted import quotient
 from seqloom.ops.projection import Linear, project
 from seqloom.ops.short_convolution import ShortConvolution
 from seqloom.ops.skip_norm import normed
