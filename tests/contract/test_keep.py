@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from seqloom.contracts.numbers import rows
 from seqloom.contracts.padding import NOISE, anywhere, gaps
-from seqloom.contracts.rows import rows
 from seqloom.core.mixer import Mixer
 from seqloom.core.state import State, select
 from tests.contract.cases import (

@@ -6,9 +6,9 @@ pytest.importorskip("transformers")
 pytest.importorskip("mambapy")
 
 from seqloom.contracts.causality import causality
+from seqloom.contracts.numbers import rows
 from seqloom.contracts.padding import padding
 from seqloom.contracts.reading import token_steps
-from seqloom.contracts.rows import rows
 from seqloom.contracts.target import subject_of
 
 

@@ -10,8 +10,7 @@ from pydantic import ValidationError
 
 from seqloom.data.config import DataConfig
 from seqloom.data.corpora import read
-from seqloom.data.documents import Document
-from seqloom.data.paragraphs import unwrap
+from seqloom.data.documents import Document, unwrap
 from seqloom.data.split import hold_out
 from tests.special_files import KINDS, special
 

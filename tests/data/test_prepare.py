@@ -7,8 +7,7 @@ import pytest
 
 from seqloom.data import prepare as rooms
 from seqloom.data.corpora import read
-from seqloom.data.documents import Document
-from seqloom.data.paragraphs import unwrap
+from seqloom.data.documents import Document, unwrap
 from seqloom.data.prepare import Corpus, encode_documents, prepare
 from seqloom.data.split import hold_out
 from seqloom.data.tokenizer import Tokenizer

@@ -12,7 +12,7 @@ from seqloom.core.memory import start
 from seqloom.core.state import State
 from seqloom.ops import backends
 from seqloom.ops.biased_average import OP, average, biases, joined, memory
-from seqloom.ops.biased_average.price import price
+from seqloom.ops.biased_average.reference import price
 from seqloom.ops.biased_average.total import Total, nothing
 from tests.at_once import first
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from seqloom.ops.combiner.price import price
-from seqloom.ops.combiner.reference import partition
+from seqloom.ops.combiner.reference import partition, price
 
 DIM, HEADS, BLOCK = 8, 2, 3
 

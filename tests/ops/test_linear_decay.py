@@ -12,8 +12,7 @@ from torch.nn.functional import logsigmoid
 from seqloom.ops import backends
 from seqloom.ops.linear_decay import chunked, chunks, decay, decay_token, inplace, native, normalised, token
 from seqloom.ops.linear_decay.exponential_gate import stabilized
-from seqloom.ops.linear_decay.quotient import quotient
-from seqloom.ops.linear_decay.weighted import parts
+from seqloom.ops.linear_decay.weighted import parts, quotient
 from tests.ops.needing import lacking
 
 B, H, K, V = 2, 3, 4, 5

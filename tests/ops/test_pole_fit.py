@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import pole_fit
-from seqloom.ops.pole_fit import Poles, fit, largest, starts
-from seqloom.ops.pole_fit.bound import bound, response
+from seqloom.ops.pole_fit import Poles, bound, fit, largest, response, starts
 from seqloom.ops.pole_fit.refine import refine
 from seqloom.ops.pole_fit.weights import Target, misfit, waves, weigh
 

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from seqloom.ops import backends
 from seqloom.ops.linear_decay import decay
-from seqloom.ops.random_features import LOWEST, draws, features, positive, price
+from seqloom.ops.random_features import LOWEST, draws, features, positive
+from seqloom.ops.random_features.reference import features_price
 
 K = 4
 DRAWS = {"independent": draws.independent, "orthogonal": draws.orthogonal}
@@ -215,7 +216,7 @@ def test_exponential_features_are_priced() -> None:
     """n tokens in H heads of width K with R directions: products along them, |x|²/2, one exponential a feature."""
     n, H, R, K = 7, 2, 3, 4
     for kernel, F in (("softmax", R), ("hyperbolic", 2 * R)):
-        result = price.features(n, kernel, H, R, K)
+        result = features_price(n, kernel, H, R, K)
         assert (result.mul, result.exp, result.div, result.other) == (
             n * H * (R * K + K),
             n * H * F,

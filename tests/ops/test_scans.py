@@ -10,7 +10,7 @@ from jaxtyping import TypeCheckError
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.scans import OP, blocked, native, scan
+from seqloom.ops.scans import OP, native, portable, scan
 from tests.ops.needing import lacking
 
 N = 3
@@ -76,7 +76,7 @@ def test_every_backend_is_the_equation(backend: str, kind: str, T: int) -> None:
 @pytest.mark.parametrize("T", [31, 32, 36, 37, 1100])
 def test_blocks_of_any_size(wide: int, T: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One block, whole ones, whole ones and a rest, and blocks of blocks."""
-    monkeypatch.setattr(blocked, "WIDE", wide)
+    monkeypatch.setattr(portable, "WIDE", wide)
     for kind in ("complex, fixed", "real"):
         a, b, state = inputs(kind, 2, T)
         with backends.use(scans="blocked"):

@@ -27,7 +27,7 @@ from seqloom.analysis.own_kernels import (
 )
 from seqloom.analysis.pointwise import Call, Rule, times
 from seqloom.core.cost import Cost, gelu, gelu_tanh, layernorm
-from seqloom.ops.state_space import price as dense_price
+from seqloom.ops.state_space.reference import exponential_price, solution_price
 
 
 def product(left: Tensor, right: Tensor) -> Cost:
@@ -152,11 +152,11 @@ def bent(call: Call) -> Cost:
 
 
 def dense(call: Call) -> Cost | None:
-    """The price of linear systems by elimination, or of matrix exponentials, as in `seqloom.ops.state_space.price`."""
+    """The price of linear systems by elimination, or of matrix exponentials, as `ops.state_space` counts them."""
     matrix, N = call.args[0], call.args[0].shape[-1]
     if matrix.is_complex() or (len(call.args) > 1 and call.args[1].ndim != matrix.ndim):
         return None
-    price = dense_price.solution(N, call.args[1].shape[-1]) if len(call.args) > 1 else dense_price.exponential(N)
+    price = solution_price(N, call.args[1].shape[-1]) if len(call.args) > 1 else exponential_price(N)
     return times(price, matrix.numel() // N**2)
 
 

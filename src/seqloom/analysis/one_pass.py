@@ -4,11 +4,11 @@ from functools import partial
 
 from seqloom.analysis.pointwise import Call, Rule, times
 from seqloom.core.cost import Cost, Span, gate, layernorm, linear, rootnorm, sigmoid
-from seqloom.ops.gated_decay.price import price as gates_price
-from seqloom.ops.gelu_gate.price import price as gelu_price
-from seqloom.ops.selective_scan.price import convolution
-from seqloom.ops.slstm.price import price as cell_price
-from seqloom.ops.small_blocks.price import price as blocks_price
+from seqloom.ops.gated_decay.reference import price as gates_price
+from seqloom.ops.gelu_gate.reference import price as gelu_price
+from seqloom.ops.selective_scan.shifted import price as convolution_price
+from seqloom.ops.slstm.reference import price as cell_price
+from seqloom.ops.small_blocks.reference import price as blocks_price
 
 
 def _plain(price: Cost) -> Cost:
@@ -21,7 +21,7 @@ def convolved(call: Call, silu: bool) -> Cost:
     x, taps, bias, window = call.args[:4]
     (B, T, D), W = x.shape, len(taps)
     if window is None:
-        return times(convolution(Span(T), D, W, bias is not None, silu), B)
+        return times(convolution_price(Span(T), D, W, bias is not None, silu), B)
     rows = B * T * D
     return _plain(Cost(mul=rows * W, add=rows * (W - 1 + (bias is not None))) + (sigmoid(rows) if silu else Cost()))
 

@@ -4,11 +4,11 @@ from typing import Any
 
 from seqloom.analysis.pointwise import Call, times
 from seqloom.core.cost import Cost, Span
-from seqloom.ops.delta_rule import price as delta_price
+from seqloom.ops.delta_rule.reference import price as delta_price
 from seqloom.ops.lag_sum import spectral
 from seqloom.ops.linear_decay import gpu as decay_gpu
 from seqloom.ops.linear_decay import native as decay_native
-from seqloom.ops.linear_decay import price as decay_price
+from seqloom.ops.linear_decay.reference import price as decay_price
 
 
 def averaged(call: Call) -> Cost:
@@ -69,8 +69,8 @@ def erased(call: Call) -> Cost:
     decay: Any = "none" if g is None else "head" if g.shape[3] == 1 else "channel"
     sizes = q.shape[0] * q.shape[1], q.shape[2], q.shape[3], v.shape[3]
     if erase is None:
-        return decay_price.price(*sizes, decay)
-    return delta_price.price(*sizes, decay, write is not None)
+        return decay_price(*sizes, decay)
+    return delta_price(*sizes, decay, write is not None)
 
 
 def selected(call: Call) -> Cost:

@@ -5,12 +5,10 @@
 
 from seqloom.contracts.causality import causality
 from seqloom.contracts.finding import Finding, Promise
-from seqloom.contracts.graphs import compiles
-from seqloom.contracts.numbers import bfloat16
+from seqloom.contracts.numbers import bfloat16, compiles, rows
 from seqloom.contracts.padding import gaps, padding
 from seqloom.contracts.price import price
 from seqloom.contracts.reading import pieces, token_steps
-from seqloom.contracts.rows import rows
 from seqloom.contracts.subject import Subject
 
 __all__ = ["PROMISES", "Finding", "Subject", "verify"]

@@ -1,16 +1,52 @@
-"""Promise 9, of bfloat16: outputs stay within 2% (relative root mean square) of those in the wider dtype."""
+"""Promises 5, 9 and 12, of the forward: it computes the same for a row alone, in bfloat16, and in a compiled graph."""
+
+import math
+from collections.abc import Callable
 
 import torch
+from torch import Tensor, nn
 
-from seqloom.contracts.finding import Broken, Largest, promise
-from seqloom.contracts.subject import Subject, draw, forward
+from seqloom.contracts.finding import Broken, Largest, first_line, largest, promise
+from seqloom.contracts.subject import Subject, at_each_size, draw, forward
 
+NOISE = (math.nan, 1e6, math.inf)
 BOUND = 2e-2
+BACKEND = "aot_eager"
+"""traces the forward and its gradients as graphs, without generating code"""
+
+
+@promise("rows")
+def rows(subject: Subject) -> Largest:
+    """Each row of a batch gives the same output as alone, whatever the other rows hold."""
+    worst = Largest(subject.scale)
+
+    def read(module: nn.Module, T: int) -> None:
+        _rows_alone(subject, module, subject.draw(4, T, subject.dim), worst)
+
+    at_each_size(read, subject, 1, 5)
+    return worst
+
+
+@torch.no_grad()
+def _rows_alone(subject: Subject, module: nn.Module, x: Tensor, worst: Largest) -> None:
+    y = forward(module, x)
+    for row in range(len(x)):
+        worst.close(y[row], forward(module, x[row : row + 1])[0], subject.strict, f"row {row} next to others")
+    worst.settle()
+    with largest(subject.scale) as noisy:
+        for row in range(len(x)):
+            for noise in NOISE:
+                others = torch.full_like(x, noise)
+                others[row] = x[row]
+                noisy.close(forward(module, others)[row], y[row], subject.strict, f"row {row} next to rows of {noise}")
 
 
 @promise("bfloat16")
 def bfloat16(subject: Subject) -> Largest:
-    """The forward reads and writes bfloat16, with the same rounded weights within the bound."""
+    """The forward reads and writes bfloat16, within 2% (relative root mean square) of the wider dtype.
+
+    Both have the same rounded weights.
+    """
     exact = subject.module(subject.contexts[-1])
     small = subject.build(subject.contexts[-1], torch.bfloat16)
     T = subject.fits(exact, (subject.contexts[-1] or 16) + 5)
@@ -26,3 +62,33 @@ def bfloat16(subject: Subject) -> Largest:
     worst.note(float((result.double() - expected).norm() / expected.norm()), BOUND, "the relative error is")
     worst.settle()
     return worst
+
+
+@promise("compile")
+def compiles(subject: Subject) -> Largest:
+    """`torch.compile(fullgraph=True)` captures `forward` in one graph, with the same outputs and gradients."""
+    torch._dynamo.reset()
+    module = subject.module()
+    x = subject.draw(2, subject.fits(module, 5), subject.dim)
+    compiled = torch.compile(module, fullgraph=True, backend=BACKEND)
+    expected = _with_gradients(module, module, x)
+    try:
+        result = _with_gradients(compiled, module, x)
+    except torch._dynamo.exc.TorchDynamoException as error:
+        raise Broken(f"it is not one graph: {first_line(error)}") from error
+    worst = Largest(subject.scale)
+    for name, value in expected.items():
+        worst.close(result[name], value, 10 * subject.rounding, name)
+    worst.settle()
+    return worst
+
+
+def _with_gradients(run: Callable[[Tensor], Tensor], module: nn.Module, x: Tensor) -> dict[str, Tensor]:
+    module.zero_grad()
+    x = x.clone().requires_grad_()
+    y = run(x)
+    y.square().sum().backward()
+    assert x.grad is not None
+    parameters = module.named_parameters()
+    gradients = {f"the gradient of {name}": weight.grad for name, weight in parameters if weight.grad is not None}
+    return {"the output": y.detach(), "the gradient of the input": x.grad, **gradients}

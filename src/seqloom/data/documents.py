@@ -1,10 +1,17 @@
-"""Documents that can be iterated several times, so that a text larger than the memory need not be held in it."""
+"""Documents that can be iterated several times, so that a text larger than the memory need not be held in it.
 
+`unwrap` joins the hard-wrapped lines of a document.
+"""
+
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self, final
+
+# spaces and tabs before the line break are removed too; the next line must begin with a visible character
+_WRAP = re.compile(r"(?<=\S)[^\S\n]*\n(?=\S)")
 
 
 @final
@@ -73,3 +80,13 @@ class Documents:
         return Documents(
             self.source, lambda: (Document(document.name, change(document.text)) for document in self), self.rows
         )
+
+
+def unwrap(text: str) -> str:
+    r"""Joins the lines of each paragraph with one space.
+
+    A single `\n` between two lines with text becomes a space, and spaces at the end of the first line are removed. The
+    break stays where the next line is indented, as in most verse, lists and addresses. Empty lines, which separate
+    paragraphs, stay as they are. Verse that is not indented is joined too; the setting `unwrap=False` keeps it.
+    """
+    return _WRAP.sub(" ", text)

@@ -25,9 +25,9 @@ from seqloom.data import tokens as token_files
 from seqloom.data.authors import PARTS, Division, divide
 from seqloom.data.corpora import chain_of, read
 from seqloom.data.documents import Document, Documents
+from seqloom.data.documents import unwrap as unwrapped
 from seqloom.data.given_tokenizer import Unit
 from seqloom.data.learned_tokenizer import digest, learned_tokenizer, training_settings
-from seqloom.data.paragraphs import unwrap as unwrapped
 from seqloom.data.pieces import groups
 from seqloom.data.split import hold_out
 from seqloom.data.tokenizer import Tokenizer

@@ -24,9 +24,8 @@ from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops import ring
-from seqloom.ops.bucketing import Rule, attend, by_bucket
+from seqloom.ops.bucketing import Rule, attend, by_bucket, newest
 from seqloom.ops.bucketing.choices import chosen
-from seqloom.ops.bucketing.newest import newest
 from seqloom.ops.cache import extended, written
 from seqloom.ops.pack import within
 from seqloom.ops.projection import Linear

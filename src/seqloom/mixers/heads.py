@@ -24,7 +24,7 @@ from seqloom.core.position import Place, PositionConfig, QueriesKeysPosition, Re
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.ops.attention import Bias
-from seqloom.ops.attention.price import fading, price
+from seqloom.ops.attention.reference import fading_price, price
 from seqloom.ops.lag_sum import taps, window
 from seqloom.ops.projection import Linear, project
 from seqloom.positions import AnyPosition
@@ -239,7 +239,7 @@ class Heads(Mixer, ABC):
             with torch.no_grad():
                 biased = relative(0, 0, True).values is not None
         elif isinstance(self.position, QueriesKeysPosition) and self.position.fade is not None:
-            fade = fading(rows, self.width, self.heads + self.kv_heads)
+            fade = fading_price(rows, self.width, self.heads + self.kv_heads)
         changes: dict[str, Any] = {"scale": config.scale, "softcap": config.softcap is not None, "sinks": config.sinks}
         scores = price(rows, terms, self.dim, self.heads, bias=biased, **changes)
         gated = gate(rows * self.dim) if config.output_gate else None

@@ -30,7 +30,7 @@ from seqloom.ops.attention import attend, everywhere, sparse, weights
 from seqloom.ops.attention.drawing import by_heads
 from seqloom.ops.attention.patterns import Pattern, Union, Within
 from seqloom.ops.attention.plan import terms
-from seqloom.ops.attention.price import price
+from seqloom.ops.attention.reference import price
 
 EITHER = replace(TRAITS, causal="either")
 BIDIRECTIONAL = Traits(causal="never", streams=False, state="none")

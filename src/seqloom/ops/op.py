@@ -1,7 +1,7 @@
 """An op: an equation without parameters, with its backends, the rule that chooses one, examples, and its price.
 
     OP = Op("scans", {"reference": Backend(reference.scan), "native": Backend(...)}, rule=by_size, examples=(example,),
-               price=price)
+               price=reference.price)
     name = OP.choose(b)                     # once per call, with the arguments of the rule
     h = OP[name](a, b, state)
 
@@ -80,7 +80,7 @@ class Op:
         self.streamed = streamed
         """the forms with a state"""
         self.price = price
-        """the price as `seqloom.core.cost` counts it: a function, or a module with a function for each form"""
+        """the price as `seqloom.core.cost` counts it: a function, or a mapping with a function for each form"""
         backends.register(self)
 
     def choose(self, *of: Any) -> str:

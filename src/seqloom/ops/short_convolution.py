@@ -18,7 +18,7 @@ from seqloom.core.memory import Entry
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.ops.selective_scan.convolution import after_one, convolve, moved
-from seqloom.ops.selective_scan.price import convolution
+from seqloom.ops.selective_scan.shifted import price as convolution_price
 from seqloom.ops.selective_scan.token import convolve_token
 
 
@@ -65,4 +65,4 @@ class ShortConvolution(nn.Module):
 
     def price(self, span: Span) -> Cost:
         """The operations and the critical path for the tokens of `span` in one row."""
-        return convolution(span, self.dim, len(self.weight), self.bias is not None, self.silu)
+        return convolution_price(span, self.dim, len(self.weight), self.bias is not None, self.silu)

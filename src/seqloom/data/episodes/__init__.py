@@ -6,8 +6,7 @@ Recording and playing need the extra `seqloom[agents]`; recorded episodes are re
 """
 
 from seqloom.data.episodes.environment import Environment, described, opened
-from seqloom.data.episodes.named import PREFIX, read_episodes
-from seqloom.data.episodes.recording import require_end
+from seqloom.data.episodes.recording import PREFIX, read_episodes, require_end
 from seqloom.data.episodes.store import Episodes, sides
 
 __all__ = ["PREFIX", "Environment", "Episodes", "described", "opened", "read_episodes", "require_end", "sides"]

@@ -10,9 +10,9 @@ from typing import final
 
 from seqloom.analysis.origin import origin
 from seqloom.core.progress import progress
-from seqloom.experiments.paper.figures import HEADS32
 from seqloom.experiments.paper.grid import Cell, Grid
 from seqloom.experiments.paper.progress import progress as progress_of
+from seqloom.experiments.paper.studies import HEADS32
 from seqloom.face import load
 from seqloom.generation.decode import generate
 from seqloom.runs.durable import replace

@@ -32,7 +32,8 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.whole_average import WholeAverage
-from seqloom.ops.biased_average import biases, memory, price
+from seqloom.ops.biased_average import biases, memory
+from seqloom.ops.biased_average.reference import price, standard_price
 from seqloom.ops.biased_average.whole import by_lag
 from seqloom.ops.biased_average.whole import price as whole_price
 from seqloom.ops.projection import Linear
@@ -118,11 +119,11 @@ class AFTConv(DistanceBiases, PackedMixer):
 
     @override
     def _taps(self, span: Span) -> Cost:
-        return price.standard(span.rows, self.window, self.heads)  # once for each token, as a step does
+        return standard_price(span.rows, self.window, self.heads)  # once for each token, as a step does
 
     @override
     def _averaged(self, span: Span) -> Cost:
-        return price.price(span, self.window, self.heads, self.dim)
+        return price(span, self.window, self.heads, self.dim)
 
 
 @final
@@ -146,7 +147,7 @@ class BidirectionalAFTConv(DistanceBiases, WholeAverage):
 
     @override
     def _taps(self, span: Span) -> Cost:
-        return price.standard(min(span.rows, 1), 2 * self.window - 1, self.heads)
+        return standard_price(min(span.rows, 1), 2 * self.window - 1, self.heads)
 
     @override
     def _averaged(self, span: Span) -> Cost:

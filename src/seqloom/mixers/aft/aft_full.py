@@ -31,8 +31,9 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.whole_average import WholeAverage
 from seqloom.ops import ring
-from seqloom.ops.biased_average import average, biases, price
+from seqloom.ops.biased_average import average, biases
 from seqloom.ops.biased_average.memory import recall
+from seqloom.ops.biased_average.reference import factors_price, price
 from seqloom.ops.biased_average.whole import price as whole_price
 from seqloom.ops.cache import remembered
 from seqloom.ops.limit import positions
@@ -114,11 +115,11 @@ class AFTFull(PairBiases, PackedMixer):
 
     @override
     def _biases(self, span: Span) -> Cost:
-        return price.factors(span.terms(), self.bias_dim)
+        return factors_price(span.terms(), self.bias_dim)
 
     @override
     def _averaged(self, span: Span) -> Cost:
-        return price.price(span, None, self.dim, self.dim)
+        return price(span, None, self.dim, self.dim)
 
 
 @final
@@ -129,7 +130,7 @@ class BidirectionalAFTFull(PairBiases, WholeAverage):
 
     @override
     def _biases(self, span: Span) -> Cost:
-        return price.factors(span.rows**2, self.bias_dim)
+        return factors_price(span.rows**2, self.bias_dim)
 
     @override
     def _averaged(self, span: Span) -> Cost:

@@ -34,7 +34,8 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.whole_average import WholeAverage
-from seqloom.ops.biased_average import biases, memory, price
+from seqloom.ops.biased_average import biases, memory
+from seqloom.ops.biased_average.reference import factors_price, price
 from seqloom.ops.biased_average.whole import by_lag, in_reach
 from seqloom.ops.biased_average.whole import price as whole_price
 from seqloom.ops.limit import positions
@@ -123,11 +124,11 @@ class AFTLocal(WindowBiases, PackedMixer):
 
     @override
     def _biases(self, span: Span) -> Cost:
-        return price.factors(span.terms(self.window), self.bias_dim)
+        return factors_price(span.terms(self.window), self.bias_dim)
 
     @override
     def _averaged(self, span: Span) -> Cost:
-        return price.price(span, self.window, self.dim, self.dim)
+        return price(span, self.window, self.dim, self.dim)
 
 
 @final
@@ -138,7 +139,7 @@ class BidirectionalAFTLocal(WindowBiases, WholeAverage):
 
     @override
     def _biases(self, span: Span) -> Cost:
-        return price.factors(span.rows**2, self.bias_dim)
+        return factors_price(span.rows**2, self.bias_dim)
 
     @override
     def _averaged(self, span: Span) -> Cost:

@@ -28,9 +28,8 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.wkv_average import sums_of, wkv, wkv_token
-from seqloom.ops.wkv_average.price import price
-from seqloom.ops.wkv_average.whole import average
+from seqloom.ops.wkv_average import sums_of, whole_average, wkv, wkv_token
+from seqloom.ops.wkv_average.reference import price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -104,7 +103,7 @@ class BidirectionalAFTSimple(Projections, BidirectionalMixer):
     def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         k = self.w_k(x)
         v = self.w_v(x)
-        y = torch.sigmoid(self.w_q(x)) * average(k, v, lengths)
+        y = torch.sigmoid(self.w_q(x)) * whole_average(k, v, lengths)
         return self.w_out(y)
 
     @override

@@ -34,7 +34,7 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.ops import token_shift
 from seqloom.ops.projection import Linear, matrices
 from seqloom.ops.wkv_average import mixing, sums_of, wkv, wkv_token
-from seqloom.ops.wkv_average.price import price
+from seqloom.ops.wkv_average.reference import price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 

@@ -39,7 +39,7 @@ from seqloom.mixers.cached_heads import TRAITS, CachedHeads
 from seqloom.mixers.patterned import PlainHeads, require_undecayed
 from seqloom.ops import ring
 from seqloom.ops.adaptive_span import spanned
-from seqloom.ops.adaptive_span.price import price
+from seqloom.ops.adaptive_span.reference import price
 from seqloom.ops.projection import Linear
 
 WINDOW = replace(TRAITS, state="window")

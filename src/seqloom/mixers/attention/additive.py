@@ -33,7 +33,7 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops import ring
 from seqloom.ops.additive import additive
-from seqloom.ops.additive.price import price
+from seqloom.ops.additive.reference import price
 from seqloom.ops.cache import extended, written
 from seqloom.ops.pack import within
 from seqloom.ops.projection import Linear

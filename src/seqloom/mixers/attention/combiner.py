@@ -35,7 +35,7 @@ from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.cache import with_past
 from seqloom.ops.combiner import Form, combine
-from seqloom.ops.combiner.price import price
+from seqloom.ops.combiner.reference import price
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="grows")

@@ -37,13 +37,13 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.compression import By, Compression, Loss
 from seqloom.ops import ring
 from seqloom.ops.attention import attend, weights
-from seqloom.ops.attention.price import price
+from seqloom.ops.attention.reference import price
 from seqloom.ops.compressed_past import SLOT, CompressedPast
 from seqloom.ops.pack import pack, within
 from seqloom.ops.past_inputs import PastInputs, after, whole
 from seqloom.ops.projection import Linear
 from seqloom.ops.usage import usage
-from seqloom.ops.usage.price import price as used
+from seqloom.ops.usage.reference import price as used
 from seqloom.positions.transformer_xl import TransformerXL
 
 TRAITS = Traits(causal="always", streams=True, state="window")

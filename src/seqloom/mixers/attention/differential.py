@@ -37,7 +37,7 @@ from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import ring
 from seqloom.ops.attention import attend, banded, weights
-from seqloom.ops.attention.price import fading, price
+from seqloom.ops.attention.reference import fading_price, price
 from seqloom.ops.cache import extended, written
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.projection import Linear
@@ -136,7 +136,7 @@ class Differential(PackedMixer):
         wider = 2 * self.heads * (self.V - self.K)
         scores += Cost(mul=terms * wider, add=(terms - rows) * wider)
         less = Cost(mul=n, add=n, path=("multiplication", "addition"))
-        fade = None if self._fade() is None else fading(rows, self.K, 2 * self.heads + self.key_heads)
+        fade = None if self._fade() is None else fading_price(rows, self.K, 2 * self.heads + self.key_heads)
         if self.norm is None:
             return self.w_q, fade, scores, sigmoid(rows * self.heads).parallel(), less, self.w_o
         share = rows * Cost(mul=2 * self.K, add=2 * (self.K - 1) + 2, exp=2)

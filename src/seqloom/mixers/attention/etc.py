@@ -34,7 +34,7 @@ from seqloom.mixers.handing import BidirectionalHandingMixer, Handed
 from seqloom.mixers.patterned import BIDIRECTIONAL
 from seqloom.ops.attention import attend, side_keys
 from seqloom.ops.attention.drawing import rows
-from seqloom.ops.attention.price import price
+from seqloom.ops.attention.reference import price
 from seqloom.ops.projection import Linear, project
 
 

@@ -32,8 +32,7 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.ops import ring
 from seqloom.ops.cache import extended, written
 from seqloom.ops.forgetting import forgetting
-from seqloom.ops.forgetting.price import price
-from seqloom.ops.forgetting.reference import weighted
+from seqloom.ops.forgetting.reference import price, weighted
 from seqloom.ops.pack import within
 from seqloom.ops.projection import Linear
 

@@ -29,7 +29,7 @@ from seqloom.mixers.patterned import EITHER, BidirectionalPatterned, PatternConf
 from seqloom.ops.attention import around as near
 from seqloom.ops.attention import attend, everywhere, sparse
 from seqloom.ops.attention.patterns import Columns, Dilated, Pattern, Union, around, local
-from seqloom.ops.attention.price import price
+from seqloom.ops.attention.reference import price
 from seqloom.ops.projection import Linear, project
 
 

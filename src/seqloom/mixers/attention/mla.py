@@ -37,7 +37,7 @@ from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import ring
 from seqloom.ops.attention import attend, banded, weights
-from seqloom.ops.attention.price import price
+from seqloom.ops.attention.reference import price
 from seqloom.ops.projection import Linear
 from seqloom.positions.rotary import Rotary
 

@@ -37,8 +37,9 @@ from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.mixers.bucketed import AHEAD, PAST, WHOLE, PastBuckets, SharedHeads, TextBuckets
-from seqloom.ops.bucketing import Rule, attend, by_bucket, price
+from seqloom.ops.bucketing import Rule, attend, by_bucket
 from seqloom.ops.bucketing.choices import chosen
+from seqloom.ops.bucketing.reference import hashed_price, price, unit_price
 from seqloom.ops.random_features import draws
 
 AS_TRANSFORMERS = {"choice": "text", "rounds_sorted": "together", "across_buckets": True}
@@ -77,9 +78,9 @@ class LSH(SharedHeads, ABC):
         n, R = span.rows * self.heads, self.rounds
         orders, tokens = (1, R) if self.config.rounds_sorted == "together" else (R, 1)
         terms = self.rule.terms(tokens * span.T) - (self.rule.terms(span.T - 1) if span.per == "token" else 0)
-        hashed = price.hashed(n, self.K, R, self.count)
-        read = price.price(n, self.heads * orders * terms, self.K, self.K)
-        return self.w_qk, price.unit(n, self.K).parallel(), hashed, read, self.w_out
+        hashed = hashed_price(n, self.K, R, self.count)
+        read = price(n, self.heads * orders * terms, self.K, self.K)
+        return self.w_qk, unit_price(n, self.K).parallel(), hashed, read, self.w_out
 
 
 @final

@@ -41,8 +41,9 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Keep, Stream
 from seqloom.core.state import State
 from seqloom.mixers.bucketed import AHEAD, PAST, WHOLE, PastBuckets, SharedHeads, TextBuckets
-from seqloom.ops.bucketing import Rule, attend, balanced, by_bucket, price
+from seqloom.ops.bucketing import Rule, attend, balanced, by_bucket
 from seqloom.ops.bucketing.choices import chosen
+from seqloom.ops.bucketing.reference import clustered_price, price, scattered_price
 
 
 class Clusters(SharedHeads, ABC):
@@ -112,8 +113,8 @@ class Clusters(SharedHeads, ABC):
         terms = self.rule.terms(span.T) - (self.rule.terms(span.T - 1) if span.per == "token" else 0)
         scaled = Cost(div=n * self.dim, path=("division",)).parallel()
         norm = layernorm(n * self.heads, self.K, gain=False, bias=False)
-        near = price.clustered(routed, self.K, clusters, routed * (clusters - 1))
-        read = price.price(n * self.heads, self.heads * terms, self.K, self.K)
+        near = clustered_price(routed, self.K, clusters, routed * (clusters - 1))
+        read = price(n * self.heads, self.heads * terms, self.K, self.K)
         return self.w_qk, norm, scaled, near, read, self.w_out
 
 
@@ -151,10 +152,10 @@ class Routing(Clusters, TextBuckets):
         routed, slots = T * (self.heads - L), clusters * -(-T // clusters)
         scaled = Cost(div=T * self.dim, path=("division",)).parallel()
         norm = layernorm(T * self.heads, self.K, gain=False, bias=False)
-        near = price.clustered(routed, self.K, clusters, 2 * routed * clusters)
+        near = clustered_price(routed, self.K, clusters, 2 * routed * clusters)
         inside = (self.heads - L) * slots * -(-T // clusters)
-        read = price.scattered(routed, inside, self.K, self.K)
-        local = price.price(T * L, L * self.rule.terms(T), self.K, self.K).parallel()
+        read = scattered_price(routed, inside, self.K, self.K)
+        local = price(T * L, L * self.rule.terms(T), self.K, self.K).parallel()
         return self.w_qk, norm, scaled, *((near, read, local) if self.heads > L else (local,)), self.w_out
 
 

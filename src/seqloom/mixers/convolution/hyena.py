@@ -29,9 +29,8 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.implicit_filter import Shape, exact, filters
+from seqloom.ops.implicit_filter import Shape, exact, filters, price
 from seqloom.ops.implicit_filter.kept import Kept
-from seqloom.ops.implicit_filter.price import price
 from seqloom.ops.lag_sum import taps, window
 from seqloom.ops.projection import Linear
 

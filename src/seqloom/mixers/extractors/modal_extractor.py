@@ -35,7 +35,7 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.diagonal_states import filtered, kernel, respond
-from seqloom.ops.diagonal_states.price import price
+from seqloom.ops.diagonal_states.reference import price
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="constant")

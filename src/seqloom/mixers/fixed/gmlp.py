@@ -39,14 +39,14 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.attention import attend, causal, everywhere
-from seqloom.ops.attention.price import price as attention_price
+from seqloom.ops.attention.reference import price as attention_price
 from seqloom.ops.cache import with_past
 from seqloom.ops.lag_sum import centered, online, taps
 from seqloom.ops.limit import positions
 from seqloom.ops.pack import within
 from seqloom.ops.projection import Linear
 from seqloom.ops.triangular import triangular
-from seqloom.ops.triangular.price import price
+from seqloom.ops.triangular.reference import price
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 NEVER = Traits(causal="never", streams=False, state="none")

@@ -34,7 +34,7 @@ from seqloom.core.view import View
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops import stretches
 from seqloom.ops.attention import attend, everywhere
-from seqloom.ops.attention.price import price
+from seqloom.ops.attention.reference import price
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="never", streams=False, state="none")

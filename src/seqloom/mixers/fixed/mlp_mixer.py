@@ -39,7 +39,7 @@ from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.cache import with_past
 from seqloom.ops.limit import positions
 from seqloom.ops.triangular import triangular
-from seqloom.ops.triangular.price import price
+from seqloom.ops.triangular.reference import price
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 NEVER = Traits(causal="never", streams=False, state="none")

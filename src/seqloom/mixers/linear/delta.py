@@ -31,9 +31,9 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.delta_inputs import inputs
-from seqloom.ops.delta_inputs.price import price as inputs_price
+from seqloom.ops.delta_inputs.reference import price as inputs_price
 from seqloom.ops.delta_rule import delta, mixing
-from seqloom.ops.delta_rule.price import price
+from seqloom.ops.delta_rule.reference import price
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.projection import Linear
 from seqloom.ops.short_convolution import ShortConvolution

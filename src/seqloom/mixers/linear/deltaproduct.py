@@ -32,7 +32,7 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.mixers.delta_by_head import TRAITS, DeltaByHead, DeltaByHeadSettings
 from seqloom.ops.delta_steps import delta_steps
-from seqloom.ops.delta_steps.price import price
+from seqloom.ops.delta_steps.reference import price
 
 
 @final

@@ -28,7 +28,7 @@ from seqloom.core.state import Entries, State
 from seqloom.mixers.delta_by_head import TRAITS, DeltaByHead, DeltaByHeadSettings
 from seqloom.ops.delta_inputs import inputs
 from seqloom.ops.delta_rule import delta, mixing
-from seqloom.ops.delta_rule.price import price
+from seqloom.ops.delta_rule.reference import price
 from seqloom.ops.projection import Linear
 
 

@@ -34,7 +34,7 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.delta_by_channel import TRAITS, DeltaByChannel, DeltaByChannelSettings
 from seqloom.ops.delta_rule import delta
-from seqloom.ops.delta_rule.price import price
+from seqloom.ops.delta_rule.reference import price
 from seqloom.ops.projection import Linear
 
 

@@ -29,7 +29,7 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.linear_decay import decay
-from seqloom.ops.linear_decay.price import price
+from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="constant")

@@ -29,7 +29,7 @@ from seqloom.core.view import View
 from seqloom.mixers.delta_by_channel import TRAITS, DeltaByChannel, DeltaByChannelSettings
 from seqloom.ops.delta_inputs import inputs
 from seqloom.ops.delta_rule import delta, mixing
-from seqloom.ops.delta_rule.price import price
+from seqloom.ops.delta_rule.reference import price
 
 
 @final

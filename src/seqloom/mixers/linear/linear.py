@@ -34,9 +34,8 @@ from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.linear_decay import normalised, total
-from seqloom.ops.linear_decay.price import price
-from seqloom.ops.linear_decay.quotient import quotient
-from seqloom.ops.linear_decay.weighted import parts
+from seqloom.ops.linear_decay.reference import price
+from seqloom.ops.linear_decay.weighted import parts, quotient
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="constant")

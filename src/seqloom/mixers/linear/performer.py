@@ -39,7 +39,8 @@ from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.random_features import LOWEST, average, draws, features, positive, positive_whole, price, whole
+from seqloom.ops.random_features import LOWEST, average, draws, features, positive, positive_whole, whole
+from seqloom.ops.random_features.reference import average_price, features_price, whole_price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -67,7 +68,7 @@ class RandomFeatures(Mixer, ABC):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, (H, R, K) = span.rows, self.directions.shape
-        feature = Cost(div=rows * self.dim, path=("division",)) + price.features(rows, self.kernel, H, R, K)
+        feature = Cost(div=rows * self.dim, path=("division",)) + features_price(rows, self.kernel, H, R, K)
         return self.w_q, feature, feature.parallel(), self._averaged(rows, H, self._per_head, K), self.w_out
 
     @staticmethod
@@ -94,7 +95,7 @@ class Performer(RandomFeatures, PackedMixer):
     """Causal random-feature attention over `dim` channels. State: S, z and M."""
 
     traits = TRAITS
-    _averaged = staticmethod(price.average)
+    _averaged = staticmethod(average_price)
 
     @property
     @override
@@ -135,7 +136,7 @@ class BidirectionalPerformer(RandomFeatures, BidirectionalMixer):
     """Random-feature attention over whole rows."""
 
     traits = Traits(causal="never", streams=False, state="none")
-    _averaged = staticmethod(price.whole)
+    _averaged = staticmethod(whole_price)
 
     @override
     def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:

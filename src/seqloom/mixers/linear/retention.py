@@ -32,7 +32,7 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.linear_decay import decay
-from seqloom.ops.linear_decay.price import price
+from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.projection import Linear
 from seqloom.positions.rotary import angles, rotate, turns
 

@@ -39,7 +39,15 @@ from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.random_features import SHARE, average, counted, draws, features, gated, price, whole
+from seqloom.ops.random_features import SHARE, average, counted, draws, features, gated, whole
+from seqloom.ops.random_features.reference import (
+    average_price,
+    even_price,
+    features_price,
+    gates_price,
+    unit_price,
+    whole_price,
+)
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -81,8 +89,8 @@ class TrigonometricFeatures(Mixer, ABC):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, D, (H, R, K) = span.rows, self.dim, self.directions.shape
-        scaled = price.unit(rows, H, K) + Cost(mul=rows * D, path=("multiplication",))
-        feature = scaled + price.features(rows, "trigonometric", H, R, K)
+        scaled = unit_price(rows, H, K) + Cost(mul=rows * D, path=("multiplication",))
+        feature = scaled + features_price(rows, "trigonometric", H, R, K)
         return self.w_q, feature, feature.parallel(), *self._averaged(rows, H, 2 * R, K), self.w_out
 
     @abstractmethod
@@ -136,8 +144,8 @@ class RandomFeatureAttention(TrigonometricFeatures, PackedMixer):
 
     @override
     def _averaged(self, n: int, H: int, F: int, V: int) -> Iterable[Cost]:
-        weights = price.even(n, H) if self.w_gate is None else price.gates(n, H, F, V)
-        return price.average(n, H, F, V), weights
+        weights = even_price(n, H) if self.w_gate is None else gates_price(n, H, F, V)
+        return average_price(n, H, F, V), weights
 
     def _gates(
         self, x: Stream, q: Tensor, state: State | None = None, lengths: Lengths | None = None
@@ -171,7 +179,7 @@ class BidirectionalRandomFeatureAttention(TrigonometricFeatures, BidirectionalMi
 
     @override
     def _averaged(self, n: int, H: int, F: int, V: int) -> Iterable[Cost]:
-        return price.whole(n, H, F, V), Cost(mul=min(n, 1), other=n * H)  # `least` is one number for a row
+        return whole_price(n, H, F, V), Cost(mul=min(n, 1), other=n * H)  # `least` is one number for a row
 
     def _least(self, x: Stream, lengths: Lengths | None = None) -> Tensor:
         """0.1 T of each row, (B, 1, 1, 1)."""

@@ -42,7 +42,7 @@ from seqloom.mixers.handing import Handed, HandingMixer
 from seqloom.ops import token_shift
 from seqloom.ops.delta_rule import delta
 from seqloom.ops.delta_rule.keys import direction, direction_price
-from seqloom.ops.delta_rule.price import price
+from seqloom.ops.delta_rule.reference import price
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="constant")

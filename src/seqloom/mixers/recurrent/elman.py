@@ -28,7 +28,8 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.recurrence import elman, orthogonal_, price
+from seqloom.ops.recurrence import elman, orthogonal_
+from seqloom.ops.recurrence.reference import elman_price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -70,7 +71,7 @@ class Elman(PackedMixer):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        return self.w_in, self.w_state, price.elman(span.rows, self.state_dim), self.w_out
+        return self.w_in, self.w_state, elman_price(span.rows, self.state_dim), self.w_out
 
     @torch.no_grad()
     def _begin(self) -> None:

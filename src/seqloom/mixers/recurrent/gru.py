@@ -31,7 +31,8 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.recurrence import gru, gru_after, orthogonal_, price
+from seqloom.ops.recurrence import gru, gru_after, orthogonal_
+from seqloom.ops.recurrence.reference import gru_price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -80,7 +81,7 @@ class GRU(PackedMixer):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        return self.w_in, self.w_state, price.gru(span.rows, self.state_dim, self.b_n is not None), self.w_out
+        return self.w_in, self.w_state, gru_price(span.rows, self.state_dim, self.b_n is not None), self.w_out
 
     @torch.no_grad()
     def _begin(self) -> None:

@@ -30,7 +30,8 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.recurrence import lstm, orthogonal_, price
+from seqloom.ops.recurrence import lstm, orthogonal_
+from seqloom.ops.recurrence.reference import lstm_price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -81,7 +82,7 @@ class LSTM(PackedMixer):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        return self.w_in, self.w_state, price.lstm(span.rows, self.state_dim), self.w_out
+        return self.w_in, self.w_state, lstm_price(span.rows, self.state_dim), self.w_out
 
     @torch.no_grad()
     def _begin(self) -> None:

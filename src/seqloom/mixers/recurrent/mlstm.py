@@ -37,14 +37,14 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.linear_decay import exponential_gate, normalised
 from seqloom.ops.linear_decay.exponential_gate import stabilized
-from seqloom.ops.linear_decay.price import price
-from seqloom.ops.linear_decay.quotient import quotient
+from seqloom.ops.linear_decay.reference import price
+from seqloom.ops.linear_decay.weighted import quotient
 from seqloom.ops.projection import Linear, project
 from seqloom.ops.short_convolution import ShortConvolution
 from seqloom.ops.skip_norm import normed
-from seqloom.ops.skip_norm.price import price as skip_price
+from seqloom.ops.skip_norm.reference import price as skip_price
 from seqloom.ops.small_blocks import products
-from seqloom.ops.small_blocks.price import price as blocks_price
+from seqloom.ops.small_blocks.reference import price as blocks_price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 EPS = 1e-6

@@ -33,11 +33,11 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.block_linear import BlockLinear
 from seqloom.ops.gated_decay import gated
-from seqloom.ops.gated_decay.price import price
+from seqloom.ops.gated_decay.reference import price
 from seqloom.ops.gelu_gate import gated as let_through
 from seqloom.ops.projection import Linear
-from seqloom.ops.scans import price as scan_price
 from seqloom.ops.scans import scan
+from seqloom.ops.scans.reference import price as scan_price
 from seqloom.ops.short_convolution import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -95,7 +95,7 @@ class RGLRU(PackedMixer):
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         E = self.width
         bent = gelu_tanh(span.rows * E).parallel()
-        summed = scan_price.price(span.rows * E, False)
+        summed = scan_price(span.rows * E, False)
         read = Cost(mul=span.rows * E, path=("multiplication",))
         return bent, self.w_x, self.conv, self.gates, price(span.rows * E), summed, read, self.w_o
 

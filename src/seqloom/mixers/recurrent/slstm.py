@@ -36,7 +36,7 @@ from seqloom.ops.block_linear import BlockLinear
 from seqloom.ops.linear_decay.exponential_gate import NONE
 from seqloom.ops.short_convolution import ShortConvolution
 from seqloom.ops.slstm import slstm
-from seqloom.ops.slstm.price import price
+from seqloom.ops.slstm.reference import price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 PLAIN = ("w_h.bias", "conv.bias", "gain")

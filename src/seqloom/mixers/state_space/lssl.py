@@ -34,8 +34,9 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.state_space import outputs, price, single
+from seqloom.ops.state_space import outputs, single
 from seqloom.ops.state_space.hippo import MEASURES, Measure
+from seqloom.ops.state_space.reference import single_price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 STEPS = (1e-3, 1e-1)
@@ -108,7 +109,7 @@ class LSSL(PackedMixer):
         rows, D, N, M = span.rows, self.dim, self.state_dim, self.outputs
         step = Cost(exp=rows * D, path=("exponentiation",))  # Δ, Ā and B̄, priced per token as in a step
         skip = Cost(mul=rows * D * M, add=rows * D * M, path=("addition",))
-        return step, price.single(rows, D, N, M, "bilinear"), skip, price_gelu(rows * D * M), self.w_out
+        return step, single_price(rows, D, N, M, "bilinear"), skip, price_gelu(rows * D * M), self.w_out
 
     @torch.no_grad()
     def _begin(self) -> None:

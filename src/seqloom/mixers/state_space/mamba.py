@@ -37,8 +37,10 @@ from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear, matrices, project
-from seqloom.ops.selective_scan import beginning, mixing, price, selective
+from seqloom.ops.selective_scan import beginning, mixing, selective
 from seqloom.ops.selective_scan.convolution import convolve, moved
+from seqloom.ops.selective_scan.reference import price
+from seqloom.ops.selective_scan.shifted import price as convolution_price
 from seqloom.ops.selective_scan.token import convolve_token, scan_token
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -125,11 +127,11 @@ class Mamba(PackedMixer):
         normed = rootnorm(rows, R, gain=False) + 2 * rootnorm(rows, N, gain=False).parallel()
         return (
             self.in_proj,
-            price.convolution(span, E, self.config.kernel),
+            convolution_price(span, E, self.config.kernel),
             self.x_proj,
             None if self.config.norm_eps is None else normed,
             self.dt_proj,
-            price.scan(rows, E, N, gate=True),
+            price(rows, E, N, gate=True),
             self.out_proj,
         )
 

@@ -32,7 +32,7 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.linear_decay import decay, decay_token
-from seqloom.ops.linear_decay.price import price
+from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.projection import Linear, project
 from seqloom.ops.selective_scan.beginning import begin_steps_
 from seqloom.ops.short_convolution import ShortConvolution

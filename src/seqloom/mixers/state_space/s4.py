@@ -41,8 +41,9 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.state_space import low_rank, outputs, price
+from seqloom.ops.state_space import low_rank, outputs
 from seqloom.ops.state_space.hippo import normal
+from seqloom.ops.state_space.reference import low_rank_price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 STEPS = (1e-3, 1e-1)
@@ -113,7 +114,7 @@ class S4(PackedMixer):
         n, H = span.rows * self.dim, self.pairs
         making = Cost(exp=n, other=span.rows * H, path=("exponentiation",))  # priced per token, as in a step
         skip = Cost(mul=n, add=n, path=("addition",))
-        return making, price.low_rank(span.rows, self.dim, H), skip, price_gelu(n), self.w_out
+        return making, low_rank_price(span.rows, self.dim, H), skip, price_gelu(n), self.w_out
 
     @torch.no_grad()
     def _begin(self) -> None:

@@ -44,7 +44,7 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.projection import Linear
 from seqloom.ops.scans.hold import continuous, held
-from seqloom.ops.scans.price import price
+from seqloom.ops.scans.reference import price
 from seqloom.ops.state_space.hippo import normal
 
 TRAITS = Traits(causal="always", streams=True, state="constant")

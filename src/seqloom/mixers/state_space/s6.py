@@ -31,7 +31,8 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear, project
-from seqloom.ops.selective_scan import beginning, price, selective
+from seqloom.ops.selective_scan import beginning, selective
+from seqloom.ops.selective_scan.reference import price
 from seqloom.ops.selective_scan.token import scan_token
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -103,7 +104,7 @@ class S6(PackedMixer):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        return self.x_proj, self.dt_proj, price.scan(span.rows, self.dim, self.config.state_dim, gate=False)
+        return self.x_proj, self.dt_proj, price(span.rows, self.dim, self.config.state_dim, gate=False)
 
     def _begin(self) -> None:
         weights = self.a_log, self.dt_proj.bias, self.d, self.dt_proj.weight

@@ -32,9 +32,10 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.state_space import joint, outputs, price
+from seqloom.ops.state_space import joint, outputs
 from seqloom.ops.state_space.discretise import Method
 from seqloom.ops.state_space.hippo import MEASURES, Measure
+from seqloom.ops.state_space.reference import joint_price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 ROWS = 16
@@ -99,7 +100,7 @@ class SSM(PackedMixer):
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, D, N = span.rows, self.dim, self.state_dim
         scaling = Cost(add=rows * D, exp=rows, path=("exponentiation",))  # Δ and Ā priced per token, as in a step
-        return scaling, price.joint(rows, N, self.method), self.c
+        return scaling, joint_price(rows, N, self.method), self.c
 
     @torch.no_grad()
     def _begin(self) -> None:

@@ -9,11 +9,19 @@ Source: Sukhbaatar et al., arXiv:1905.07799, section 2.2, without its vectors of
 to i-1; here it includes i, for which m is 1, so that no query is without a key.
 """
 
+import math
+
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
-from seqloom.ops.adaptive_span import price, reference, tiles
+from seqloom.ops.adaptive_span import reference
+from seqloom.ops.native import watched
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+
+TILE = 128
+"""queries of a tile"""
 
 
 def spanned(
@@ -39,6 +47,49 @@ def by_size(q: Tensor) -> str:
     return "tiles"
 
 
+def tiles(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    spans: Tensor,
+    ramp: int,
+    window: int,
+    query_time: Tensor | None,
+    key_time: Tensor | None,
+) -> Tensor:
+    """The backend `tiles`: a tile of queries at a time, over the keys in its window; backward recomputes it."""
+    T, N = q.shape[2], k.shape[2]
+    now = torch.arange(T, device=q.device)[None] if query_time is None else query_time
+    then = torch.arange(N, device=q.device)[None] if key_time is None else key_time
+    spans = spans.expand(-1, -1, T)
+    whole = query_time is None and key_time is None
+    if not whole or T <= TILE or watched(q):
+        return _tile(q, k, v, spans, ramp, window, now, then)
+    parts = []
+    for a in range(0, T, TILE):
+        queries, keys = slice(a, a + TILE), slice(max(0, a + 1 - window), min(a + TILE, T))
+        given = (
+            *(q[:, :, queries], k[:, :, keys], v[:, :, keys], spans[:, :, queries], ramp, window),
+            *(now[:, queries], then[:, keys]),
+        )
+        parts.append(checkpoint(_tile, *given, use_reentrant=False) if torch.is_grad_enabled() else _tile(*given))
+    return torch.cat(parts, 2)
+
+
+def _tile(q: Tensor, k: Tensor, v: Tensor, spans: Tensor, ramp: int, window: int, now: Tensor, then: Tensor) -> Tensor:
+    """The outputs of queries at times `now` (B, T), over keys at times `then` (B, N), with spans (B, H, T)."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    age = (now[:, None, :, None] - then[:, None, None, :]).to(wide)
+    m = ((ramp + spans.to(wide)[..., None] - age) / ramp).clamp(0, 1)
+    seen = (m > 0) & (age >= 0) & (age < window) & (then >= 0)[:, None, None, :]
+    z = (q @ k.mT).to(wide) / q.shape[3] ** 0.5
+    z = z.masked_fill(~seen, -math.inf)
+    top = z.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(wide).min)
+    e = m * (z - top).exp()
+    total = e.sum(-1, keepdim=True)
+    return (e / total.masked_fill(total == 0, 1.0)).to(v.dtype) @ v
+
+
 def _of_heads(draw: Draw, B: int, T: int) -> Tensor:
     q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
     return spanned(q, k, v, draw(1, 4, 1).abs(), ramp=3, window=5)
@@ -51,8 +102,8 @@ def _of_queries(draw: Draw, B: int, T: int) -> Tensor:
 
 OP = Op(
     "adaptive_span",
-    {"reference": Backend(reference.spanned), "tiles": Backend(tiles.spanned)},
+    {"reference": Backend(reference.spanned), "tiles": Backend(tiles)},
     rule=by_size,
     examples=(_of_heads, _of_queries),
-    price=price.price,
+    price=reference.price,
 )

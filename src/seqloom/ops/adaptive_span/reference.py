@@ -1,7 +1,13 @@
-"""The reference: the equation, query by query; slow. The maximum that would stabilize exponentials is left out."""
+"""The equation as it is written, query by query, and its price, counted from it; slow.
+
+The maximum that would stabilize exponentials is left out. The price is that of attention, and of the mask of every key
+in the window.
+"""
 
 import torch
 from torch import Tensor
+
+from seqloom.core.cost import Cost
 
 
 def spanned(
@@ -38,3 +44,19 @@ def _weighted(q: Tensor, k: Tensor, v: Tensor, span: Tensor, ages: Tensor, ramp:
     m = ((ramp + span[:, None] - ages) / ramp).clamp(0, 1)
     e = m * z.exp()
     return ((e / e.sum(1, keepdim=True))[:, None] @ v)[:, 0]
+
+
+def price(rows: int, terms: int, dim: int, heads: int) -> Cost:
+    """The price of `rows` queries that read `terms` keys in all, per head."""
+    K, pairs, numbers = dim // heads, heads * terms, terms * dim
+    return Cost(
+        mul=2 * numbers + pairs,  # scores, values; the mask's weights
+        add=pairs * (K - 1) + heads * rows + pairs + (pairs - heads * rows) + (terms - rows) * dim,
+        div=3 * pairs,  # scores by √K, the ramp, the sum
+        exp=pairs,
+        other=pairs,  # the clip
+        path=(
+            *("multiplication", "cumulation", "division", "exponentiation", "multiplication", "cumulation"),
+            *("division", "multiplication", "cumulation"),
+        ),
+    )

@@ -3,16 +3,23 @@
     e_ij = Σ_c w_c tanh(q_ic + k_jc),   a_ij = e^{e_ij} / Σ_{j'} e^{e_ij'},   y_i = Σ_j a_ij v_j        per head
 
 j runs over the positions up to i, or over all. A pair of positions takes K evaluations of tanh, which is no matrix
-product: a head takes time T² K. Queries are computed in blocks that hold at most `blocks.NUMBERS` values of tanh.
+product: a head takes time T² K. Queries are computed in blocks that hold at most `NUMBERS` values of tanh.
 
 Source: Bahdanau et al., arXiv:1409.0473, section 3.1 and Appendix A.1.2. Nothing differs.
 """
 
+import math
+
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
-from seqloom.ops.additive import blocks, price, reference
+from seqloom.ops.additive import reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+
+NUMBERS = 1 << 22
+"""values of tanh in memory at a time: 16 MB in float32"""
 
 
 def additive(
@@ -43,6 +50,49 @@ def by_size(q: Tensor) -> str:
     return "blocks"
 
 
+def blocks(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    w: Tensor,
+    causal: bool,
+    query_time: Tensor | None,
+    key_time: Tensor | None,
+    window: int | None,
+) -> Tensor:
+    """The backend `blocks`: a block of queries at a time; the backward pass recomputes the block."""
+    T, N = q.shape[2], k.shape[2]
+    now = torch.arange(T, device=q.device)[None] if query_time is None else query_time
+    then = torch.arange(N, device=q.device)[None] if key_time is None else key_time
+    count = max(1, NUMBERS // max(1, q.shape[0] * k.shape[1] * N * k.shape[3]))
+    if count >= T:
+        return _block(q, k, v, w, causal, now, then, window)
+    parts = []
+    whole = query_time is None and key_time is None and causal
+    for a in range(0, T, count):
+        last = min(a + count, T)
+        first = 0 if window is None or not whole else max(0, a + 1 - window)
+        keys = slice(first, last) if whole else slice(None)  # no query of the block sees other keys
+        given = (q[:, :, a:last], k[:, :, keys], v[:, :, keys], w, causal, now[:, a:last], then[:, keys], window)
+        parts.append(checkpoint(_block, *given, use_reentrant=False) if torch.is_grad_enabled() else _block(*given))
+    return torch.cat(parts, 2)
+
+
+def _block(
+    q: Tensor, k: Tensor, v: Tensor, w: Tensor, causal: bool, now: Tensor, then: Tensor, window: int | None
+) -> Tensor:
+    apart = now[:, None, :, None] - then[:, None, None, :]
+    seen = (then >= 0)[:, None, None, :].expand_as(apart)
+    if causal:
+        seen = seen & (apart >= 0)
+    if window is not None:
+        seen = seen & (apart.abs() < window)
+    scores = (torch.tanh(q[:, :, :, None] + k[:, :, None]) @ w[:, None, :, None])[..., 0]  # (B, H, T, N)
+    blind = ~seen.any(-1, keepdim=True)
+    a = scores.masked_fill(~seen, -math.inf).masked_fill(blind, 0.0).softmax(-1)
+    return torch.where(blind, 0.0, a @ v)
+
+
 def _causal(draw: Draw, B: int, T: int) -> Tensor:
     q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
     return additive(q, k, v, draw(4, CHANNELS // 4), window=4)
@@ -55,8 +105,8 @@ def _whole(draw: Draw, B: int, T: int) -> Tensor:
 
 OP = Op(
     "additive",
-    {"reference": Backend(reference.additive), "blocks": Backend(blocks.additive)},
+    {"reference": Backend(reference.additive), "blocks": Backend(blocks)},
     rule=by_size,
     examples=(_causal, _whole),
-    price=price.price,
+    price=reference.price,
 )

@@ -1,7 +1,12 @@
-"""The reference: the equation, query by query; slow."""
+"""The equation as it is written, query by query, and its price, counted from it; slow.
+
+The price is a tanh for each pair and channel, their sum, a softmax, and the sum of values.
+"""
 
 import torch
 from torch import Tensor
+
+from seqloom.core.cost import Cost
 
 
 def additive(
@@ -38,3 +43,19 @@ def _weighted(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
         return torch.zeros_like(v[:, :0].sum(1))
     scores = (torch.tanh(q[:, None] + k) @ w[:, :, None])[:, :, 0]
     return (scores.softmax(-1)[:, None] @ v)[:, 0]
+
+
+def price(rows: int, terms: int, dim: int, heads: int) -> Cost:
+    """The price of `rows` queries that read `terms` keys in all, per head. A tanh is (e^2x - 1) / (e^2x + 1)."""
+    K, pairs, numbers = dim // heads, heads * terms, terms * dim
+    return Cost(
+        mul=numbers + numbers + numbers,  # in tanh, by w, by the values
+        add=numbers + 2 * numbers + pairs * (K - 1) + (pairs - heads * rows) + (terms - rows) * dim,
+        div=numbers + pairs,
+        exp=numbers + pairs,
+        path=(
+            *("addition", "multiplication", "exponentiation", "addition", "division"),
+            *("multiplication", "cumulation", "exponentiation", "cumulation", "division"),
+            *("multiplication", "cumulation"),
+        ),
+    )

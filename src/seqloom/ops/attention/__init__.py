@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.attention import by_distance, fast, price, reference
+from seqloom.ops.attention import by_distance, fast, reference
 from seqloom.ops.attention.scores import Bias, ScoreChange, Scores, ValueChange
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
@@ -199,5 +199,5 @@ OP = Op(
     },
     rule=by_size,
     examples=(_causal, _banded, _biased),
-    price=price,
+    price=reference.price,
 )

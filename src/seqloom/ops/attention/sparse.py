@@ -16,7 +16,7 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths
 from seqloom.ops import attention, backends
-from seqloom.ops.attention import flex, native, portable, price, tiled
+from seqloom.ops.attention import flex, native, portable, reference, tiled
 from seqloom.ops.attention.patterns import (
     Columns,
     Pattern,
@@ -172,5 +172,5 @@ OP = Op(
         _example(Union((around(1), Columns((0, 7), causal=False, without=around(1))))),
         _example(RandomBlocks(2, 0, 1, 1, 0, 0), RandomBlocks(2, 1, 1, 1, 1, 0, causal=False)),
     ),
-    price=price,
+    price=reference.price,
 )

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from seqloom.core.shapes import Stream
 from seqloom.ops import backends
-from seqloom.ops.biased_average import blocks, lagged, price, reference
+from seqloom.ops.biased_average import blocks, lagged, reference
 from seqloom.ops.biased_average import total as totals
 from seqloom.ops.biased_average.total import Keys, Past, Total
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
@@ -94,5 +94,5 @@ OP = Op(
     },
     rule=by_size,
     examples=(_convolution, _table),
-    price=price,
+    price=reference.price,
 )

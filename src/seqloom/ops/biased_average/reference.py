@@ -1,8 +1,9 @@
-"""The reference of the biased average: the equation query by query, in any dtype; slow. Dropped tokens are left out.
+"""The biased average as it is written, query by query, and its price, counted from it; slow.
 
-It computes only the terms of the equation, so that counting its operations prices the equation: a query adds up its
-window, and with each query one token leaves the window and is added to the sum beyond it. No maximum stabilizes the
-exponentials, so keys must stay below the logarithm of the largest number (709 in float64), and its totals have peak 0.
+It is computed in any dtype, without dropped tokens, and with only the terms of the equation, so that counting its
+operations prices the equation: a query adds up its window, and with each query one token leaves the window and is added
+to the sum beyond it. No maximum stabilizes the exponentials, so keys must stay below the logarithm of the largest
+number (709 in float64), and its totals have peak 0.
 """
 
 import math
@@ -10,6 +11,7 @@ import math
 import torch
 from torch import Tensor
 
+from seqloom.core.cost import Cost, Span
 from seqloom.ops.biased_average.total import Past, Total
 
 Sums = tuple[Tensor, Tensor]
@@ -83,3 +85,33 @@ def _real(keys: Tensor) -> Tensor:
 
 def _spread(e: Tensor, values: Tensor) -> Tensor:
     return e.repeat_interleave(values.shape[-1] // e.shape[-1], -1)
+
+
+def price(span: Span, window: int | None, keys: int, dim: int) -> Cost:
+    """The price of the reference with `keys` keys for `dim` channels, where the biases reach back `window` tokens."""
+    rows, terms = span.rows, span.terms(window)
+    last = 0 if window is None else max(0, span.T - window)
+    beyond, first = (last, min(last, 1)) if span.per == "sequence" else (min(last, 1), int(last == 1))
+    sums = dim + keys  # numerators and denominators
+    return Cost(
+        mul=(terms + beyond) * dim,
+        add=terms * keys + (terms - rows) * sums + (2 * beyond - first) * sums,
+        div=rows * dim,
+        exp=(terms + beyond) * keys,
+        path=("addition", "exponentiation", "multiplication", "cumulation", "division"),
+    )
+
+
+def factors_price(terms: int, width: int) -> Cost:
+    """The price of `terms` biases u · r of this width; 0 for a table of biases, whose width is 0."""
+    return Cost(mul=terms * width, add=terms * (width - 1)) if width else Cost()
+
+
+def standard_price(rows: int, window: int, heads: int) -> Cost:
+    """The price of normalizing the biases of each head for `rows` tokens, then scaling and shifting them by γ and β.
+
+    Counted are the mean, the differences, their mean square, the addition of 1e-5, the root and the division.
+    """
+    per_head = rows * heads
+    add = 2 * (window - 1) + window + 1 + window
+    return Cost(mul=per_head * 2 * window, add=per_head * add, div=per_head * (2 + window), other=per_head)

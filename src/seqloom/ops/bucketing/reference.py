@@ -1,8 +1,14 @@
-"""The reference: the equation, slot by slot; slow. The maximum that would stabilize the exponentials is left out."""
+"""The equation as it is written, slot by slot, and its price, counted from it; slow.
+
+The maximum that would stabilize the exponentials is left out. The price has the scores of all slots in reach, their
+masks, and the sums. Which slots hold another bucket or a later token depends on the data, so masked scores are counted
+too.
+"""
 
 import torch
 from torch import Tensor
 
+from seqloom.core.cost import Cost
 from seqloom.ops.bucketing.orders import Order, Rule
 
 
@@ -58,3 +64,64 @@ def _looks(time: Tensor, i: Tensor, j: Tensor, of_i: Tensor, of_j: Tensor, rule:
     """Whether the slot of token i looks at those of tokens j (n,), -1 for none."""
     times = [torch.where(tokens < 0, -1, time[tokens.clamp(min=0)]) for tokens in (i, j)]
     return rule.looked(times[0], of_i, times[1], of_j)
+
+
+def price(tokens: int, terms: int, width: int, values: int) -> Cost:
+    """The price of `tokens` tokens that read `terms` slots in all, over all heads, if every token has one slot.
+
+    `width` is the width of keys, `values` that of values.
+    """
+    return Cost(
+        mul=terms * (width + values),
+        add=terms * (width - 1) + (terms - tokens) * (1 + values),
+        div=terms,
+        exp=terms,
+        other=terms,  # masks
+        path=(
+            *("multiplication", "cumulation", "other", "exponentiation", "cumulation", "division"),
+            *("multiplication", "cumulation"),
+        ),
+    )
+
+
+def scattered_price(tokens: int, terms: int, width: int, values: int) -> Cost:
+    """As `price`, if tokens have any number of slots: the sums of each slot, then those of each token."""
+    return Cost(
+        mul=terms * (width + values),
+        add=terms * (width - 1) + terms * (1 + values),
+        div=tokens * values,
+        exp=terms,
+        other=terms + 2 * tokens,  # masks; tokens without a slot
+        path=(
+            *("multiplication", "cumulation", "other", "exponentiation", "multiplication", "cumulation"),
+            *("cumulation", "other", "division"),
+        ),
+    )
+
+
+def clustered_price(vectors: int, width: int, clusters: int, others: int) -> Cost:
+    """The price of assigning `vectors` vectors: products with all centroids, and comparisons of each product."""
+    n = vectors * clusters
+    return Cost(mul=n * width, add=n * (width - 1), other=others, path=("multiplication", "cumulation", "other"))
+
+
+def unit_price(vectors: int, width: int) -> Cost:
+    """The price of normalizing `vectors` vectors: squares, their sum and ε, an inverse root, and a product."""
+    return Cost(
+        mul=2 * vectors * width,
+        add=vectors * width,
+        div=vectors,
+        other=vectors,
+        path=("multiplication", "cumulation", "addition", "other", "division", "multiplication"),
+    )
+
+
+def hashed_price(vectors: int, width: int, rounds: int, buckets: int) -> Cost:
+    """The price of hashing `vectors` vectors: products with `buckets` / 2 directions per round, and the largest."""
+    half = rounds * buckets // 2
+    return Cost(
+        mul=vectors * half * width,
+        add=vectors * half * (width - 1),
+        other=vectors * rounds * 2 * (buckets // 2),
+        path=("multiplication", "cumulation", "other", "other"),
+    )

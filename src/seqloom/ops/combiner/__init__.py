@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias, get_args
 from jaxtyping import Float
 from torch import Tensor
 
-from seqloom.ops.combiner import blocks, price, reference
+from seqloom.ops.combiner import blocks, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 
 Form: TypeAlias = Literal["fixed", "axial", "logsparse"]
@@ -57,5 +57,5 @@ OP = Op(
     {"reference": Backend(reference.combine), "blocks": Backend(blocks.combine)},
     rule=by_size,
     examples=tuple(_example(form, last) for form in FORMS for last in (False, True)),
-    price=price.price,
+    price=reference.price,
 )

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Stream
-from seqloom.ops.delta_inputs import native, price, reference
+from seqloom.ops.delta_inputs import native, reference
 from seqloom.ops.delta_inputs.reference import Inputs
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
@@ -75,5 +75,5 @@ OP = Op(
     },
     rule=by_size,
     examples=(_by_head, _by_channel, _without),
-    price=price.price,
+    price=reference.price,
 )

@@ -1,8 +1,9 @@
-"""The reference: the equations as they are written."""
+"""The equations as they are written, and their price, counted from them."""
 
 from torch import Tensor
 
-from seqloom.ops.delta_rule.keys import unit
+from seqloom.core.cost import Cost
+from seqloom.ops.delta_rule.keys import unit, unit_price
 
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
 
@@ -16,3 +17,11 @@ def inputs(x: Tensor, left: Tensor | None, beta: Tensor, heads: int, K: int) -> 
     if heads < G:
         q, k = (tensor.repeat_interleave(G // heads, 2) for tensor in (q, k))
     return q, beta[..., None] * k, v.unflatten(-1, (G, -1)), k if left is None else left * k
+
+
+def price(rows: int, heads: int, value_heads: int, K: int, decays: int) -> Cost:
+    """The price for `rows` tokens, with the exponentials of the decays, of which a head of values has 0, 1 or K."""
+    n = rows * value_heads * K
+    lengths = unit_price(2 * rows * heads, K) + Cost(div=rows * heads * K, path=("division",))
+    fading = Cost(mul=n, exp=rows * value_heads * decays) if decays else Cost()
+    return lengths + Cost(mul=n, path=("multiplication",)) + fading.parallel()

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, autocast, promote_types
 
 from seqloom.core.shapes import Lengths
-from seqloom.ops.delta_rule import chunked, native, price, reference
+from seqloom.ops.delta_rule import chunked, native, reference
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
 from seqloom.ops.pack import within
@@ -144,6 +144,6 @@ OP = Op(
     },
     rule=by_size,
     examples=(_plain, _by_head, _by_channel),
-    price=price,
+    price=reference.price,
     streamed=(_on(None, False), _on((4,), False), _on((4, CHANNELS // 4), True)),
 )

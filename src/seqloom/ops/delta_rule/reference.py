@@ -1,10 +1,14 @@
-"""The reference: the delta rule token by token.
+"""The delta rule as it is written, token by token, and its price, counted from it and the same for every token.
 
-Other backends are compared with it, and prices count its operations.
+Other backends are compared with it.
 """
+
+from typing import Literal
 
 import torch
 from torch import Tensor
+
+from seqloom.core.cost import Cost
 
 
 def delta(
@@ -31,3 +35,19 @@ def delta(
             S = S - write[:, :, t, :, None] * erased + k[:, :, t, :, None] * value
         outputs.append(q[:, :, t, None, :] @ S)
     return torch.cat(outputs, 2), S
+
+
+def price(
+    rows: int, H: int, K: int, V: int, decay: Literal["none", "head", "channel"] = "none", write: bool = False
+) -> Cost:
+    """The price of `rows` tokens in H heads: erase S, e^g and its product with S, the write, and q S.
+
+    `write`: whether the write key differs from k.
+    """
+    numbers = H * K * V
+    return Cost(
+        mul=rows * numbers * (3 + (decay != "none") + write),
+        add=rows * (2 * H * (K - 1) * V + (2 * numbers if write else numbers + H * V)),
+        exp=rows * {"none": 0, "head": H, "channel": H * K}[decay],
+        path=("multiplication", "cumulation", "addition", "multiplication", "addition", "multiplication", "cumulation"),
+    )

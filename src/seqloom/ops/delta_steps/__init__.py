@@ -15,9 +15,11 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, promote_types
+from torch.nn.functional import pad
 
 from seqloom.core.shapes import Lengths
-from seqloom.ops.delta_steps import micro_steps, price, reference
+from seqloom.ops.delta_rule import delta
+from seqloom.ops.delta_steps import reference
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op, Streamed
 from seqloom.ops.pack import within
@@ -74,6 +76,24 @@ def by_size(q: Tensor) -> str:
     return "micro_steps"
 
 
+def micro_steps(
+    q: Tensor, k: Tensor, v: Tensor, strength: Tensor, g: Tensor | None, state: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The backend `micro_steps`: n steps as n tokens of the delta rule; shapes as in `delta_steps`, T at least 1.
+
+    The state decays at the first of them, and the last gives the output.
+    """
+    n = k.shape[3]
+    write, erase = strength[..., None] * k, k
+    if g is not None:  # `delta` reads with `erase` before the state decays
+        erase = torch.cat([g.exp()[..., None, None] * k[:, :, :, :1], k[:, :, :, 1:]], 3)
+        g = pad(g[..., None], (0, n - 1)).flatten(2)
+    q = pad(q[:, :, :, None], (0, 0, n - 1, 0))
+    q, write, v, erase = (x.flatten(2, 3) for x in (q, write, v, erase))
+    y, after = delta(q, write, v, erase, None, g, state)
+    return y[:, :, n - 1 :: n], after
+
+
 def _on(steps: int, decays: bool) -> Streamed:
     """The op as a streamed example, heads last, with keys so short that the state stays small."""
 
@@ -102,9 +122,9 @@ def _whole(steps: int, decays: bool) -> Example:
 
 OP = Op(
     "delta_steps",
-    {"reference": Backend(reference.delta_steps), "micro_steps": Backend(micro_steps.delta_steps)},
+    {"reference": Backend(reference.delta_steps), "micro_steps": Backend(micro_steps)},
     rule=by_size,
     examples=(_whole(2, True), _whole(3, False)),
-    price=price,
+    price=reference.price,
     streamed=(_on(2, True), _on(3, False)),
 )

@@ -1,7 +1,12 @@
-"""The reference: the steps one by one. `micro_steps` is compared with it, and prices count its operations."""
+"""The steps as they are written, one by one, and their price, counted from them and the same for every token.
+
+`micro_steps` is compared with it.
+"""
 
 import torch
 from torch import Tensor
+
+from seqloom.core.cost import Cost, Step
 
 
 def delta_steps(
@@ -19,3 +24,15 @@ def delta_steps(
             S = S + write[:, :, t, j, :, None] * missing
         outputs.append(q[:, :, t, None, :] @ S)
     return torch.cat(outputs, 2), S
+
+
+def price(rows: int, H: int, K: int, V: int, steps: int, decay: bool) -> Cost:
+    """The price of `rows` tokens in H heads: e^g and its product with S; per step β k, k S and the write; q S."""
+    numbers = H * K * V
+    step: tuple[Step, ...] = ("multiplication", "cumulation", "addition", "multiplication", "addition")
+    return Cost(
+        mul=rows * (steps * (2 * numbers + H * K) + numbers + decay * numbers),
+        add=rows * (steps * (H * (K - 1) * V + H * V + numbers) + H * (K - 1) * V),
+        exp=rows * H * decay,
+        path=(*steps * step, "multiplication", "cumulation"),
+    )

@@ -19,7 +19,7 @@ from jaxtyping import Complex
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
-from seqloom.ops.diagonal_states import blocks, convolved, price, reference
+from seqloom.ops.diagonal_states import blocks, convolved, reference
 from seqloom.ops.diagonal_states.powers import kernel
 from seqloom.ops.lag_sum import spectral
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
@@ -135,6 +135,6 @@ OP = Op(
     {"reference": Backend(reference), "convolved": Backend(convolved), "blocks": Backend(blocks)},
     rule=lambda fastest: fastest,  # `by_size` or `at_once`, as the caller chooses
     examples=(_filtered, _responded),
-    price=price,
+    price=reference.price,
     streamed=(_on,),
 )

@@ -1,10 +1,14 @@
-"""The reference: the equation, query by query; slow. The log gate of each query is added to the sums of all keys.
+"""The equation as it is written, query by query, and its price, counted from it; slow.
 
-As in the reference of `attention`, no maximum stabilizes the exponentials.
+The log gate of each query is added to the sums of all keys. As in the reference of `attention`, no maximum stabilizes
+the exponentials. The price is that of attention, and of the addition of the cumulative gates to each score.
 """
 
 import torch
 from torch import Tensor
+
+from seqloom.core.cost import Cost
+from seqloom.ops.attention.reference import price as attention_price
 
 
 def forgetting(
@@ -42,3 +46,8 @@ def weighted(q: Tensor, k: Tensor, v: Tensor, sums: Tensor, seen: Tensor | None 
     if seen is not None:
         z = z.masked_fill(~seen, -torch.inf)
     return z.softmax(-1) @ v
+
+
+def price(rows: int, terms: int, dim: int, heads: int) -> Cost:
+    """The price of `rows` queries that read `terms` keys in all, per head."""
+    return Cost(add=heads * terms) + attention_price(rows, terms, dim, heads, bias=True)

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from seqloom.core.shapes import Stream
-from seqloom.ops.gated_decay import native, price, reference
+from seqloom.ops.gated_decay import native, reference
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
@@ -76,5 +76,5 @@ OP = Op(
     {"reference": Backend(reference.gated), "native": Backend(native.gated, native.lacking, able)},
     rule=by_size,
     examples=(_example, _later),
-    price=price,
+    price=reference.price,
 )

@@ -1,10 +1,16 @@
-"""The gates as they are written, over all tokens at once: what prices are counted on, and what a graph holds."""
+"""The gates as they are written, over all tokens at once, and their price, counted from them.
+
+A graph holds them in this form. Their matrix is not part of the price, since it is a part of the mixer and carries its
+own price.
+"""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
+
+from seqloom.core.cost import Cost, Step, sigmoid
 
 STRONGEST = 8.0
 """c"""
@@ -55,3 +61,17 @@ class _Root(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
         return dy * torch.rsqrt(4 * x).clamp(max=STEEPEST)
+
+
+def price(numbers: int) -> Cost:
+    """The price for so many elements of u: two sigmoids, softplus(Λ), log a, a, 1 - a², its root, and two products."""
+    path: tuple[Step, ...] = (
+        "multiplication",
+        "multiplication",
+        "exponentiation",
+        "addition",
+        "other",
+        "multiplication",
+    )
+    rest = Cost(mul=5 * numbers, add=2 * numbers, exp=3 * numbers, other=3 * numbers, path=path)
+    return sigmoid(2 * numbers) + rest

@@ -1,7 +1,10 @@
-"""The reference: the norm and the gate as they are written."""
+"""The norm and the gate as they are written, and their price, counted from them."""
 
 from torch import Tensor
 from torch.nn.functional import rms_norm, sigmoid, silu
+
+from seqloom.core.cost import Cost, rootnorm
+from seqloom.core.cost import gate as gate_price
 
 
 def normed(y: Tensor, z: Tensor | None, gain: Tensor, eps: float, gate: str) -> Tensor:
@@ -12,3 +15,9 @@ def normed(y: Tensor, z: Tensor | None, gain: Tensor, eps: float, gate: str) -> 
     if gate == "silu first":
         return (rms_norm(y * silu(z).view_as(y), width, eps=eps) * gain).flatten(2)
     return rms_norm(y, width, gain, eps).flatten(2) * (silu(z) if gate == "silu" else sigmoid(z))
+
+
+def price(rows: int, heads: int, width: int, gated: bool) -> Cost:
+    """The price for `rows` tokens."""
+    norm = rootnorm(rows * heads, width)
+    return gate_price(rows * heads * width) + norm if gated else norm

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.shapes import Stream
-from seqloom.ops.gelu_gate import native, price, reference
+from seqloom.ops.gelu_gate import native, reference
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
@@ -50,5 +50,5 @@ OP = Op(
     {"reference": Backend(reference.gated), "native": Backend(native.gated, native.lacking, able)},
     rule=by_size,
     examples=(_example,),
-    price=price.price,
+    price=reference.price,
 )

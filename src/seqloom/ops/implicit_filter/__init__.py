@@ -15,12 +15,16 @@ import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import linear
+
+from seqloom.core.cost import Cost, Span
+from seqloom.core.cost import linear as linear_price
 
 Layers: TypeAlias = Sequence[tuple[Tensor, Tensor | None]]
 """the matrices (outputs, inputs) of the network in order, each with its bias if it has one"""
@@ -62,6 +66,26 @@ def filters(
         window = torch.exp(share * fall) + shape.floor
         taps = (h.unflatten(1, (-1, dim)) * window[:, None]).transpose(0, 1)
     return taps.to(torch.promote_types(frequency.dtype, torch.float32))
+
+
+def price(span: Span, context: int, dim: int, count: int, sizes: list[int]) -> Cost:
+    """The taps of `count` filters over `dim` channels that these tokens are the first to need.
+
+    A tap is computed once, when a sequence first becomes long enough to need it. `sizes` are the widths of the network:
+    its encoding of the lag, its hidden layers, and `count` · `dim`. The bias of the first tap is part of the price.
+    """
+    new = min(span.T, context) if span.per == "sequence" else int(context >= span.T)
+    encoding, *hidden, outputs = sizes
+    layers = [linear_price(new, *pair, bias=True) for pair in pairwise([encoding, *hidden])]
+    network = sum(layers, linear_price(new, hidden[-1], outputs))
+    sines = sum(hidden)
+    return Cost(
+        mul=network.mul + new * (encoding // 2 + sines + dim + count * dim),
+        add=network.add + new * dim + span.first * count * dim,
+        div=new,
+        exp=new * dim,
+        other=new * (encoding - 1 + sines),
+    )
 
 
 def _spread(first: float, last: float, count: int, like: Tensor) -> Tensor:

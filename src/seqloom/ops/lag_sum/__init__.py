@@ -25,7 +25,6 @@ from seqloom.ops.lag_sum import (
     reference,
     spectral,
     taps,
-    toeplitz,
 )
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
@@ -98,7 +97,7 @@ OP = Op(
         "reference": Backend(reference.lags),
         "direct": Backend(direct.lags),
         "fft": Backend(fft.lags),
-        "toeplitz": Backend(toeplitz.lags, fits=lambda x, w: w.ndim == 1),
+        "toeplitz": Backend(direct.toeplitz, fits=lambda x, w: w.ndim == 1),
         "native": Backend(native.lags, native.lacking, lambda x, w: w.ndim < 3 and x.device.type == "cpu"),
         "spectral": Backend(spectral.lags, spectral.lacking, lambda x, w: x.device.type == "cpu"),
         "divide_and_conquer": Backend(divide_and_conquer.lags),

@@ -1,14 +1,17 @@
-"""The lag sum as one product per tap over all positions at once: exactly causal, for taps of any shape.
+"""The lag sum in plain torch without transforms, exactly causal: `lags` by one product per tap, `toeplitz` by a matrix.
 
-It takes T·L/2 products (the paper's count), where the FFT takes T log T. A change of an input does not change earlier
-outputs even in the last bit, and integers stay exact.
+One product per tap over all positions at once is for taps of any shape. It takes T·L/2 products (the paper's count),
+where the FFT takes T log T. A change of an input does not change earlier outputs even in the last bit, and integers
+stay exact. The Toeplitz matrix is for taps that all channels share: y = M x, M_ij = w_{i-j} for 0 ≤ i-j < L, else 0. It
+has T² numbers.
 """
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import conv1d, pad
 
 from seqloom.ops.lag_sum.reference import product
+from seqloom.ops.projection import onednn
 
 
 def lags(x: Tensor, w: Tensor) -> Tensor:
@@ -22,3 +25,14 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
     for k in range(1, min(T, len(w))):
         y[:, k:] += product(x[:, : T - k], w[k])
     return y
+
+
+def toeplitz(x: Tensor, w: Tensor) -> Tensor:
+    """(B, T, D) under taps (L,) → (B, T, D)."""
+    position = torch.arange(x.shape[1], device=x.device)
+    lag = position[:, None] - position
+    matrix = torch.where((lag >= 0) & (lag < len(w)), w[lag.clamp(0, len(w) - 1)], 0.0)
+    matrix = matrix.to(x.dtype)
+    if onednn.faster() and not torch.compiler.is_compiling() and onednn.able(x, matrix, None):
+        return conv1d(x, matrix[:, :, None])  # the same product with time as channels, which a faster library computes
+    return matrix @ x

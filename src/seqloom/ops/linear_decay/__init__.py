@@ -21,7 +21,7 @@ from torch import Tensor, autocast, promote_types
 from seqloom.core.shapes import Lengths
 from seqloom.ops import gpu as device
 from seqloom.ops.backends import forced
-from seqloom.ops.linear_decay import chunked, gpu, native, price, reference, token, weighted
+from seqloom.ops.linear_decay import chunked, gpu, native, reference, token, weighted
 from seqloom.ops.native import Argument, Signature, watched
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
 from seqloom.ops.pack import within
@@ -210,7 +210,7 @@ OP = Op(
     },
     rule=by_size,
     examples=(_by_token, _by_channel),
-    price=price,
+    price=reference.price,
     streamed=(
         _on(None),
         _on((4,)),

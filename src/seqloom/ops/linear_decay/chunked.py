@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from seqloom.ops.linear_decay import channels, chunks, inplace
+from seqloom.ops.linear_decay import chunks, inplace
 
 CHUNK = 64
 """tokens of a chunk: with heads of width 64 on a CPU core, 32 is as fast and 128 is 13% to 67% slower"""
@@ -17,7 +17,7 @@ def decay(
     """The equation of `seqloom.ops.linear_decay`; shapes as in `decay` there, T at least 1."""
     T = q.shape[2]
     if g is not None and g.ndim == 4:
-        return channels.decay(q, k, v, g, state, min(chunk or channels.CHUNK, T))
+        return chunks.by_channel(q, k, v, g, state, min(chunk or chunks.CHANNEL_CHUNK, T))
     chunk = chunk or CHUNK
     run = chunks.equal if torch.compiler.is_compiling() else inplace.equal
     whole = T - T % chunk

@@ -1,5 +1,7 @@
 """The decaying sum by chunks of C tokens: pairs of tokens inside a chunk, a matrix state from chunk to chunk.
 
+With one decay for all channels of the keys, `equal`:
+
     y_i = Σ_{j≤i} (q_i · k_j) e^{g_{j+1} + … + g_i} v_j     over the j of i's own chunk
         + q_i e^{g_1 + … + g_i} S                            S before the chunk; positions counted from its first token
     S  ← e^{g_1 + … + g_C} S + Σ_j e^{g_{j+1} + … + g_C} k_jᵀ v_j
@@ -7,11 +9,27 @@
 Every exponent is a sum of some of the g, never a difference of two sums: with g ≤ 0 nothing overflows at any length,
 and a g of -1000 (or -inf) erases what is before it without a loss of precision after it.
 
-Source: Sun et al., arXiv:2307.08621, Eq. 7, without the factored form e^{g_1+…+g_i} e^{-(g_1+…+g_j)}, which overflows.
+With a decay per channel, S_t = diag(e^{g_t}) S_{t-1} + k_tᵀ v_t, `by_channel`:
+
+    y_i = Σ_{j≤i} Σ_c q_ic k_jc e^{g_{j+1,c} + … + g_ic} v_j
+        + (q_i ∘ e^{g_1 + … + g_i}) S
+    S  ← diag(e^{g_1 + … + g_C}) S + Σ_j (k_j ∘ e^{g_{j+1} + … + g_C})ᵀ v_j
+
+The C² exponentials of the pairs in a chunk then differ by channel, so they are stored, C K numbers per token. Nothing
+is divided by a cumulated decay, which would underflow float32 after 44 tokens with g = -2.
+
+Source: Sun et al., arXiv:2307.08621, Eq. 7, without the factored form e^{g_1+…+g_i} e^{-(g_1+…+g_j)}, which overflows;
+Yang et al., Gated Linear Attention, arXiv:2312.06635, section 4, with its secondary chunks. What differs from the
+latter: across chunks the state is passed on, where the paper multiplies queries and keys by two factors of the
+exponential.
 """
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
+
+CHANNEL_CHUNK = 16
+"""tokens of a chunk where each channel has its decay"""
 
 
 def equal(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None, C: int) -> tuple[Tensor, Tensor]:
@@ -29,6 +47,22 @@ def equal(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | Non
     added = k.mT @ v  # (B, H, N, K, V)
     before, state = carried(added, None if across is None else across[..., None, None], state)
     return (y if before is None else y + q @ before).flatten(2, 3), state
+
+
+def by_channel(q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor | None, C: int) -> tuple[Tensor, Tensor]:
+    """The equation of `seqloom.ops.linear_decay` for g (B, H, T, K), T at least 1, C at most T."""
+    T = q.shape[2]
+    q, k, v, g = (pad(x, (0, 0, 0, -T % C)).unflatten(2, (-1, C)) for x in (q, k, v, g))  # (B, H, N, C, ·)
+    later = torch.ones(C, C, dtype=torch.bool, device=g.device).tril(-1)[..., None]
+    between = torch.where(later, g[..., :, None, :], 0.0).cumsum(-3).exp()  # (B, H, N, i, j, K): from j to i
+    a = (q[..., :, None, :] * between * k[..., None, :, :]).sum(-1).tril()
+    since = g.cumsum(-2).exp()  # from the chunk's beginning
+    until = between[..., -1, :, :]  # to its end
+    before, after = carried((k * until).mT @ v, since[..., -1, :, None], state)
+    y = a @ v
+    if before is not None:
+        y = y + (q * since) @ before
+    return y.flatten(2, 3)[:, :, :T], after
 
 
 def carried(added: Tensor, across: Tensor | None, state: Tensor | None) -> tuple[Tensor | None, Tensor]:

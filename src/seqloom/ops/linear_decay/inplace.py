@@ -6,9 +6,11 @@ With a_ij = (q_i · k_j) e^{g_{j+1} + … + g_i}, and S and S' before and after 
     dS = e^{g_1 + … + g_C} dS' + Σ_i e^{g_1 + … + g_i} q_iᵀ dy_i
 
 What reaches an exponential reaches each g in it; these are sums of what they have in common, never differences, as in
-the forward. A gradient of a gradient is taken through the plain formula.
+the forward. The decays inside a chunk are exponentials of sums of its g, too. A gradient of a gradient is taken
+through the plain formula.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,8 +18,40 @@ import torch
 from torch import Tensor
 
 from seqloom.ops.autograd import differentiate
-from seqloom.ops.linear_decay import carried, chunks
-from seqloom.ops.linear_decay.fading import Fading, fading, masked, scaled
+from seqloom.ops.linear_decay import chunks
+
+
+class Fading(NamedTuple):
+    """The decays of chunks, broadcastable to (B, H, N, …)."""
+
+    between: Tensor
+    """(…, i, j): e^{g_{j+1} + … + g_i}, 0 where j > i"""
+    since: Tensor
+    """(…, i, 1): e^{g_1 + … + g_i}"""
+    until: Tensor
+    """(…, j, 1): e^{g_{j+1} + … + g_C}"""
+    across: Tensor
+    """(…, 1, 1): e^{g_1 + … + g_C}"""
+
+
+def fading(g: Tensor | None, C: int) -> Fading | None:
+    """The decays of g, None for no decay, (H,) or (B, H, T), T a multiple of C."""
+    if g is None:
+        return None
+    g = g.unflatten(2, (-1, C)) if g.ndim == 3 else g[:, None, None].expand(-1, 1, C)  # (B, H, N, C) or (H, 1, C)
+    sums = g[..., None].expand(*g.shape, C).tril(-1).cumsum_(-2)
+    until, since = sums[..., -1, :].exp(), g.cumsum(-1).exp_()
+    return Fading(sums.exp_().tril_(), since[..., None], until[..., None], since[..., -1:, None])
+
+
+def masked(a: Tensor, f: Fading | None) -> Tensor:
+    """a (…, i, j) times the decay from j to i, and 0 where j > i; written in place."""
+    return a.tril_() if f is None else a.mul_(f.between)
+
+
+def scaled(x: Tensor, by: Tensor | None) -> Tensor:
+    """x times one of the decays, if there is one."""
+    return x if by is None else x * by
 
 
 def equal(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None, C: int) -> tuple[Tensor, Tensor]:
@@ -39,7 +73,7 @@ class _Chunks(torch.autograd.Function):
         y = a @ values
         on_keys, on_values = _narrower(q, v, f)
         added = scaled(keys, on_keys.until).mT @ scaled(values, on_values.until)
-        before, after = carried.forward(added, f and f.across, state)
+        before, after = carried(added, f and f.across, state)
         if before is not None:
             _add(y, scaled(queries, on_keys.since), before, on_values.since)
         ctx.save_for_backward(q, k, v, g, state, a, before)
@@ -68,7 +102,7 @@ def _gradients(
     in_since = in_until = in_across = None
     on_keys, on_values = _narrower(q, v, f)
     queries, keys, slopes = scaled(q, on_keys.since), scaled(k, on_keys.until), scaled(dy, on_values.since)
-    dadded, dstate = carried.backward(queries, slopes, f and f.across, before, dafter)
+    dadded, dstate = carried_backward(queries, slopes, f and f.across, before, dafter)
     if dadded is not None:
         if before is not None:
             read = _add(dq, slopes, before.mT, on_keys.since, to_g)
@@ -118,3 +152,47 @@ def _add(to: Tensor, left: Tensor, right: Tensor, by: Tensor | None, formed: boo
     else:
         to.addcmul_(product, by)
     return product
+
+
+def carried(added: Tensor, across: Tensor | None, state: Tensor | None) -> tuple[Tensor | None, Tensor]:
+    """S before each of N chunks (B, H, N, K, V), None where it is zero, and after the last.
+
+    S_{n+1} = e^{…} S_n + what chunk n adds, in one tensor.
+    """
+    N = added.shape[2]
+    if N == 1 and state is None:
+        return None, added[:, :, 0]
+    before, after = torch.empty_like(added), torch.empty_like(added[:, :, 0])
+    if state is None:
+        before[:, :, 0] = 0.0
+    else:
+        before[:, :, 0] = state
+    _walk(added.unbind(2), [*before.unbind(2), after], across)
+    return before, after
+
+
+def carried_backward(
+    q: Tensor, dy: Tensor, across: Tensor | None, before: Tensor | None, dafter: Tensor | None
+) -> tuple[Tensor | None, Tensor | None]:
+    """The gradients of S after each chunk (B, H, N, K, V), and of S before the first; q or dy includes the decay."""
+    if before is None:
+        return None if dafter is None else dafter[:, :, None], None
+    dbefore = q.mT @ dy
+    dadded, dstate = torch.empty_like(dbefore), torch.empty_like(dbefore[:, :, 0])
+    if dafter is None:
+        dadded[:, :, -1] = 0.0
+    else:
+        dadded[:, :, -1] = dafter
+    backwards = None if across is None else across.expand(*q.shape[:3], 1, 1).flip(2)
+    _walk(dbefore.unbind(2)[::-1], [*dadded.unbind(2)[::-1], dstate], backwards)
+    return dadded, dstate
+
+
+def _walk(added: Sequence[Tensor], states: list[Tensor], across: Tensor | None) -> None:
+    """Writes states_{n+1} = added_n + across_n states_n into `states`."""
+    decays = None if across is None else across.expand(*added[0].shape[:2], len(added), 1, 1).unbind(2)
+    for n, new in enumerate(added):
+        if decays is None:
+            torch.add(new, states[n], out=states[n + 1])
+        else:
+            torch.addcmul(new, decays[n], states[n], out=states[n + 1])

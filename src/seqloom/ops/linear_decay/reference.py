@@ -1,7 +1,14 @@
-"""The reference: the sum token by token. Other backends are compared with it, and prices count its operations."""
+"""The decaying sum as it is written, token by token, and its price, counted from it and the same for every token.
+
+Other backends are compared with it.
+"""
+
+from typing import Literal
 
 import torch
 from torch import Tensor
+
+from seqloom.core.cost import Cost
 
 
 def decay(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -15,3 +22,14 @@ def decay(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | Non
         S = S + k[:, :, t, :, None] * v[:, :, t, None, :]
         outputs.append(q[:, :, t, None, :] @ S)
     return torch.cat(outputs, 2), S
+
+
+def price(rows: int, H: int, K: int, V: int, decay: Literal["none", "head", "channel"] = "none") -> Cost:
+    """The price of `rows` tokens in H heads with keys of width K and values of width V: e^g, e^g S, kᵀ v, and q S."""
+    numbers = H * K * V
+    return Cost(
+        mul=rows * numbers * (2 if decay == "none" else 3),
+        add=rows * (numbers + H * (K - 1) * V),
+        exp=rows * {"none": 0, "head": H, "channel": H * K}[decay],
+        path=("multiplication", "addition", "multiplication", "cumulation"),
+    )

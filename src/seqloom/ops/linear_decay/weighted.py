@@ -2,13 +2,15 @@
 
     S_t = e^{g_t} S_{t-1} + w_t k_tᵀ [v_t, 1],   [y_t, z_t] = q_t S_t,   y_t + d ∘ v_t
 
-The C of `native` computes all of it in one pass, while the numbers are in the cache.
+The C of `native` computes all of it in one pass, while the numbers are in the cache. `quotient` divides the sums by
+their normalizer, with gradients in few passes over memory.
 """
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 Run: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor | None], tuple[Tensor, Tensor]]
@@ -52,3 +54,23 @@ class _Parts(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, ds: Tensor, dz: Tensor) -> Tensor:
         return torch.cat([ds, dz[..., None]], -1)
+
+
+def quotient(s: Float[Tensor, "*rows V"], z: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows V"]:
+    """y = s / z, one z for all channels of s. Gradients: ds = dy / z, dz = -Σ ds y; torch's own divide twice more."""
+    y: Tensor = _Quotient.apply(s, z)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
+    return y
+
+
+class _Quotient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, s: Tensor, z: Tensor) -> Tensor:
+        y = s / z[..., None]
+        ctx.save_for_backward(y, z)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor]:
+        y, z = ctx.saved_tensors
+        ds = dy / z[..., None]
+        return ds, -(ds * y).sum(-1)

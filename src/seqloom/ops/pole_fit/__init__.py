@@ -19,16 +19,19 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
 
+from seqloom.ops.diagonal_states import kernel
 from seqloom.ops.pole_fit import starts
 from seqloom.ops.pole_fit.refine import refine
 from seqloom.ops.pole_fit.weights import Target, weigh
 
-__all__ = ["Poles", "fit", "largest"]
+__all__ = ["Poles", "bound", "fit", "largest", "response"]
 
 GLANCE, LOOK = 15, 60
 """steps of refinement from each start, and further steps from the best one"""
 ROOM = 2**22
 """numbers in memory for the channels that are fitted at once"""
+FAR = 8
+"""lags, in multiples of L, that are summed term by term"""
 
 
 class Poles(NamedTuple):
@@ -89,3 +92,27 @@ def _fitted(w: Tensor, order: int, beyond: float) -> Poles:
     silent = (w[:, 1:] == 0).all(1)
     weights = torch.where(silent[:, None], 0.0, weights * loud)
     return Poles(rates, weights, w[:, 0] - 2 * weights.real.sum(1))
+
+
+def response(poles: Poles, count: int) -> Float[Tensor, "K D"]:
+    """ŵ of the first `count` lags."""
+    w = kernel(poles.rates, poles.weights, count)
+    w[:1] += poles.direct
+    return w
+
+
+def bound(taps: Float[Tensor, "L D"], poles: Poles) -> tuple[Float[Tensor, " D"], Float[Tensor, " D"]]:
+    """The bound of the error of the lag sum where poles replace taps: both sums of each channel, in float64.
+
+        |e_t - ê_t| ≤ max|z| · (Σ_{k<L} |w_k - ŵ_k| + Σ_{k≥L} |ŵ_k|)
+
+    It holds for any inputs z, and is attained by inputs of ±1 with the signs of the errors. The sums are those inside
+    the window and beyond it. The second is computed term by term up to lag 8L; the rest is bounded by
+    2 Σ_n |c_n| |λ_n|^{8L} / (1 - |λ_n|).
+    """
+    poles = Poles(poles.rates.to(torch.complex128), poles.weights.to(torch.complex128), poles.direct.double())
+    L = len(taps)
+    w = response(poles, FAR * L)
+    fading = poles.rates.real
+    rest = 2 * (poles.weights.abs() * torch.exp(FAR * L * fading) / -torch.expm1(fading)).sum(1)
+    return (taps.double() - w[:L]).abs().sum(0), w[L:].abs().sum(0) + rest

@@ -9,7 +9,7 @@ w are R rows from N(0, 1); orthogonal rows (`draws`) have the same mean and a lo
 overflow, so `positive` divides φ(q) by its largest entry, and φ(k) by the largest of all keys *so far*. The sums of
 `seqloom.ops.linear_decay` are rescaled accordingly by a decay, and the factors cancel in the average.
 
-`reading` computes the average, `price` the price of all.
+`reading` computes the average; `reference` has the prices of all.
 
 Source: Choromanski et al., arXiv:2009.14794, Lemma 1, Theorem 2 and section 3; trigonometric: Rahimi and Recht, 2007,
 and Peng et al., arXiv:2103.02143, Eq. 2. What differs: Performer's authors divide keys by the maximum over the whole
@@ -25,7 +25,7 @@ from torch import Tensor
 from seqloom.core.shapes import Lengths
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.pack import within
-from seqloom.ops.random_features import price, reference, stable
+from seqloom.ops.random_features import reference, stable
 from seqloom.ops.random_features.features import hyperbolic_log, relu, softmax_log, trigonometric, unit
 from seqloom.ops.random_features.reading import SHARE, average, counted, gated, whole
 from seqloom.ops.random_features.stable import LOWEST
@@ -107,6 +107,6 @@ OP = Op(
     {"reference": Backend(reference.exponentials), "stable": Backend(stable.exponentials)},
     rule=lambda: "stable",
     examples=(_example,),
-    price=price,
+    price=reference.features_price,
     streamed=(_on,),
 )

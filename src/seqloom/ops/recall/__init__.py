@@ -18,7 +18,10 @@ from torch import Tensor
 
 from seqloom.ops.bucketing.choices import chosen
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.recall import formed, price, reference
+from seqloom.ops.recall import reference
+
+AT_ONCE = 1 << 22
+"""scores that are formed at once"""
 
 
 @final
@@ -69,6 +72,28 @@ def by_size(q: Tensor) -> str:
     return "formed"
 
 
+def formed(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, count: int) -> Tensor:
+    """The backend `formed`: all products at once, and the weights of all old keys, 0 for keys that are not read.
+
+    `seen` (B or 1, 1, T, N) is True at old keys.
+    """
+    tile = max(1, AT_ONCE // max(q.shape[0] * q.shape[1] * k.shape[2], 1))
+    if tile >= q.shape[2] or torch.compiler.is_compiling():
+        return _tile(q, k, v, seen, count)
+    tiles = zip(q.split(tile, 2), seen.split(tile, 2), strict=True)
+    return torch.cat([_tile(some, k, v, of_some, count) for some, of_some in tiles], 2)
+
+
+def _tile(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, count: int) -> Tensor:
+    scores = q @ k.mT
+    largest = chosen(lambda: scores.masked_fill(~seen, -torch.inf).topk(min(count, k.shape[2])).indices)
+    real = seen.expand_as(scores).gather(3, largest)
+    best = scores.gather(3, largest) / k.shape[3] ** 0.5
+    a = torch.where(real, best, -torch.inf).softmax(3)
+    a = torch.where(real, a, 0.0)  # a query without old keys reads nothing
+    return torch.zeros_like(scores).scatter(3, largest, a) @ v
+
+
 def _example(draw: Draw, B: int, T: int) -> Tensor:
     q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
     return recall(q, k, v, Old(0, 5, 2))[0]
@@ -76,8 +101,8 @@ def _example(draw: Draw, B: int, T: int) -> Tensor:
 
 OP = Op(
     "recall",
-    {"reference": Backend(reference.recall), "formed": Backend(formed.recall)},
+    {"reference": Backend(reference.recall), "formed": Backend(formed)},
     rule=by_size,
     examples=(_example,),
-    price=price.price,
+    price=reference.price,
 )

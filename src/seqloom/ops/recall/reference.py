@@ -1,11 +1,13 @@
-"""The reference: the equation, row by row and query by query, over the old keys only; slow.
+"""The equation as it is written, query by query over the old keys, and its price, counted from it; slow.
 
-As in the reference of `attention`, no maximum stabilizes the exponentials.
+As in the reference of `attention`, no maximum stabilizes the exponentials. The price has the products with all old
+keys, a comparison of each product, and attention to the keys that are read.
 """
 
 import torch
 from torch import Tensor
 
+from seqloom.core.cost import Cost
 from seqloom.ops.bucketing.choices import chosen
 
 
@@ -30,3 +32,19 @@ def _query(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, count: int) -> Tensor:
     a = e / e.sum(1, keepdim=True)
     of_largest = v.gather(1, largest[:, :, None].expand(-1, -1, v.shape[2]))
     return torch.bmm(a[:, None], of_largest)[:, 0]
+
+
+def price(rows: int, terms: int, read: int, dim: int, heads: int) -> Cost:
+    """The price of `rows` queries with `terms` old keys in all, of which they read `read`, per head."""
+    K = dim // heads
+    return Cost(
+        mul=dim * (terms + read),
+        add=heads * (terms * (K - 1) + (read - rows) + (read - rows) * K),
+        div=2 * heads * read,
+        exp=heads * read,
+        other=heads * terms,
+        path=(
+            *("multiplication", "cumulation", "other", "division", "exponentiation", "cumulation", "division"),
+            *("multiplication", "cumulation"),
+        ),
+    )

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
-from seqloom.ops.recurrence import kernel, looped, price, reference
+from seqloom.ops.recurrence import kernel, looped, reference
 from seqloom.ops.recurrence.beginning import orthogonal_
 
 __all__ = ["elman", "gru", "gru_after", "lstm", "orthogonal_"]
@@ -205,6 +205,10 @@ OP = Op(
     },
     rule=by_size,
     examples=(_elman, _lstm, _gru, _gru_after),
-    price=price,
+    price={
+        "elman": reference.elman_price,
+        "lstm": reference.lstm_price,
+        "gru": reference.gru_price,
+    },
     streamed=tuple(_on(cell) for cell in CELLS),
 )

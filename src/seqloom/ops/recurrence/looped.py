@@ -12,7 +12,8 @@ from torch import Tensor
 from seqloom.ops import backends
 from seqloom.ops.autograd import differentiate
 from seqloom.ops.projection import outer, project
-from seqloom.ops.recurrence import elman_loop, gru_after_loop, gru_loop, lstm_loop, reference
+from seqloom.ops.recurrence import reference
+from seqloom.ops.recurrence.loops import GRU, LSTM, Elman, GRUAfter
 
 Tensors = tuple[Tensor, ...]
 
@@ -30,7 +31,7 @@ class Loop(Protocol):
         """The gradients of a, of the weights and of the first state, from the gradients of all states."""
 
 
-LOOPS: dict[str, Loop] = {"elman": elman_loop, "lstm": lstm_loop, "gru": gru_loop, "gru_after": gru_after_loop}
+LOOPS: dict[str, Loop] = {"elman": Elman(), "lstm": LSTM(), "gru": GRU(), "gru_after": GRUAfter()}
 
 
 def read(

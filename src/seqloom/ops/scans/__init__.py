@@ -21,7 +21,7 @@ from seqloom.ops import gpu as device
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.pack import within
-from seqloom.ops.scans import blocked, doubling, gpu, native, price, recurrence, reference
+from seqloom.ops.scans import gpu, native, portable, recurrence, reference
 
 SIGNATURES = {
     ndim: Signature(
@@ -106,14 +106,14 @@ OP = Op(
     "scans",
     {
         "reference": Backend(reference.scan),
-        "blocked": Backend(recurrence.through(blocked.forward)),
-        "doubling": Backend(recurrence.through(doubling.forward)),
+        "blocked": Backend(recurrence.through(portable.blocked)),
+        "doubling": Backend(recurrence.through(portable.doubling)),
         "native": Backend(native.forward, native.lacking, lambda b: b.device.type == "cpu"),
         "triton": Backend(gpu.forward, device.lacking, lambda b: device.able(b.device)),
     },
     rule=by_size,
     examples=(_example, _complex),
-    price=price,
+    price=reference.price,
     streamed=(
         _on,
         _fixed_on,

@@ -24,7 +24,7 @@ from seqloom.ops import gpu as device
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.pack import within
-from seqloom.ops.selective_scan import doubling, gpu, kernels, native, price, reference, sequential, walks
+from seqloom.ops.selective_scan import doubling, gpu, kernels, native, reference, sequential, walks
 
 States: TypeAlias = Float[Tensor, "B D N"]
 Reads: TypeAlias = Float[Tensor, "B T N"]
@@ -127,6 +127,6 @@ OP = Op(
     },
     rule=by_size,
     examples=(_example,),
-    price=price,
+    price=reference.price,
     streamed=(_on,),
 )

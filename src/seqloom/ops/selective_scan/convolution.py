@@ -18,7 +18,7 @@ from seqloom.core.state import Length
 from seqloom.ops import ring
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.selective_scan import convolved, price, shifted
+from seqloom.ops.selective_scan import convolved, shifted
 
 Window: TypeAlias = Float[Tensor, "B P D"]
 Taps: TypeAlias = Float[Tensor, "W D"]
@@ -105,5 +105,5 @@ OP = Op(
     },
     rule=by_size,
     examples=(_plain, _after),
-    price=price.convolution,
+    price=shifted.price,
 )

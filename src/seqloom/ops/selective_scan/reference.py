@@ -1,12 +1,14 @@
-"""The reference of the scan: token by token, with the states of the equation and nothing else.
+"""The scan as it is written, token by token, and its price, counted from it.
 
-Counting its operations prices the equation. What depends on weights alone is computed at each token, so that a step
-has the same price as a token of a sequence.
+It is computed with the states of the equation and nothing else, so that counting its operations prices the equation.
+What depends on weights alone is computed at each token, so that a step has the same price as a token of a sequence.
 """
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from seqloom.core.cost import Cost
 
 
 def selective(
@@ -38,3 +40,19 @@ def selective(
         h = after
         outputs.append(y)
     return torch.stack(outputs, 1), h
+
+
+def price(rows: int, dim: int, states: int, gate: bool) -> Cost:
+    """The price of `rows` tokens with skip, the same at every position, also at the first, whose state is 0.
+
+    A = -e^log_rate is computed at every token, as in a step. The bias of Δ is part of the price of its projection.
+    """
+    D, numbers = rows * dim, rows * dim * states
+    return Cost(
+        mul=4 * numbers + (2 + gate) * D,
+        add=2 * numbers + (1 + gate) * D,
+        div=gate * D,
+        exp=2 * numbers + (1 + gate) * D,
+        other=2 * D,  # the logarithm of softplus, and a sign
+        path=("exponentiation", "multiplication", "addition", "multiplication", "cumulation", "addition"),
+    )

@@ -1,9 +1,10 @@
-"""The short convolution in torch: the reference, and by the lag sum."""
+"""The short convolution in torch: the reference with its price, and by the lag sum."""
 
 import torch
 from torch import Tensor
 from torch.nn.functional import silu as silu_of
 
+from seqloom.core.cost import Cost, Span
 from seqloom.ops.lag_sum import lags
 
 
@@ -28,3 +29,15 @@ def finished(y: Tensor, bias: Tensor | None, silu: bool) -> Tensor:
     """y with the bias, if any, and silu, if wanted."""
     y = y if bias is None else y + bias.to(y.dtype)
     return silu_of(y) if silu else y
+
+
+def price(span: Span, dim: int, width: int, bias: bool = True, silu: bool = True) -> Cost:
+    """The price of the convolution; the first tokens have fewer inputs."""
+    rows, terms = span.rows, span.terms(width)
+    return Cost(
+        mul=terms * dim,
+        add=(terms + rows * (bias + silu - 1)) * dim,  # with the bias, and the sum in silu
+        div=rows * dim * silu,
+        exp=rows * dim * silu,
+        path=("multiplication", "cumulation", *(("exponentiation", "division") if silu else ())),
+    )

@@ -1,7 +1,12 @@
-"""The reference: the equation, row by row and column by column; slow."""
+"""The equation as it is written, row by row and column by column, and its price, counted from it; slow.
+
+The price has an exponential per entry, then sums and divisions of rows and columns.
+"""
 
 import torch
 from torch import Tensor
+
+from seqloom.core.cost import Cost, Step
 
 
 def balanced(z: Tensor, keep: Tensor, steps: int, columns: bool) -> Tensor:
@@ -30,3 +35,12 @@ def _normalized(entries: dict[tuple[int, int], Tensor], axis: int) -> dict[tuple
         lines.setdefault(place[axis], []).append(entry)
     sums = {line: torch.stack(of).sum() for line, of in lines.items()}
     return {place: entry / sums[place[axis]] for place, entry in entries.items()}
+
+
+def price(entries: int, rows: int, columns: int, steps: int) -> Cost:
+    """The price of balancing `entries` numbers in non-empty rows and columns `steps` times; with 0 steps, rows only."""
+    turns = max(steps, 1)
+    sums = turns * (entries - rows) + (steps * (entries - columns) if steps else 0)
+    normalized: tuple[Step, ...] = ("cumulation", "division")
+    path: tuple[Step, ...] = ("exponentiation", *normalized * (turns + steps))
+    return Cost(add=sums, div=(turns + steps) * entries, exp=entries, path=path)

@@ -12,7 +12,7 @@ from torch import Tensor
 from seqloom.core.shapes import Stream
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.skip_norm import native, price, reference
+from seqloom.ops.skip_norm import native, reference
 
 SIGNATURE = Signature(
     "skip_norm",
@@ -64,5 +64,5 @@ OP = Op(
     {"reference": Backend(reference.normed), "native": Backend(native.normed, native.lacking, able)},
     rule=by_size,
     examples=(_example,),
-    price=price.price,
+    price=reference.price,
 )

@@ -20,7 +20,7 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops.linear_decay.exponential_gate import NONE
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.slstm import looped, native, price, reference
+from seqloom.ops.slstm import looped, native, reference
 
 States: TypeAlias = tuple[Float[Tensor, "B N"], ...]
 """h, c, n and m, N = H K"""
@@ -108,6 +108,6 @@ OP = Op(
     },
     rule=by_size,
     examples=(_example,),
-    price=price,
+    price=reference.price,
     streamed=(_on,),
 )

@@ -1,9 +1,15 @@
-"""The reference of the sLSTM, token by token. Prices count its operations."""
+"""The sLSTM as it is written, token by token, and its price, counted from it.
+
+The price is that of `rows` tokens and N units, the same for every token. The product with the matrix of the state and
+the bias are not included, since that matrix is a part of the mixer, which has its own price. The sum with a_t is
+included.
+"""
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from seqloom.core.cost import Cost, Step
 from seqloom.ops.recurrence.reference import after
 
 States = tuple[Tensor, ...]
@@ -35,3 +41,11 @@ def read(a: Tensor, w: Tensor, bias: Tensor, state: States, lengths: Tensor | No
     """(B, T, H, G) → the outputs (B, T, N), and the state after `lengths` tokens of each row or after the last."""
     every = states(a, w, bias, state)
     return every[0][:, 1:], tuple(after(states, lengths) for states in every)
+
+
+def price(rows: int, N: int) -> Cost:
+    """The price: four sums, a maximum of two, two exponentials, log σ, tanh and σ, and the sums of c, n and h."""
+    n = rows * N
+    gates: tuple[Step, ...] = ("addition", "exponentiation", "other", "addition", "other", "addition", "exponentiation")
+    path: tuple[Step, ...] = (*gates, "multiplication", "addition", "multiplication", "division")
+    return Cost(mul=5 * n, add=13 * n, div=3 * n, exp=5 * n, other=2 * n, path=path)

@@ -12,7 +12,7 @@ from torch import Tensor
 from seqloom.core.shapes import Stream
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.small_blocks import native, price, reference
+from seqloom.ops.small_blocks import native, reference
 
 SIGNATURE = Signature("small_blocks", Argument("x", "B T N*n", "real"), Argument("w", "N n n", "real"))
 
@@ -58,5 +58,5 @@ OP = Op(
     {"reference": Backend(reference.products), "native": Backend(native.products, native.lacking, able)},
     rule=by_size,
     examples=(_example, _odd),
-    price=price.price,
+    price=reference.price,
 )

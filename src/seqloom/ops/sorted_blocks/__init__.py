@@ -17,7 +17,7 @@ from torch import Tensor
 from seqloom.core.shapes import Lengths
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 from seqloom.ops.sorted_blocks import blocks, reference
-from seqloom.ops.sorted_blocks.price import price
+from seqloom.ops.sorted_blocks.reference import price
 
 __all__ = ["OP", "attend", "price"]
 
@@ -60,5 +60,5 @@ OP = Op(
     {"reference": Backend(reference.attend), "blocks": Backend(blocks.attend)},
     rule=by_size,
     examples=(_example(True), _example(False), _example(False, 2)),
-    price=price,
+    price=reference.price,
 )

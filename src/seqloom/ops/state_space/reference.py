@@ -1,7 +1,11 @@
-"""The reference of the three models, token by token, with only the terms of the equation.
+"""The three models as they are written, token by token, and their prices, counted from them.
 
-Counting their operations prices the equation. What depends on weights alone is computed at each token, so that a step
-has the same price as a token of a sequence.
+They are computed with only the terms of the equation, so that counting their operations prices the equation. What
+depends on weights alone is computed at each token, so that a step has the same price as a token of a sequence.
+
+So a price has the discretization at each token. N×N systems are solved by elimination, (N³-N)/3 products and
+differences and N(N-1)/2 quotients, then N(N-1) and N for each right side. A matrix exponential is priced as the five
+products of its polynomial of degree 18, which depend on no number (Bader, Blanes and Casas, 2019).
 """
 
 from collections.abc import Callable
@@ -10,7 +14,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from seqloom.ops.state_space.discretise import DENSE
+from seqloom.core.cost import Cost, Step
+from seqloom.ops.state_space.discretise import DENSE, Method
 
 System: TypeAlias = Callable[[], tuple[Tensor, ...]]
 """returns the weights; called at each token"""
@@ -75,3 +80,55 @@ def _held(new: Tensor, old: Tensor, t: int, lengths: Tensor | None) -> Tensor:
     if lengths is None:
         return new
     return torch.where((t < lengths).view(-1, *[1] * (new.ndim - 1)), new, old)
+
+
+TURN: tuple[Step, ...] = ("multiplication", "cumulation", "addition")
+"""the critical path from state to state"""
+
+
+def joint_price(rows: int, N: int, method: Method) -> Cost:
+    """Ā x + B̄ u over N states, for `rows` tokens; B u and C x are linear layers, which have their own price."""
+    turn = Cost(mul=2 * N * N, add=2 * N * (N - 1) + N, path=TURN)
+    return rows * (discrete_price(1, N, N, method) + turn)
+
+
+def single_price(rows: int, D: int, N: int, M: int, method: Method) -> Cost:
+    """Ā x + B̄ u and C x, N states and M outputs for each of D channels."""
+    turn = Cost(mul=D * (N * N + N), add=D * (N * (N - 1) + N), path=TURN)
+    out = Cost(mul=D * M * N, add=D * M * (N - 1), path=("multiplication", "cumulation"))
+    return rows * (discrete_price(D, N, 1, method) + turn + out)
+
+
+def low_rank_price(rows: int, D: int, H: int) -> Cost:
+    """The price of the recurrence by Woodbury's identity, over H pairs of conjugates for each of D channels."""
+    dot_price = Cost(mul=2 * D * H + D, add=2 * D * H - D)
+    weights = Cost(  # 2/Δ, less Λ, its inverse, its product with P, and the middle factor
+        mul=D + 6 * D * H, add=4 * D * H + D, div=2 * D * H + 2 * D
+    )
+    turn = Cost(  # (2/Δ + Λ) x - P (P* x) + 2 B u, times the inverse, less the rank 1
+        mul=14 * D * H + 2 * H + D, add=11 * D * H, path=(*TURN, "multiplication", "cumulation", *TURN)
+    )
+    return rows * (weights + turn + 3 * dot_price + Cost(mul=dot_price.mul, add=dot_price.add, path=TURN[:2]))
+
+
+def discrete_price(systems: int, N: int, M: int, method: Method) -> Cost:
+    """Ā and B̄ of A (N, N) and B (N, M), for `systems` steps Δ."""
+    scaled = Cost(mul=N * N + N * M, path=("multiplication",))
+    if method == "bilinear":
+        scaled += Cost(add=2 * N * N, div=N * N) + solution_price(N, N + M)
+    if method == "zoh":
+        scaled += exponential_price(N + M)
+    if method == "euler":
+        scaled += Cost(add=N * N)
+    return systems * scaled
+
+
+def solution_price(N: int, right: int) -> Cost:
+    """The solution of an N×N system for `right` right sides."""
+    products = (N**3 - N) // 3 + right * N * (N - 1)
+    return Cost(mul=products, add=products, div=N * (N - 1) // 2 + right * N, path=("division",))
+
+
+def exponential_price(N: int) -> Cost:
+    """e^A of an N×N matrix."""
+    return Cost(mul=5 * N**3, add=5 * N * N * (N - 1), path=("multiplication", "cumulation"))

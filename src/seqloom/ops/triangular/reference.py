@@ -1,7 +1,12 @@
-"""The reference of the sums: position by position; slow."""
+"""The sums over earlier positions as they are written, position by position, and their price; slow.
+
+The price is counted from them.
+"""
 
 import torch
 from torch import Tensor
+
+from seqloom.core.cost import Cost, Span
 
 
 def triangular(x: Tensor, w: Tensor, t: Tensor | None) -> Tensor:
@@ -16,3 +21,13 @@ def _at(x: Tensor, w: Tensor, position: int) -> Tensor:
     """The outputs (B, O, D) of one position."""
     end = min(position + 1, x.shape[1])
     return w[position, :, :end].flatten(1) @ x[:, :end].flatten(1, 2)
+
+
+def price(span: Span, dim: int, inputs: int = 1, outputs: int = 1) -> Cost:
+    """The price of one row, given the number of inputs and outputs per position, each of `dim` channels."""
+    terms = span.terms() * inputs
+    return Cost(
+        mul=terms * outputs * dim,
+        add=(terms - span.rows) * outputs * dim,
+        path=("multiplication", "cumulation"),
+    )

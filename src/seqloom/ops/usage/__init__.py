@@ -9,13 +9,18 @@ Source: Rae et al., Compressive Transformer, arXiv:1911.05507, section 3.1, whos
 largest average attention. Nothing differs.
 """
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from seqloom.ops.attention import Pattern, causal
 from seqloom.ops.attention.scores import ScoreChange, Scores
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.usage import formed, price, reference
+from seqloom.ops.usage import reference
+from seqloom.ops.usage.reference import PatternLike
+
+AT_ONCE = 1 << 22
+"""scores that are formed at once"""
 
 
 def usage(
@@ -37,6 +42,23 @@ def by_size(q: Tensor) -> str:
     return "formed"
 
 
+def formed(q: Tensor, k: Tensor, query_time: Tensor, key_time: Tensor, pattern: PatternLike, scores: Scores) -> Tensor:
+    """The backend `formed`: computes the weights of a block of queries at a time, and sums them."""
+    tile = max(1, AT_ONCE // max(q.shape[0] * q.shape[1] * k.shape[2], 1))
+    if tile >= q.shape[2] or torch.compiler.is_compiling():
+        return _tile(q, k, query_time, key_time, pattern, scores)
+    tiles = zip(q.split(tile, 2), query_time.split(tile, 1), strict=True)
+    return torch.stack([_tile(some, k, now, key_time, pattern, scores) for some, now in tiles]).sum(0)
+
+
+def _tile(q: Tensor, k: Tensor, query_time: Tensor, key_time: Tensor, pattern: PatternLike, scores: Scores) -> Tensor:
+    i, j = query_time[:, None, :, None], key_time[:, None, None, :]
+    seen = pattern(i, j) & (j >= 0) & (i >= 0)
+    z = scores.of(q, k, i, j).masked_fill(~seen, -torch.inf)
+    a = torch.where(seen, z.masked_fill(~seen.any(-1, keepdim=True), 0.0).softmax(-1), 0.0)
+    return a.mean(1).sum(1)
+
+
 def _example(draw: Draw, B: int, T: int) -> Tensor:
     q, k = (draw(B, 4, T, CHANNELS // 4) for _ in range(2))
     time = q.new_ones(B, T).cumsum(1).long() - 1
@@ -45,8 +67,8 @@ def _example(draw: Draw, B: int, T: int) -> Tensor:
 
 OP = Op(
     "usage",
-    {"reference": Backend(reference.usage), "formed": Backend(formed.usage)},
+    {"reference": Backend(reference.usage), "formed": Backend(formed)},
     rule=by_size,
     examples=(_example,),
-    price=price.price,
+    price=reference.price,
 )

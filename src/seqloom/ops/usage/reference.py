@@ -1,6 +1,7 @@
-"""The reference: the equation, query by query, over the visible keys only; slow.
+"""The equation as it is written, query by query over the visible keys, and its price, counted from it; slow.
 
-As in the reference of `attention`, no maximum stabilizes the exponentials.
+As in the reference of `attention`, no maximum stabilizes the exponentials. The price has the scores and their softmax,
+and the sum of each key.
 """
 
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from seqloom.core.cost import Cost
 from seqloom.ops.attention.scores import Scores
 
 PatternLike = Callable[[Tensor, Tensor], Tensor]
@@ -31,3 +33,18 @@ def _row(q: Tensor, k: Tensor, i: Tensor, j: Tensor, pattern: PatternLike, score
         a = e / e.sum(1, keepdim=True)
         received = received.index_add(0, seen, a.mean(0))
     return received
+
+
+def price(rows: int, terms: int, dim: int, heads: int) -> Cost:
+    """The price of `rows` queries that read `terms` keys in all, with the mean over heads."""
+    K, scores = dim // heads, heads * terms
+    return Cost(
+        mul=terms * dim,
+        add=scores * (K - 1) + scores - heads * rows + scores,
+        div=2 * scores + terms,
+        exp=scores,
+        path=(
+            *("multiplication", "cumulation", "division", "exponentiation", "cumulation", "division"),
+            *("cumulation", "division", "cumulation"),
+        ),
+    )

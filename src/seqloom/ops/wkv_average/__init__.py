@@ -21,10 +21,12 @@ from torch import Tensor
 
 from seqloom.core.memory import Entry
 from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.ops import backends
 from seqloom.ops import gpu as device
 from seqloom.ops.native import Argument, Signature, alike, watched
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.wkv_average import averages, doubling, gpu, native, price, reference, sequential
+from seqloom.ops.pack import within
+from seqloom.ops.wkv_average import averages, doubling, gpu, native, reference, sequential
 
 WEIGHTS = (Argument("log_rate", "D", "real", optional=True), Argument("bonus", "D", "real", optional=True))
 SEQUENCE = Signature(
@@ -114,6 +116,23 @@ def wkv_token(
     return y[:, 0], state.copy_(after.detach()) if reuse else after
 
 
+def whole_average(k: Stream, v: Stream, lengths: Lengths | None = None) -> Float[Tensor, "B 1 D"]:
+    """The average of v (B, T, D) under keys k over whole rows without forgetting: a softmax over time in each channel.
+
+    y = (Σ_j e^{k_j} v_j) / (Σ_j e^{k_j}) is the same for every token of the row. With `lengths` (B,) a row has that
+    many tokens, then padding.
+    """
+    if backends.forced("wkv_average") != "reference":
+        k = k - k.detach().amax(1, keepdim=True)  # cancels in the ratio, and keeps e^k finite
+    e = k.exp()
+    if lengths is not None:
+        e = torch.where(within(lengths, k.shape[1])[:, :, None], e, 0.0)
+    sums = e.sum(1, keepdim=True)
+    if lengths is not None:
+        sums = sums.clamp_min(torch.finfo(sums.dtype).tiny)  # a row without tokens has 0, and its output is not used
+    return (e * v).sum(1, keepdim=True) / sums
+
+
 def by_size(k: Tensor) -> str:
     """The fastest backend for these keys: measured on one CPU core (docs/log.md).
 
@@ -152,6 +171,6 @@ OP = Op(
     },
     rule=by_size,
     examples=(_example,),
-    price=price,
+    price=reference.price,
     streamed=(_on,),
 )

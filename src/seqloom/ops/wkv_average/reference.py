@@ -1,13 +1,15 @@
-"""The reference of the running average: token by token, with only the two sums of the equation.
+"""The running average as it is written, token by token, and its price, counted from it.
 
-Counting its operations prices the equation. So no maximum stabilizes the exponentials, and keys must stay below the
-logarithm of the largest number (709 in float64). What depends on weights alone is computed at each token, so
-that a step costs what its token costs in a sequence.
+It is computed with only the two sums of the equation, so that counting its operations prices the equation. So no
+maximum stabilizes the exponentials, and keys must stay below the logarithm of the largest number (709 in float64). What
+depends on weights alone is computed at each token, so that a step costs what its token costs in a sequence. The price
+is the same at every token but the first, before which there are no sums.
 """
 
 import torch
 from torch import Tensor
 
+from seqloom.core.cost import Cost, Span
 from seqloom.ops.wkv_average.averages import after
 
 
@@ -54,3 +56,20 @@ def _sums(state: Tensor) -> tuple[Tensor, Tensor] | None:
         if bool(((scale == 0) | (denominator == 0)).all()):
             return numerator, denominator
     return numerator * torch.exp(scale), denominator * torch.exp(scale)
+
+
+def price(span: Span, dim: int, forgets: bool) -> Cost:
+    """The price for `dim` channels; `forgets`: with rate and bonus, which are computed at every token, as in a step."""
+    n, past = span.rows * dim, (span.rows - span.first) * dim
+    if not forgets:
+        return Cost(
+            mul=n, add=2 * past, div=n, exp=n, path=("exponentiation", "multiplication", "cumulation", "division")
+        )
+    return Cost(
+        mul=2 * (n + past),
+        add=n + 4 * past,
+        div=n,
+        exp=2 * (n + past),
+        other=past,
+        path=("addition", "exponentiation", "multiplication", "cumulation", "division"),
+    )

@@ -22,8 +22,7 @@ to which j ≤ i refers. Big Bird has no causal form; its pattern with j ≤ i i
 
 from seqloom.ops.attention.patterns.blocks import Permuted, Raster
 from seqloom.ops.attention.patterns.columns import Columns, Summary
-from seqloom.ops.attention.patterns.compound import Union, Within
-from seqloom.ops.attention.patterns.factorized import fixed, merged, strided
+from seqloom.ops.attention.patterns.compound import Union, Within, fixed, merged, strided
 from seqloom.ops.attention.patterns.neighbors import Dilated, Neighbors, around, blocks_before, local, segment
 from seqloom.ops.attention.patterns.pattern import Pattern
 from seqloom.ops.attention.patterns.random_blocks import RandomBlocks

@@ -1,0 +1,178 @@
+"""The cells of `looped`, each with its loop over tokens and the derivative of it, by the chain rule."""
+
+from itertools import pairwise
+from typing import final
+
+import torch
+from torch import Tensor
+
+from seqloom.ops.projection import outer
+
+tanh_backward, sigmoid_backward = (
+    operator.grad_input for operator in (torch.ops.aten.tanh_backward, torch.ops.aten.sigmoid_backward)
+)
+Tensors = tuple[Tensor, ...]
+
+
+@final
+class Elman:
+    """Elman's cell.
+
+    dh_{t-1} += (dh_t ∘ (1 - h_t²)) Wᵀ
+    """
+
+    def forward(self, a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
+        """See `looped.Loop`."""
+        across = weights[0].t()
+        h = torch.cat([state[0][None], a])
+        steps = h.unbind(0)
+        for before, now in pairwise(steps):
+            now.addmm_(before, across).tanh_()
+        return (h,), ()
+
+    def backward(
+        self, weights: Tensors, states: Tensors, saved: Tensors, given: Tensors
+    ) -> tuple[Tensor, Tensors, Tensors]:
+        """See `looped.Loop`."""
+        (w,), (h,), (dh,) = weights, states, given
+        da, reaches = torch.empty_like(h[1:]), dh[-1]
+        steps = zip(da.unbind(0), h[1:].unbind(0), dh[:-1].unbind(0), strict=True)
+        for slope, now, own in reversed(list(steps)):
+            tanh_backward(reaches, now, grad_input=slope)
+            reaches = torch.addmm(own, slope, w)
+        return da, (outer(da.flatten(0, 1), h[:-1].flatten(0, 1)),), (reaches,)
+
+
+@final
+class LSTM:
+    """The LSTM's cell.
+
+    dc_t += dh_t ∘ o (1 - tanh²c_t),   do = dh_t ∘ tanh(c_t) o (1 - o)
+    di = dc_t ∘ g i (1 - i),   df = dc_t ∘ c_{t-1} f (1 - f),   dg = dc_t ∘ i (1 - g²)
+    dc_{t-1} += dc_t ∘ f,   dh_{t-1} += [di, df, dg, do] Wᵀ
+    """
+
+    def forward(self, a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
+        """See `looped.Loop`; the gates and tanh(c) are saved."""
+        (w,), (first, cells) = weights, state
+        N, across = w.shape[1], w.t()
+        h, c = (torch.cat([tensor[None], tensor.new_empty(len(a), *tensor.shape)]) for tensor in (first, cells))
+        squashed = torch.empty_like(h[1:])
+        each_h, each_c = h.unbind(0), c.unbind(0)
+        for t, (gates, seen) in enumerate(zip(a.unbind(0), squashed.unbind(0), strict=True)):
+            gates.addmm_(each_h[t], across)
+            gates[:, : 2 * N].sigmoid_()
+            gates[:, 2 * N : 3 * N].tanh_()
+            gates[:, 3 * N :].sigmoid_()
+            i, f, g, o = gates.split(N, 1)
+            torch.mul(f, each_c[t], out=each_c[t + 1]).addcmul_(i, g)
+            torch.tanh(each_c[t + 1], out=seen)
+            torch.mul(o, seen, out=each_h[t + 1])
+        return (h, c), (a, squashed)
+
+    def backward(
+        self, weights: Tensors, states: Tensors, saved: Tensors, given: Tensors
+    ) -> tuple[Tensor, Tensors, Tensors]:
+        """See `looped.Loop`."""
+        (w,), (h, c), (gates, squashed), (dh, dc) = weights, states, saved, given
+        N = w.shape[1]
+        i, f, g, o = gates.split(N, 2)
+        each_f, own_h, own_c = f.unbind(0), dh.unbind(0), dc.unbind(0)
+        da, through = torch.empty_like(gates), o * (1 - squashed.square())
+        slopes = (g * i * (1 - i), c[:-1] * f * (1 - f), i * (1 - g.square()), squashed * o * (1 - o))
+        torch.cat(slopes, 2, out=da)
+        to_h, to_c = own_h[-1], own_c[-1].clone()
+        for t in reversed(range(len(gates))):
+            slope = da[t]
+            to_c.addcmul_(to_h, through[t])
+            slope[:, : 3 * N].unflatten(1, (3, N)).mul_(to_c[:, None])
+            slope[:, 3 * N :].mul_(to_h)
+            to_h = torch.addmm(own_h[t], slope, w)
+            to_c = torch.addcmul(own_c[t], to_c, each_f[t])
+        return da, (outer(da.flatten(0, 1), h[:-1].flatten(0, 1)),), (to_h, to_c)
+
+
+@final
+class GRU:
+    """The cell of the GRU that resets before its matrix.
+
+    dn = dh_t ∘ (1 - z)(1 - n²),   dz = dh_t ∘ (h_{t-1} - n) z (1 - z),   q = r ∘ h_{t-1},   dq = dn W_nᵀ
+    dr = dq ∘ h_{t-1} r (1 - r),   dh_{t-1} += dh_t ∘ z + dq ∘ r + [dr, dz] W_rzᵀ
+    """
+
+    def forward(self, a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
+        """See `looped.Loop`; the gates and r ∘ h are saved."""
+        (w,), (first,) = weights, state
+        N = w.shape[1]
+        of_gates, of_new = w[: 2 * N].t(), w[2 * N :].t()
+        h = torch.cat([first[None], first.new_empty(len(a), *first.shape)])
+        left, steps = torch.empty_like(h[1:]), h.unbind(0)
+        for t, (gates, q) in enumerate(zip(a.unbind(0), left.unbind(0), strict=True)):
+            r, z, n = gates.split(N, 1)
+            gates[:, : 2 * N].addmm_(steps[t], of_gates).sigmoid_()
+            n.addmm_(torch.mul(r, steps[t], out=q), of_new).tanh_()
+            torch.lerp(n, steps[t], z, out=steps[t + 1])
+        return (h,), (a, left)
+
+    def backward(
+        self, weights: Tensors, states: Tensors, saved: Tensors, given: Tensors
+    ) -> tuple[Tensor, Tensors, Tensors]:
+        """See `looped.Loop`."""
+        (w,), (h,), (gates, left), (dh,) = weights, states, saved, given
+        N, before = w.shape[1], h[:-1]
+        of_gates, of_new = w[: 2 * N], w[2 * N :]
+        da, reaches = torch.empty_like(gates), dh[-1]
+        for t in reversed(range(len(gates))):
+            (r, z, n), (dr, dz, dn) = gates[t].split(N, 1), da[t].split(N, 1)
+            held = reaches * z
+            tanh_backward(reaches - held, n, grad_input=dn)
+            dq = dn @ of_new
+            sigmoid_backward(dq * before[t], r, grad_input=dr)
+            sigmoid_backward((before[t] - n).mul_(reaches), z, grad_input=dz)
+            reaches = held.add_(dh[t]).addcmul_(dq, r).addmm_(da[t, :, : 2 * N], of_gates)
+        rows = da.flatten(0, 1)
+        dw = torch.cat([outer(rows[:, : 2 * N], before.flatten(0, 1)), outer(rows[:, 2 * N :], left.flatten(0, 1))])
+        return da, (dw,), (reaches,)
+
+
+@final
+class GRUAfter:
+    """The cell of the GRU that resets after its matrix; m = h_{t-1} W_n + b_n.
+
+    dn = dh_t ∘ (1 - z)(1 - n²),   dz = dh_t ∘ (h_{t-1} - n) z (1 - z),   dm = dn ∘ r,   dr = dn ∘ m r (1 - r)
+    dh_{t-1} += dh_t ∘ z + [dr, dz, dm] Wᵀ
+    """
+
+    def forward(self, a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
+        """See `looped.Loop`; the gates and m are saved."""
+        (w, inner), (first,) = weights, state
+        N = w.shape[1]
+        of_gates, of_new = w[: 2 * N].t(), w[2 * N :].t()
+        h = torch.cat([first[None], first.new_empty(len(a), *first.shape)])
+        inside, steps = torch.empty_like(h[1:]), h.unbind(0)
+        for t, (gates, m) in enumerate(zip(a.unbind(0), inside.unbind(0), strict=True)):
+            r, z, n = gates.split(N, 1)
+            gates[:, : 2 * N].addmm_(steps[t], of_gates).sigmoid_()
+            n.addcmul_(r, torch.addmm(inner, steps[t], of_new, out=m)).tanh_()
+            torch.lerp(n, steps[t], z, out=steps[t + 1])
+        return (h,), (a, inside)
+
+    def backward(
+        self, weights: Tensors, states: Tensors, saved: Tensors, given: Tensors
+    ) -> tuple[Tensor, Tensors, Tensors]:
+        """See `looped.Loop`."""
+        (w, _), (h,), (gates, m), (dh,) = weights, states, saved, given
+        N, before = w.shape[1], h[:-1]
+        slopes, dn = torch.empty_like(gates), torch.empty_like(m)
+        reaches = dh[-1]
+        for t in reversed(range(len(gates))):
+            (r, z, n), (dr, dz, dm) = gates[t].split(N, 1), slopes[t].split(N, 1)
+            held = reaches * z
+            tanh_backward(reaches - held, n, grad_input=dn[t])
+            torch.mul(dn[t], r, out=dm)
+            sigmoid_backward(dn[t] * m[t], r, grad_input=dr)
+            sigmoid_backward((before[t] - n).mul_(reaches), z, grad_input=dz)
+            reaches = held.add_(dh[t]).addmm_(slopes[t], w)
+        rows = slopes.flatten(0, 1)
+        da = torch.cat([slopes[..., : 2 * N], dn], 2)
+        return da, (outer(rows, before.flatten(0, 1)), rows[:, 2 * N :].sum(0)), (reaches,)
