@@ -54,7 +54,7 @@ WANTED = {
     "the cheapest training step, at nearly the lowest loss": ["me"],
     "the fastest token after 65,536 tokens": ["rnn"],
     "the smallest state": ["rnn"],
-    "a state of one size, and the lowest loss": ["mamba", "rnn"],
+    "a state of constant size, and the lowest loss": ["mamba", "rnn"],
     "recall of pairs that were seen once": ["attention", "mamba"],
 }
 
