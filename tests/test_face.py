@@ -1,4 +1,4 @@
-"""`import seqloom` keeps what it promises: each name in one call, quick to import, and at home in plain torch code."""
+"""`import seqloom` keeps its promises: each name in one call, quick to import, usable in plain torch code."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Times take turns, memory is what was held at once, and a fast path executes what its algorithm says."""
+"""Timed runs alternate, memory is the peak of one moment, and a fast path executes what its algorithm says."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Reach maps against slopes that are known, and against torch's own Jacobian."""
+"""Reach maps against known derivatives, and against torch's own Jacobian."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""A match by time takes the measured size nearest to the other model, and only times of here and now."""
+"""A match by time takes the measured size nearest to the other model, and only times of this machine and run."""
 
 import pickle
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""benchmarks/extractors.py holds the Extractors to the goals that were set, and says of each row what it is."""
+"""benchmarks/extractors.py compares the Extractors with the goals that were set, and names the goal in each row."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Red tests give no time; ratios are of one round; rows say where they are from and whether the cores were shared."""
+"""Nothing is timed if a test fails; ratios are within one round; rows have their origin and the load of the cores."""
 
 import json
 import os

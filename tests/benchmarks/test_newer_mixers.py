@@ -1,4 +1,4 @@
-"""benchmarks/newer_mixers.py writes a row for each race, next to goals and peers of the same sizes."""
+"""benchmarks/newer_mixers.py writes a row for each comparison, with goals and peers of the same sizes."""
 
 import json
 import sys

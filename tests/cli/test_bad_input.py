@@ -1,4 +1,4 @@
-"""Every mistake that a user can make is answered in one line, with exit code 2, and leaves nothing behind."""
+"""Every mistake of a user is answered in one line, with exit code 2, and leaves no files."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Each command with each class of value that it cannot take: one line, exit code 2, at once and without much memory.
+"""Each command with each class of wrong value: one line, exit code 2, quickly and with little memory.
 
 The table of numeric options is generated from the commands' own parameters: an option that is added is tested.
 """

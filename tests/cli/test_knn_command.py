@@ -1,4 +1,4 @@
-"""`seqloom knn`: a store is built, tuned and used, and what cannot be is one line."""
+"""`seqloom knn`: a store is built, tuned and used; errors are one line."""
 
 import json
 from collections.abc import Callable

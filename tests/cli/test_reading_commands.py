@@ -1,4 +1,4 @@
-"""`generate` and `evaluate` say what the Python face and the scores say."""
+"""`generate` and `evaluate` print what the Python functions return."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""A store of a run's own text, a SPALM around another mixer, its score and its text; and what cannot be is one line."""
+"""A store of a run's training text, a SPALM with another mixer, its score and its text; errors are one line."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Mixers broken on purpose, one fault each, with the checks that must catch it.
+"""Mixers with one deliberate fault each, and the checks that must catch it.
 
 Each is a sound mixer (`sound.py`, `sound_others.py`) with one method written wrongly, as a tired engineer could.
 """

@@ -1,4 +1,4 @@
-"""Mixers that take arguments that they must not take, or fail at sound ones."""
+"""Mixers that accept wrong arguments, or fail for valid ones."""
 
 import torch
 from torch import Tensor

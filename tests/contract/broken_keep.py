@@ -1,4 +1,4 @@
-"""Mixers that see dropped tokens or other rows."""
+"""Mixers whose outputs depend on dropped tokens or on other rows."""
 
 import torch
 from torch import Tensor

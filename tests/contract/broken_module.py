@@ -1,4 +1,4 @@
-"""Mixers that are stored, compiled, exported or guarded wrongly."""
+"""Mixers that are saved, compiled, exported or guarded wrongly."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Mixers that read wrongly: later tokens, pieces, steps, gradients through them."""
+"""Mixers that read wrongly: later tokens, pieces, steps, gradients through pieces."""
 
 import torch
 from torch import Tensor

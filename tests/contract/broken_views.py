@@ -1,4 +1,4 @@
-"""Mixers that show of themselves what is not so."""
+"""Mixers whose views are wrong."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""What the promises are tried on: every registered mixer with its examples, and the numbers fed to them.
+"""The inputs of the promises: every registered mixer with its examples, and the tensors that they read.
 
 What a new mixer costs `make test`: about 3.5 seconds of one core, two thirds of them for its graphs (one
 `torch.compile` and one `torch.export`, each of several verbs, of its causal form where it has one). To keep it there:

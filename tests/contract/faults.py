@@ -1,4 +1,4 @@
-"""The mixers that are broken on purpose, each with the check that must catch it and what the check then says."""
+"""The broken mixers, each with the check that must catch it and the message of that check."""
 
 from collections.abc import Callable
 

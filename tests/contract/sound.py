@@ -1,4 +1,4 @@
-"""Small mixers that keep every promise: the controls of the checks, and what the broken ones are made from.
+"""Small mixers that keep every promise: the controls of the checks, and the bases of the broken ones.
 
 y_t = tanh(W · mean of the tokens up to t)             Average, Cached
 y_t = tanh(W · mean of all tokens)                     Ahead: sees later tokens, so it cannot read on

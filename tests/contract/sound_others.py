@@ -1,4 +1,4 @@
-"""More mixers that keep every promise, of other traits: growing, bidirectional, of limited length."""
+"""More mixers that keep every promise, with other traits: growing, bidirectional, of limited length."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""A given state is compared with what the mixer declares before anything is computed: no other one passes."""
+"""A given state is compared with the mixer's declaration before anything is computed; others raise an error."""
 
 from collections.abc import Iterator
 from functools import cache

@@ -1,4 +1,4 @@
-"""A dropped token is as if it had never been written, and a row does not depend on the others."""
+"""A dropped token has no effect, and a row does not depend on other rows."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What does not fit is refused with ValueError, in one line."""
+"""Verbs and arguments that do not fit raise ValueError, in one line."""
 
 import pytest
 import torch

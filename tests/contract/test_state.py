@@ -1,4 +1,4 @@
-"""The rules of the state: what it is made of, who may write into it, how large it gets, how it forks."""
+"""The rules of the state: its entries, who may write into it, its size, copies of it."""
 
 import torch
 from torch import Tensor

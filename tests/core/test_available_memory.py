@@ -1,4 +1,4 @@
-"""What is available is the least of what the kernel and the control groups leave; what does not fit names both."""
+"""Available memory is the least that kernel and control groups leave; an error names both numbers."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""States: what the host knows of their length, and what works on every kind of them."""
+"""States: what the host knows of their length, and the operations that take every kind of state."""
 
 import copy
 import pickle

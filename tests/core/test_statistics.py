@@ -1,4 +1,4 @@
-"""Intervals, differences and Holm's correction: by hand, against scipy.stats, and by how often they are right."""
+"""Intervals, differences and Holm's correction: by hand, against scipy.stats, and by their coverage."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""YAML of settings: what it holds, and the documents that are refused before they take time or memory."""
+"""YAML of settings: what is read, and documents that raise an error before they take time or memory."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""A text divided by author: who wrote a document, who is one person, and which part everybody is in."""
+"""A text divided by author: names of authors, names of the same person, and the part of every author."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Documents from files, folders, JSON lines and names; wraps joined; what is held out."""
+"""Documents from files, folders, JSON lines and names; joined lines; the held-out documents."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What is hidden: so many tokens of each row, replaced in the proportions of BERT, the same however rows are cut."""
+"""Masked tokens: a number per row, replaced in the proportions of BERT, the same however rows are cut."""
 
 import numpy as np
 import pytest

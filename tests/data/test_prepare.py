@@ -1,4 +1,4 @@
-"""A corpus made ready: built once, opened after, built again where it is damaged, refused where it is too short."""
+"""A prepared corpus: built once, opened afterwards, rebuilt if damaged, an error if too short."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Probes: rows are a function of (settings, seed, step), all answers are in them, and in nothing but what is asked."""
+"""Probes: rows are a function of (settings, seed, step), and the answers are determined by the earlier tokens alone."""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""Vectors of words learned by skip-gram, and the nearest words of a file; `data SOURCE` is what it was."""
+"""Word vectors learned by skip-gram, and the nearest words of a file; `data SOURCE` is unchanged."""
 
 import json
 import sys

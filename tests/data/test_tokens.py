@@ -1,4 +1,4 @@
-"""The token file: what is written comes back, and every damage is found."""
+"""The token file: what is written is read back, and every damage is found."""
 
 import os
 import struct

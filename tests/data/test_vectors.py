@@ -1,4 +1,4 @@
-"""Files of vectors of words: three forms are read alike, damaged ones are one line, embeddings begin with them."""
+"""Files of word vectors: three formats are read alike, damaged files raise one line, embeddings are set to them."""
 
 from pathlib import Path
 

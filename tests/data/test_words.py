@@ -1,4 +1,4 @@
-"""A tokenizer of words: a text comes back, unknown words are counted and have no bits per byte, runs keep it."""
+"""A tokenizer of words: texts are restored, unknown words are counted and have no bits per byte, runs store it."""
 
 import itertools
 import json

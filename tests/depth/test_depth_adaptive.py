@@ -1,4 +1,4 @@
-"""Depth-Adaptive's classifiers: laws and losses by hand, what each reads, and texts by them."""
+"""Depth-Adaptive's classifiers: probabilities and losses by hand, their inputs, and texts generated with them."""
 
 import math
 from pathlib import Path

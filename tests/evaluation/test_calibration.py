@@ -1,4 +1,4 @@
-"""Learn then Test: p-values by hand, the order of tests, the promise over many resamples, and a model's thresholds."""
+"""Learn then Test: p-values by hand, the order of tests, the guarantee over resamples, and the thresholds of a model."""
 
 import math
 from collections.abc import Iterator

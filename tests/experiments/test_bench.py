@@ -1,4 +1,4 @@
-"""The bench checks before it times, sorts, pairs rounds, and refuses in one line; no test depends on real speed."""
+"""The bench checks before it times, sorts, pairs rounds, and its errors are one line; no test depends on real speed."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The clock finds the size at which a step takes as long as another model's; here time is a formula."""
+"""The clock finds the size at which a step takes as long as another model's; time is a formula in these tests."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

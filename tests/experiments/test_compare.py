@@ -1,4 +1,4 @@
-"""A comparison: equal batches, a run a seed, going on where it stopped, and no mixing of settings."""
+"""A comparison: equal batches, a run per seed, resuming, and an error for changed settings."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A comparison of every mixer: all kinds, nobody ended by another, and what each cannot do."""
+"""A comparison of every mixer: all kinds; a failing one does not abort the others; limitations."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tokens far from the first: states that have read them or might have, the mean over a schedule, rows that are kept."""
+"""Tokens after long texts: states that have read them or are filled, the mean over a schedule, stored rows."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`seqloom study paper` end to end: rows, pages and tables of what is done and of what is not."""
+"""`seqloom study paper` end to end: rows, pages and tables of finished and unfinished cells."""
 
 import csv
 import json

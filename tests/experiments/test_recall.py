@@ -1,4 +1,4 @@
-"""Recall: a grid of small models on probes, kept cell by cell, the same whether or not it was interrupted."""
+"""Recall: a grid of small models on probes, stored cell by cell, with equal rows after an interruption."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-"""Drafts: a text's law is the large model's, states go back for any mixer, and Big-Little's bounds by hand."""
+"""Drafts: the distribution is the large model's, states are restored for any mixer, Big-Little's bounds by hand."""
 
 import itertools
 import math

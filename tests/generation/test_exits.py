@@ -1,4 +1,4 @@
-"""Early exits: the layers that are left out, the states of later tokens, and the generated text."""
+"""Early exits: the skipped layers, the states of later tokens, and the generated text."""
 
 import math
 from typing import Any

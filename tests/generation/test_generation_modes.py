@@ -1,4 +1,4 @@
-"""Each mode against its own definition, for every registered mixer; lengths that cannot be are refused."""
+"""Each mode against its definition, for every registered mixer; wrong lengths raise an error."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Drawing a token: the law by its definition, draws by the law, settings refused in one line."""
+"""Drawing a token: the distribution by its definition, draws from it, wrong settings in one line."""
 
 import math
 

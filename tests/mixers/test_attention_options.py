@@ -1,4 +1,4 @@
-"""Attention's options against the equation, number by number; what does not fit is refused in one line."""
+"""Attention's options against the equation, number by number; settings that do not fit raise one line."""
 
 import math
 from typing import Any

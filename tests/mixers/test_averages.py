@@ -1,4 +1,4 @@
-"""AFT-simple and RWKV's time mixing against their equations in plain numpy, and what RWKV begins as."""
+"""AFT-simple and RWKV's time mixing against their equations in plain numpy, and RWKV's initial values."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Bidirectional mixers: attention over whole rows, its window on both sides, and what no such mixer has."""
+"""Bidirectional mixers: attention over whole rows, its window on both sides, and the verbs that they lack."""
 
 import math
 from collections.abc import Callable

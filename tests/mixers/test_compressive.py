@@ -1,4 +1,4 @@
-"""Compressive Transformer held to two queues and the paper's losses in float64 loops; gradients, reach and price."""
+"""Compressive Transformer against two queues and the paper's losses in float64 loops; gradients, reach and price."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""gMLP against its equation in every form, what it begins as, and `me` under its gate."""
+"""gMLP against its equation in every form, its initial values, and `me` in its gate."""
 
 import math
 from typing import Any

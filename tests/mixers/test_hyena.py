@@ -1,4 +1,4 @@
-"""Hyena against its definition, number by number; reading on; filters that are kept and never go stale."""
+"""Hyena against its definition, number by number; streaming; cached filters, which never become stale."""
 
 import copy
 import math

@@ -1,4 +1,4 @@
-"""The linear Transformer against its quadratic form in plain numpy, and what is true of it whatever its weights."""
+"""The linear Transformer against its quadratic form in plain numpy, and properties that hold for all weights."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Linformer against its equation, head by head; what its layers share; rows of different lengths; what it cannot do."""
+"""Linformer against its equation, head by head; shared projections; rows of different lengths; its limits."""
 
 import math
 from itertools import pairwise

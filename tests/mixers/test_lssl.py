@@ -1,4 +1,4 @@
-"""The linear state-space layer against its recurrence, LSSL-f, and how both begin."""
+"""The linear state-space layer against its recurrence, LSSL-f, and the initial values of both."""
 
 import pytest
 import torch

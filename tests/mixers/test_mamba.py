@@ -1,4 +1,4 @@
-"""S6 and Mamba against their papers' recurrences at their own settings; how they begin, learn, and are looked at."""
+"""S6 and Mamba against their papers' recurrences at the papers' settings; initial values, training, views."""
 
 import numpy as np
 import pytest

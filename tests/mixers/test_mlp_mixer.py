@@ -1,4 +1,4 @@
-"""MLP-Mixer against its sums, causal and bidirectional; what lies above the triangles is never read."""
+"""MLP-Mixer against its sums, causal and bidirectional; weights above the diagonal are never read."""
 
 import math
 from typing import Any

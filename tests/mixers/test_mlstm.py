@@ -1,4 +1,4 @@
-"""mLSTM against the authors' program (xlstm 2.0.6, backend vanilla), and gates that leave the range of float32."""
+"""mLSTM against the authors' program (xlstm 2.0.6, backend vanilla), and gates beyond the range of float32."""
 
 import pytest
 import torch

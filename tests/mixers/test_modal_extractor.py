@@ -1,4 +1,4 @@
-"""The modal Extractor: the Extractor of its poles, its equation in a plain loop, where it begins, its memory."""
+"""The modal Extractor: the Extractor with the taps of its poles, its equation in a loop, initial values, its state."""
 
 import cmath
 import math

@@ -1,4 +1,4 @@
-"""Channel mixing: its equation in plain numpy, the contract of a mixer, its price, what it begins as."""
+"""Channel mixing: its equation in plain numpy, the contract of a mixer, its price, its initial values."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""RWKV-7's channel mixing: its equation in plain numpy, the contract of a mixer, its price, what it begins as."""
+"""RWKV-7's channel mixing: its equation in plain numpy, the contract of a mixer, its price, its initial values."""
 
 import numpy as np
 import pytest

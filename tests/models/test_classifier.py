@@ -1,4 +1,4 @@
-"""A classifier of one text or two: its equations, padding, price, training, commands, and what it refuses."""
+"""A classifier of one text or two: its equations, padding, price, training, commands, and its errors."""
 
 from pathlib import Path
 from typing import Any

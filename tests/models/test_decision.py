@@ -1,4 +1,4 @@
-"""A Decision Transformer: its equation, what actions depend on, windows, training, playing, and what it refuses."""
+"""A Decision Transformer: its equation, what actions depend on, windows, training, playing, and its errors."""
 
 from collections.abc import Iterator
 from pathlib import Path

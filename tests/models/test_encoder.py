@@ -1,4 +1,4 @@
-"""An encoder: every position reads all others, padding changes nothing, and what it lacks raises one line."""
+"""An encoder: every position reads all others, padding has no effect, and missing verbs raise one line."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""GTrXL's gates: by hand, near the identity at first, in every verb of a model, and where they cannot be."""
+"""GTrXL's gates: by hand, near the identity at initialization, in every verb of a model, and where they do not fit."""
 
 import math
 from pathlib import Path

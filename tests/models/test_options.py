@@ -1,4 +1,4 @@
-"""A layer's options and the model's around it: their equations written again, streaming, price, saving, graphs."""
+"""The options of a layer and of the model: their equations written a second time, streaming, price, saving, graphs."""
 
 import copy
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The mixers of the layers, and what a decoder refuses: in one line, with the way out."""
+"""The mixers of the layers, and the errors of a decoder: in one line, with what to do."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Reversible layers: gradients of the plain stack, dropout drawn again, and what is held for the backward."""
+"""Reversible layers: gradients of the plain stack, the same dropout in backward, and what is saved for the backward."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What whole RWKV-4 begins as: each layer as itself, in both sublayers, counted over the layers of its kind."""
+"""Initial values of whole RWKV-4: each layer by its number among the layers of its kind, in both sublayers."""
 
 from typing import Any
 

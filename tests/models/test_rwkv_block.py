@@ -1,4 +1,4 @@
-"""Whole RWKV-4: channel mixing in the second sublayer of a layer, which remembers, and a norm after the embedding."""
+"""Whole RWKV-4: channel mixing with a state in the second sublayer of a layer, and a norm after the embedding."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""An encoder-decoder: its equations, streaming, padding, price, training, commands, and what it refuses."""
+"""An encoder-decoder: its equations, streaming, padding, price, training, commands, and its errors."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is done to scores: every backend against a loop over numbers, in value and gradient, tile by tile."""
+"""Changes of scores: every backend against a loop over numbers, in value and gradient, tile by tile."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which backend runs: forced, restored, recorded; a typo is an error that says what was near."""
+"""Which backend runs: forced, restored, recorded; a misspelled name is an error that suggests the nearest."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""The delta rule: every backend against a loop over numbers, in float32, and under decays that leave nothing."""
+"""The delta rule: every backend against a loop over numbers, in float32, and with decays of almost 0."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The exact lag sum against the direct one, outputs and gradients; that it is exactly causal; what is kept."""
+"""The exact lag sum against the direct one, outputs and gradients; that it is exactly causal; what is saved."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The lag sum paid ahead, token by token: against the whole, from any state, at a cost that hardly grows."""
+"""The lag sum computed ahead, token by token: against the whole, from any state, at a price that hardly grows."""
 
 import gc
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The lag sum token by token: against the sum over the whole, whatever the rows have read, and what it copies."""
+"""The lag sum token by token: against the sum over the whole, after any number of tokens, and what it copies."""
 
 import pytest
 import torch

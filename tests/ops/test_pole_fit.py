@@ -1,4 +1,4 @@
-"""Poles for taps: exact where taps are sums of waves, close elsewhere, and never further off than the stated bound."""
+"""Poles for taps: exact where taps are sums of waves, close elsewhere, and never beyond the stated bound."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Each backend of the recurrent cells against the loop that is the equation: values, gradients, padding, types."""
+"""Each backend of the recurrent cells against the loop of the equation: values, gradients, padding, dtypes."""
 
 from collections.abc import Callable
 

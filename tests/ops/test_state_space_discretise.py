@@ -1,4 +1,4 @@
-"""From time to steps: the rules against integration, against each other, and at matrices without an inverse."""
+"""Discretization: the rules against integration, against each other, and at matrices without an inverse."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The answer says what the rows support, in each case, and no more."""
+"""The answer states what the rows support, in each case, and no more."""
 
 import pytest
 

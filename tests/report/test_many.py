@@ -1,4 +1,4 @@
-"""A report of all mixers: rows without numbers, what each cannot do, columns by length, and names that hold up."""
+"""A report of all mixers: rows without numbers, limitations, columns by length, and long names."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Which mixer for which need: picked by stated rules from made-up rows; the report shows it."""
+"""Which mixer for which need: chosen by stated rules from invented rows; the report shows it."""
 
 import json
 from pathlib import Path

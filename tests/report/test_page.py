@@ -1,4 +1,4 @@
-"""The page holds the numbers of the rows, lets nothing break out, needs no torch, and is always the same."""
+"""The page holds the numbers of the rows, escapes them, needs no torch, and is always the same."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""Rules and verdicts on made-up losses."""
+"""Rules and verdicts on invented losses."""
 
 import math
 from pathlib import Path

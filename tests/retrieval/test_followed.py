@@ -1,4 +1,4 @@
-"""The table of what followed: the k nearest others of each key, without its own, made once and whole or continued."""
+"""The table of following tokens: the k nearest other keys of each key; built once, whole or resumed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""kNN-LM: the store of a text, its law by hand, tuning, scores and texts, and stores that are not whole."""
+"""kNN-LM: the store of a text, its distribution by hand, tuning, scores and texts, and incomplete stores."""
 
 import json
 import math

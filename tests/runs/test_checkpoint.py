@@ -1,4 +1,4 @@
-"""What is saved is what is loaded, for all that a state_dict may hold; saves replace, prune and clean up safely."""
+"""What is saved is loaded, for all that a state_dict may hold; saves replace, prune and clean up safely."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every kind of damage to any file of a checkpoint is seen, named in one line, and survived."""
+"""Every kind of damage to any file of a checkpoint is detected, named in one line, and survived."""
 
 import json
 import random

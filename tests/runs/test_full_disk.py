@@ -1,4 +1,4 @@
-"""A system that refuses, at any call of a save, costs that save only: the earlier checkpoints stay as they were."""
+"""An error of the system at any call of a save loses that save only: earlier checkpoints are unchanged."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""One process a run; the kernel lets the lock go with its holder."""
+"""One process per run; the kernel releases the lock when its holder ends."""
 
 import os
 import signal

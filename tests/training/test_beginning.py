@@ -1,4 +1,4 @@
-"""A run that begins with another's weights: a memory for plain attention, other sizes, and runs that do not fit."""
+"""A run that starts from another's weights: a memory for plain attention, other sizes, and runs that do not fit."""
 
 from pathlib import Path
 from typing import Any

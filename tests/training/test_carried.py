@@ -1,4 +1,4 @@
-"""Training with a memory: stretches that are read on, losses and gradients of the whole text, resuming, refusals."""
+"""Training with a memory: states carried over segments, losses and gradients of the whole text, resuming, errors."""
 
 import json
 import re

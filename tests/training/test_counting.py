@@ -1,4 +1,4 @@
-"""A model that counts: `fit` in place of loss and update, passes, rows, checkpoints, kills, refusals."""
+"""A model that counts: `fit` in place of loss and update, passes, rows, checkpoints, kills, errors."""
 
 import math
 import signal

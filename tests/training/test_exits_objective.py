@@ -1,4 +1,4 @@
-"""Training for exits: the weighted losses of all layers, and a run that then predicts well after fewer of them."""
+"""Training for exits: the weighted losses of all layers, and a run that predicts well after fewer of them."""
 
 from pathlib import Path
 from typing import Any

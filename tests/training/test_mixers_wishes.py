@@ -1,4 +1,4 @@
-"""What a mixer may ask of the loop: auxiliary losses that are learned from, and a word after each update."""
+"""What a mixer may ask of the loop: auxiliary losses that are trained on, and a call after each update."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A run that was stopped and goes on ends with the same bits as one that was not."""
+"""A run that was stopped and resumed ends with the same bits as one that was not."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The learning rate is a function of the step alone, and a run under any schedule goes on bit for bit."""
+"""The learning rate is a function of the step alone, and a run under any schedule resumes bit for bit."""
 
 import math
 from pathlib import Path

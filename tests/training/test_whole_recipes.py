@@ -1,4 +1,4 @@
-"""The recipes at tiny sizes: trained, loaded, priced and written with; a tied model goes on."""
+"""The recipes at tiny sizes: trained, loaded, priced, used to generate; a tied model resumes."""
 
 from collections.abc import Callable
 from pathlib import Path

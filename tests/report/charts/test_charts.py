@@ -1,4 +1,4 @@
-"""A chart's specification holds the numbers of its rows and is valid Vega-Lite; names that are shown do not overlap."""
+"""A chart's specification holds the numbers of its rows and is valid Vega-Lite; visible names do not overlap."""
 
 import csv
 import io
