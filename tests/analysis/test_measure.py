@@ -49,7 +49,7 @@ def test_race_warms_up_and_calls_back_off_the_clock() -> None:
     assert "".join(order) == "aaa" + "a." + "a."
 
 
-def test_race_without_anything_to_time_is_refused() -> None:
+def test_race_without_anything_to_time_is_an_error() -> None:
     for runs, repeats in (({}, 5), ({"a": int}, 0)):
         with pytest.raises(ValueError, match="nothing to time"):
             race(runs, repeats)

@@ -217,7 +217,7 @@ def test_a_path_that_is_no_regular_file(
     refused(seqloom(*words), f"is {kind}, not a regular file")
 
 
-def test_it_can_be_tried_anyway(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trained: Path) -> None:
+def test_try_anyway_runs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trained: Path) -> None:
     from seqloom.cli import command
 
     monkeypatch.setattr("seqloom.core.available_memory.available_memory", lambda: 0)

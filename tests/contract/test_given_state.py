@@ -111,14 +111,14 @@ def test_a_given_state_is_checked(make: Make) -> None:
 
 
 @every_mixer
-def test_a_state_of_another_context_is_denied(make: Make) -> None:
+def test_a_state_of_another_context_is_an_error(make: Make) -> None:
     check_other_context(make)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("others", [False, pytest.param(True, marks=pytest.mark.slow)])
 @every_kind
-def test_states_of_other_mixers_are_denied(make: Case, others: bool) -> None:
+def test_states_of_other_mixers_are_errors(make: Case, others: bool) -> None:
     mixer = make()
     if not mixer.traits.streams:
         return
@@ -130,7 +130,7 @@ def test_states_of_other_mixers_are_denied(make: Case, others: bool) -> None:
 
 @pytest.mark.parametrize("kind", ["aft_simple", "rwkv"])
 @pytest.mark.parametrize("reuse", [False, True])
-def test_sums_of_fewer_channels_are_denied(kind: str, reuse: bool) -> None:
+def test_sums_of_fewer_channels_are_errors(kind: str, reuse: bool) -> None:
     mixer = Case(kind, (), True)(dtype=torch.float32)
     state = mixer.start(2)
     state["sums"] = state["sums"][:, :, :4].contiguous()

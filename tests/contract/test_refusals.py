@@ -73,5 +73,5 @@ def test_refusals(make: Make) -> None:
 
 
 @every_mixer
-def test_a_mask_of_integers_is_refused(make: Make) -> None:
+def test_a_mask_of_integers_is_an_error(make: Make) -> None:
     check_keep_is_bool(make)

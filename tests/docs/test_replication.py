@@ -121,7 +121,7 @@ def test_texts_are_shown_as_they_are(tmp_path: Path) -> None:
     assert "`she`, after 3,000 batches: Once \\*upon\\* \\| a time" in replication.page(tmp_path)
 
 
-def test_what_decides(tmp_path: Path) -> None:
+def test_the_order_of_the_files_of_a_study(tmp_path: Path) -> None:
     for name, changes in {
         "fig8": {"seeds": 1},
         "fig8-10": {"seeds": 3, "batches": 10},

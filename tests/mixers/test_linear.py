@@ -125,6 +125,6 @@ def test_the_price_is_the_count(heads: int, T: int) -> None:
         assert getattr(price, name) == getattr(counted, name), name
 
 
-def test_heads_that_do_not_divide_are_refused() -> None:
+def test_heads_that_do_not_divide_are_errors() -> None:
     with pytest.raises(ValueError, match="dim 12 is not divisible by heads 5"):
         build(5)

@@ -220,7 +220,7 @@ def test_scaled_initialization(settings: dict[str, Any], sublayers: int, names: 
         ({"activation": "swish"}, "activation"),
     ],
 )
-def test_what_does_not_fit_is_one_line(options: dict[str, Any], words: str) -> None:
+def test_arguments_that_do_not_fit_raise_one_line(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         decoder("attention", **options)
 

@@ -139,7 +139,7 @@ def test_settings_that_do_not_fit(settings: dict[str, Any], message: str) -> Non
         decoder(MIXERS[0], **settings)
 
 
-def test_a_second_derivative_is_refused() -> None:
+def test_a_second_derivative_is_an_error() -> None:
     model = decoder(MIXERS[0]).train()
     (slope,) = torch.autograd.grad(model(ids()).square().sum(), [model.token.weight], create_graph=False)
     assert torch.isfinite(slope).all()

@@ -119,7 +119,7 @@ def test_losses_of_several_seeds_are_tied_where_no_difference_is_settled(wide: f
     assert not first.observed_once
 
 
-def test_the_length_that_most_have() -> None:
+def test_the_length_that_most_mixers_have() -> None:
     assert farthest(rows()) == 65_536
     assert farthest(rows(**{"ms a token at 65,536": None})) == 128
     assert farthest([{"contender": "me"}]) == 0
