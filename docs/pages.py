@@ -29,8 +29,8 @@ COUNTED = {
     "add": "additions",
     "div": "divisions",
     "exp": "exponentiations",
-    "other": "comparisons, roots and the like",
-    "state": "numbers of state",
+    "other": "comparisons, roots and other operations",
+    "state": "numbers in the state",
 }
 
 
@@ -50,7 +50,7 @@ def index() -> str:
 
 
 def page(kind: str, config: type[MixerConfig]) -> str:
-    """The page of a mixer: its equation, settings, abilities, parameters and price."""
+    """The page of a mixer: its equation, settings, traits, parameters and price."""
     module = sys.modules[config.__module__].__doc__ or ""
     with torch.device("meta"):
         mixer = mixer_config({"kind": kind}).build(DIM, CONTEXT, causal=config.traits.causal != "never")
@@ -63,28 +63,26 @@ def page(kind: str, config: type[MixerConfig]) -> str:
     drawings = registry.mixers()[kind].get("patterns", [])
     if drawings:
         pictures = "\n\n".join(drawing(kind, pattern) for pattern in drawings)
-        parts += ["## What it looks at", f"```\n{LEGEND}\n\n{pictures}\n```"]
+        parts += ["## Attention pattern", f"```\n{LEGEND}\n\n{pictures}\n```"]
     longest = "any" if traits.longest is None else f"{traits.longest} tokens (its context)"
     can = (config.traits.causal, "yes" if traits.streams else "no", traits.state, longest)
-    parts += ["## What it can do", markdown(("causal", "reads on", "memory", "longest"), [can])]
+    parts += ["## Traits", markdown(("causal", "streams", "state", "longest text"), [can])]
     parts.append(precision(config.rounding))
     parts.append(f"## Parameters and price at dim {DIM}, context {CONTEXT}")
-    shapes = [
-        (f"`{name}`", " × ".join(map(str, parameter.shape)) or "1") for name, parameter in mixer.named_parameters()
-    ]
+    shapes = [(f"`{name}`", " × ".join(map(str, weight.shape)) or "1") for name, weight in mixer.named_parameters()]
     parts.append(markdown(("parameter", "shape"), shapes))
     costs = {f"a row of {CONTEXT} tokens": mixer.cost(CONTEXT)}
     if traits.causal != "never":
         costs[f"token {CONTEXT}"] = mixer.cost(CONTEXT, per="token")
     counted = {**COUNTED, "params": "parameters"}
     rows = [(word, *(f"{getattr(cost, name):,}" for cost in costs.values())) for name, word in counted.items()]
-    parts.append(markdown(("of the equation", *costs), rows))
+    parts.append(markdown(("counted on the equation", *costs), rows))
     path = list(costs.values())[-1].path
     parts.append(f"Critical path of a token, {len(path)} operations: {', '.join(path)}.")
     parts += [
         "## Price by length",
         by_length(mixer_config({"kind": kind})),
-        f"At dim {DIM}, with a context of all T tokens.",
+        f"At dim {DIM}, with a context of T tokens.",
     ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
@@ -92,9 +90,9 @@ def page(kind: str, config: type[MixerConfig]) -> str:
 def precision(rounding: Rounding) -> str:
     """A sentence with the bound on its float32 rounding errors."""
     return (
-        f"In float32, as it begins, outputs and gradients over up to 4,096 tokens are within {rounding.eps:,} eps "
-        f"({rounding.eps * EPS:.1e}) of float64: the largest difference over the largest value. Why so many: "
-        f"{rounding.reason}."
+        "At initialization and for up to 4,096 tokens, outputs and gradients in float32 are within "
+        f"{rounding.eps:,} eps ({rounding.eps * EPS:.1e}) of float64: the largest difference divided by the largest "
+        f"value. Reason for this bound: {rounding.reason}."
     )
 
 

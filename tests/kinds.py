@@ -1,4 +1,4 @@
-"""The registered mixers by what a test can ask of them."""
+"""The registered mixers by their traits."""
 
 from seqloom.mixers import kinds
 

@@ -1,4 +1,4 @@
-"""Paths that are there and are no regular files."""
+"""Paths that exist and are not regular files."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""What a stranger found when he tried the whole, kept from coming back."""
+"""Problems that a first-time user found, tested so that they do not come back."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What `make demo` promises, read from what it left in runs/demo; `make test-all` runs it right before."""
+"""What `make demo` promises, read from its output in runs/demo; `make test-all` runs it before."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The generated pages are those of today's mixers, and the site is built of them without asking the network."""
+"""The generated pages are up to date, and the site is built from them without the network."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""`import seqloom` keeps what it promises: each name in one call, quick to import, and at home in plain torch code."""
+"""`import seqloom` keeps its promises: each name in one call, quick to import, usable in plain torch code."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.train(["Once upon a time there was a dog. The dog was happy, and once it sang."] * 3, 280)
 
 
-def test_the_plan_of_the_house(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_the_example_of_the_design(tmp_path: Path, tokenizer: Tokenizer) -> None:
     """The lines of the design, one after the other, at small sizes."""
     seqloom.list_mixers()
     mixer = seqloom.mixer("she", dim=16, context=8)

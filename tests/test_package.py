@@ -1,4 +1,4 @@
-"""The wheel holds what the program needs beyond Python files, and works from a folder of its own."""
+"""The wheel holds the files that the program needs besides Python files, and works from any folder."""
 
 import os
 import subprocess

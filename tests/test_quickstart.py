@@ -1,4 +1,4 @@
-"""docs/quickstart.md shows what its commands print: the same lines, whatever the machine makes of the numbers."""
+"""docs/quickstart.md shows what its commands print: the same lines, apart from numbers that depend on the machine."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""README does what it says: its commands and its Python run, and the mixer that it adds keeps the contract."""
+"""README's commands and Python run, and the mixer that it adds keeps the contract."""
 
 import importlib
 import re

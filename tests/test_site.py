@@ -106,14 +106,14 @@ def test_a_beginning_is_the_same_again() -> None:
 def test_what_the_site_adds() -> None:
     result = torch.ones(4, 4, dtype=torch.float64).tril()
     maps = [
-        Map("as it begins", "drawn", result),
+        Map("at initialization", "drawn", result),
         Map("trained, layer 0", "a run", result),
         Map("trained, layer 1", "a run", result),
     ]
     page = full(pages.page("me", kinds()["me"]), "me", maps)
     order = [
         "# `me`", "## What it reads", "me-trained-layer-1.svg", "| 29% | 29% | 29% |", "- trained, layer 0: a run.",
-        "## What it can do", "## Price by length", "me-price.svg", "## Results", "compare_books.jsonl",
+        "## Traits", "## Price by length", "me-price.svg", "## Results", "compare_books.jsonl",
     ]  # fmt: skip
     assert [page.index(each) for each in order] == sorted(page.index(each) for each in order)
     assert "- trained, layer 1" not in page

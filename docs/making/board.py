@@ -1,7 +1,7 @@
 """The board in the docs: a section with the five decisions and the table, and the charts.
 
-They are made from results/board.jsonl, results/board_times.jsonl and results/recall_trained.jsonl, as far as these
-exist. `python -m docs.making.images` draws the charts. docs/choose.md includes the section, which names the rows that
+They are made from results/board.jsonl, results/board_times.jsonl and results/recall_trained.jsonl, if these
+exist. `python -m docs.making.images` draws the charts. docs/choose.md includes the section, which lists the rows that
 are not finished.
 """
 
@@ -36,7 +36,7 @@ def section(results: Path = RESULTS) -> str | None:
     board, times = board_and_times
     parts = [
         "## Five decisions",
-        "Written down before the runs, at equal parameters, each row at its best learning rate, on books of authors "
+        "Fixed before the runs, at equal parameters, each row at its best learning rate, on books of authors "
         f"that were not trained on ([rows](../results/{FILES[0]})).",
         "\n".join(f"{number}. {answer}" for number, answer in enumerate(lines(results), 1)),
         *(f"![{chart.heading}](images/{name})" for name, chart in pictures(results).items()),

@@ -68,13 +68,13 @@ def page(path: Path = ROWS) -> str | None:
         decision(),
         "## For your need",
         f"Which mixer for which need, by the rows of one comparison ([rows](../results/{path.name})) and nothing else: "
-        f"{_sizes(rows[0])}. [What is a tie](#what-these-rows-do-not-say) is defined below.",
+        f"{_sizes(rows[0])}. [Ties](#limits-of-these-rows) are defined below.",
         _needs(needs(built)),
         "## Every mixer",
         _all(built),
-        "## What they cannot do",
+        "## Limitations",
         _limitations(built, rows),
-        "## What these rows do not say",
+        "## Limits of these rows",
         _caveats(rows[0], built),
         f"```sh\n{rows[0]['command']}\n```",
         "This page is generated: `python -m docs.making.choose OUT`, then `make pages`.",
@@ -104,7 +104,7 @@ def _all(rows: Sequence[Row]) -> str:
 def _limitations(built: Sequence[Row], rows: Sequence[Row]) -> str:
     lines = [(row["contender"], "; ".join(row["limitations"])) for row in built if row["limitations"]]
     lines += [(row["contender"], f"be built at this size: {row['left_out']}") for row in rows if "left_out" in row]
-    return markdown(("mixer", "it cannot"), lines) if lines else "Nothing was found that one of them cannot."
+    return markdown(("mixer", "it cannot"), lines) if lines else "No limitation was found."
 
 
 def _caveats(row: Row, built: Sequence[Row]) -> str:
@@ -122,16 +122,18 @@ def _caveats(row: Row, built: Sequence[Row]) -> str:
         "other numbers only where they are equal. Tied mixers are not ranked here.",
         f"“Nearly the lowest loss” is an observed loss of at most {NEAR:.0%} above the lowest.",
         f"A training loss is the median over the last {row['stretch']:,} batches.",
-        f"One size, one text and one length of training ({_sizes(row)}): another may have another order.",
-        "All have the same settings of training, none tuned for its mixer; each kind has its own defaults.",
+        f"One size, one text and one length of training ({_sizes(row)}): with others the order may differ.",
+        "All have the same training settings, none tuned for its mixer; each kind has its own defaults.",
     ]
     if any(name.startswith(TIME) for name in built[0]):
-        notes.append("Tokens far from the first are timed in freshly drawn models without positions, each model alone.")
+        notes.append(
+            "Tokens after long texts are timed in freshly initialized models without positions, one model at a time."
+        )
     if any(name.endswith(" right") for name in built[0]):
         notes.append(
-            "Probes are asked of small models that were trained on them alone, at the easiest difficulty and one "
-            f"learning rate, for {row['probe_batches']:,} batches at most: they say who gets there soon, not who never "
-            "does."
+            "Probes are tasks for small models that were trained on that task alone, at the easiest difficulty and one "
+            f"learning rate, for {row['probe_batches']:,} batches at most: they show which models learn the task soon, "
+            "not which never do."
         )
     return "\n".join(f"- {note}" for note in notes)
 

@@ -22,8 +22,8 @@ TOKEN = {"context": 4096, "batch": 1}
 Recall: TypeAlias = Mapping[str, float | None]
 """the share of pairs that each contender recalls"""
 HEAD = (
-    "in the place of self-attention",
-    "held-out loss against it, nats per token",
+    "in place of self-attention",
+    f"held-out loss relative to {PEER}, nats per token",
     "time of a training step",
     "time of a token after 4,096",
     "pairs recalled after one reading",
@@ -64,7 +64,7 @@ def _recalls_less(known: Sequence[tuple[Line, Difference]], recall: Recall) -> s
     others = [share for line, _ in known if (share := recall.get(line.series)) is not None]
     if peer is None or not others or max(others) >= peer:
         return ""
-    return f"Attention recalls more: {peer:.0%} of pairs read once, the others {max(others):.0%} at most."
+    return f"{PEER} recalls {peer:.0%} of pairs that were read once, the others at most {max(others):.0%}."
 
 
 def _named(known: Sequence[tuple[Line, Difference]], *words: Word) -> str:
@@ -94,5 +94,5 @@ def _origin(study: Study, figure: str) -> str:
         "against 32 heads: [steps](../results/extractors.jsonl) of the Extractor paper's Table 1 model, "
         "[tokens](../results/tokens.jsonl) at dim 128. Recall was [observed once](../results/all.jsonl), in small "
         "models. These rows do not settle deeper models, "
-        "longer contexts or an attention of today (`llama/small`): [how far they reach](replication.md)."
+        "longer contexts or a recent attention block (`llama/small`): [replication](replication.md) has the sizes."
     )

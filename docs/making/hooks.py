@@ -23,7 +23,7 @@ NAVIGATION = {
     "Start": {"Home": "index.md", "Quickstart": "quickstart.md", "Recipes": "recipes.md", "FAQ": "faq.md"},
     "Choose": {
         **{"Choose": "choose.md", "Performance": "performance.md", "Replication": "replication.md"},
-        **{"Retrieval": "retrieval.md", "Drafting": "drafting.md", "Exits": "exits.md"},
+        **{"Retrieval": "retrieval.md", "Drafting": "drafting.md", "Exits": "exits.md", "Agents": "agents.md"},
     },
     "Mixers": {},
     "Build": {

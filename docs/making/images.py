@@ -5,9 +5,9 @@
 answer.svg          losses of results/paper/fig8.jsonl, three seeds per mixer; times of results/step.jsonl
 extrapolate.svg     loss against length beyond training, of results/extrapolate.jsonl
 markov_gap.svg      distance to Markov chains against their order, of results/markov_gap.jsonl
-agents-*.svg        what Decision Transformers reach, of results/agents.jsonl
+agents-*.svg        returns that Decision Transformers reach, of results/agents.jsonl
 maze-*.svg          right turns in T-mazes by length, of results/t_maze.jsonl
-board*.svg          of the board's rows, as far as they are there
+board*.svg          bits per byte of the rows of the board, if there are any
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,8 @@ def images() -> dict[str, Chart]:
     """The charts by the names of their files."""
     gap = markov_gap.chart(rows("markov_gap"))
     drawn = {"answer.svg": answer(), "extrapolate.svg": longer(), "markov_gap.svg": gap, **board.pictures()}
-    found = [*agents.charts(rows("agents")), maze.charts(rows("t_maze"))[0]]
-    return {**drawn, **{f"{chart.name}.svg": chart for chart in found}}
+    more = [*agents.charts(rows("agents")), maze.charts(rows("t_maze"))[0]]
+    return {**drawn, **{f"{chart.name}.svg": chart for chart in more}}
 
 
 def answer() -> Chart:

@@ -11,13 +11,10 @@ from seqloom.report.charts.chart import Cell
 from seqloom.report.charts.draw import svg
 from seqloom.report.comparison import LOSS
 
-READS = (
-    "|∂y_t/∂x_s|: how much output t moves when input s does. The colors are a logarithm; blank is what is not read "
-    "at all."
-)
+READS = "|∂y_t/∂x_s|: how much output t changes when input s does. Colors are on a logarithmic scale; blank means 0."
 GLANCE = (
-    "What each mixer reads as it begins: outputs from the top, inputs from the left, the deeper the more; blank is "
-    "what is not read at all. Its page says what the colors are and what the mixer computes."
+    "What each mixer reads at initialization: outputs from top to bottom, inputs from left to right. A deeper color "
+    "means a larger |∂y_t/∂x_s|, blank means 0. The page of a mixer has its equation and this map in full size."
 )
 
 
@@ -33,9 +30,9 @@ def full(markdown: str, kind: str, maps: list[Map]) -> str:
     reads = f"## What it reads\n\n{READS}\n\n{pictures}\n\n{numbers(maps)}\n\n{notes}\n\n"
     curve = f"![price of {kind} by length]({file(kind, 'price')}){{ .curve }}\n\n"
     measured = results(kind, kinds())
-    folded = f'??? info "All rows about `{kind}`"\n\n{indent(measured, "    ")}' if measured else "There is no row yet."
+    folded = f'??? info "All rows about `{kind}`"\n\n{indent(measured, "    ")}' if measured else "No rows yet."
     chart_line = f"![{kind} among all mixers]({file(kind, 'rows')}){{ .curve }}\n\n" if compared(kind) else ""
-    page = _before(markdown, "## What it can do\n", reads)
+    page = _before(markdown, "## Traits\n", reads)
     page = _after(page, "## Price by length\n\n", curve)
     return f"{page.rstrip()}\n\n## Results\n\n{chart_line}{folded}\n"
 
@@ -56,7 +53,7 @@ def chart(kind: str) -> str:
 
 
 def glance(markdown: str) -> str:
-    """The list of all mixers, with the maps of all on top."""
+    """The list of all mixers, with the maps of all of them first."""
     parts = [GLANCE]
     for family, members in families().items():
         shown = [

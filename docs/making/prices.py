@@ -31,7 +31,12 @@ def by_length(config: MixerConfig) -> str:
         whole, token = price(config, T)
         of_token = ("-", "-") if token is None else (f"{token.mul:,}", f"{token.state:,}")
         rows.append((f"{T:,}", f"{round(whole.mul / T):,}", *of_token))
-    head = ("tokens T", "multiplications a token, in a row of T", "of token T alone", "numbers of state")
+    head = (
+        "tokens T",
+        "multiplications per token, mean of T tokens",
+        "multiplications of token T",
+        "numbers in the state",
+    )
     return markdown(head, rows)
 
 
@@ -49,5 +54,5 @@ def curve(kind: str) -> str:
     table = Table(["model", x.column, y.column], rows)
     look = looks(list(dict.fromkeys(str(row[0]) for row in rows)))
     title = f"Price of {kind} by length, dim {DIM}"
-    words = "Multiplications of the equation for a token: of token T alone, and in the mean of T tokens."
+    words = "Multiplications of the equation: those of token T alone, and the mean over T tokens."
     return svg(Chart("price", title, words, {"rows": table}, [Choice(title, lambda: curves(table, x, y, look))]))

@@ -21,12 +21,12 @@ from seqloom.report.charts import reach as charts
 MAPS = Path(__file__).parents[1] / "maps"
 DIM, TOKENS, ROWS = 16, 64, 2
 FAINTEST = -6
-"""the power of ten, relative to the largest slope, below which a stored map has 0"""
+"""the power of ten, relative to the largest derivative, below which a stored map has 0"""
 MEANING = {
-    "now": "of an output's slopes, on its own token",
-    "half": "tokens back within which half of them lie",
-    "most": "tokens back within which nine tenths lie",
-    "seen": "of the tokens so far, read at a thousandth of the largest slope or more",
+    "now": "share of an output's derivatives that is on the input at the same position",
+    "half": "tokens back that hold half of an output's derivatives",
+    "most": "tokens back that hold nine tenths of them",
+    "seen": "share of earlier inputs with at least a thousandth of the largest derivative",
 }
 
 
@@ -40,12 +40,12 @@ class Map:
     slopes: Tensor
 
     def svg(self, kind: str) -> str:
-        """The map of that mixer as an SVG file. ValueError where all slopes are 0."""
+        """The map of that mixer as an SVG file. ValueError where all derivatives are 0."""
         return draw.svg(charts.chart(self.slopes.tolist(), f"{kind}, {self.name}", self.description), width=300)
 
     @property
     def thumbnail(self) -> bytes:
-        """The map alone, one pixel per slope: a PNG file. ValueError where all slopes are 0."""
+        """The map alone, one pixel per derivative: a PNG file. ValueError where all derivatives are 0."""
         return charts.thumbnail(self.slopes.tolist())
 
 
@@ -57,7 +57,7 @@ def initial_map(config: MixerConfig) -> Map:
     description = (
         f"by itself with its default settings, seed 0, dim {DIM}, context {TOKENS}; normal inputs, {ROWS} rows"
     )
-    return Map("as it begins", description, reach(mixer, TOKENS, rows=ROWS))
+    return Map("at initialization", description, reach(mixer, TOKENS, rows=ROWS))
 
 
 def numbers(maps: list[Map]) -> str:
@@ -80,7 +80,7 @@ def trained_maps(kind: str, folder: Path = MAPS) -> list[Map]:
 
 
 def write(kind: str, description: str, layers: dict[int, Tensor], origin: dict[str, Any], folder: Path = MAPS) -> Path:
-    """Stores the maps of a trained mixer's layers, in hundredths of a power of ten under the largest slope."""
+    """Stores the maps of a trained mixer's layers, in hundredths of a power of ten under the largest derivative."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{kind}.json"
     head = json.dumps({"description": description, **origin}, ensure_ascii=False)
@@ -92,7 +92,7 @@ def write(kind: str, description: str, layers: dict[int, Tensor], origin: dict[s
 def _written(slopes: Tensor) -> str:
     largest = float(slopes.max())
     if not largest > 0:
-        raise ValueError("the map has no slope at all: there is nothing to store")
+        raise ValueError("all derivatives of the map are 0: there is nothing to store")
     hundredths = (100 * (slopes / largest).log10()).clamp(min=100 * FAINTEST).round().int()
     return ",\n".join(json.dumps(row[: t + 1], separators=(",", ":")) for t, row in enumerate(hundredths.tolist()))
 

@@ -2,8 +2,8 @@
 
     python -m docs.making.replication OUT …
 
-OUT is what `seqloom study paper` had as --out. Rows of a study that are there already are replaced, or, where they are
-of another number of batches, get a file NAME-BATCHES.jsonl next to them. `make pages` writes the page without OUT.
+OUT is the --out of `seqloom study paper`. Stored rows of a study are replaced by those in OUT; rows with another number
+of batches are stored next to them as NAME-BATCHES.jsonl. `make pages` writes the page without OUT.
 """
 
 import argparse
@@ -23,10 +23,10 @@ from seqloom.report.study.rows import Study
 PAGE = Path(__file__).parents[1] / "replication.md"
 IMAGES = PAGE.parent / "images/paper"
 SHOWN = ("second half", "parameters", "ms per")
-"""in the heading of what is shown of a study with a training course; its other charts show less at this size"""
+"""words in the headings of the charts that are shown of a study with training curves, of which others show less"""
 MISPRINTS = " [The errata](errata.md) have the misprints."
 CLOSING = (
-    "This page is generated: `python -m docs.making.replication OUT` keeps the rows of "
+    "This page is generated: `python -m docs.making.replication OUT` stores the rows of "
     "`seqloom study paper --out OUT`, and `make pages` computes the verdicts."
 )
 

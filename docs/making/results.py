@@ -1,7 +1,7 @@
 """Reads the rows of results/, and writes those of one mixer as tables of Markdown.
 
-Files of results differ in their columns: the left column of a table has the settings of a row, the right one what was
-measured.
+Files of results have different columns. The left column of a table has the settings of a row, the right column the
+measured values.
 """
 
 import json
@@ -22,7 +22,7 @@ SETTINGS = (
 )  # fmt: skip
 HIDDEN = ("data", "loop_share", "loaded", "freed_memory_kept")
 ROWS = 12
-"""the newest rows of a file, which a page shows"""
+"""the number of rows of a file, the newest, that a page shows"""
 LONGEST = 60
 """characters of a text that is shown as a value; longer ones are generated samples"""
 MANY = 8
@@ -80,7 +80,7 @@ def subject(row: dict[str, Any], kinds: Collection[str]) -> tuple[str, str]:
 def _section(name: str, rows: list[dict[str, Any]], kinds: Collection[str]) -> str:
     shown = rows[-ROWS:]
     origins = list(dict.fromkeys(_origin(row) for row in shown))
-    head = ["of", "measured"] if len(origins) == 1 else ["of", "measured", "where"]
+    head = ["settings", "measured"] if len(origins) == 1 else ["settings", "measured", "machine"]
     lines = [[_settings(row, kinds), _measured(row), _origin(row)][: len(head)] for row in shown]
     parts = [f"**[{name}](../results/{name})**"]
     if len(rows) > len(shown):

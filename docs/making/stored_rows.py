@@ -16,7 +16,7 @@ from seqloom.report.study.rows import read
 
 FOLDER = RESULTS / "paper"
 MOST = 400
-"""batches of Figure 9 that are stored of a cell"""
+"""the most batches of Figure 9 that are stored per cell"""
 LOCAL_PATH = re.compile(r"(?:^|[\s='\"(\[])(?:~?/\w|\.\.?/|[A-Za-z]:\\)")
 """a path of one machine"""
 WRITTEN = ("text", "prompt")

@@ -3,7 +3,7 @@
     python -m docs.making.trained RUN… [--text FILE]
 
 RUN is a run's folder with its tokenizer. The map is of the first and the last layer that has the mixer, while the model
-reads the beginning of the text; slopes are estimated from random directions (`seqloom.analysis.reach.reach_of`).
+reads the beginning of the text; derivatives are estimated from random directions (`seqloom.analysis.reach.reach_of`).
 """
 
 import argparse
@@ -40,8 +40,8 @@ def maps(model: Decoder, ids: list[int]) -> dict[str, dict[int, Tensor]]:
     for layer, mixer in enumerate(model.config.mixers):
         layers.setdefault(mixer.kind, []).append(layer)
     return {
-        kind: {layer: _reach(model, layer, read) for layer in dict.fromkeys((numbers[0], numbers[-1]))}
-        for kind, numbers in layers.items()
+        kind: {layer: _reach(model, layer, read) for layer in dict.fromkeys((of_kind[0], of_kind[-1]))}
+        for kind, of_kind in layers.items()
     }
 
 
@@ -63,7 +63,7 @@ def store(run: Path, text: str, folder: Path = MAPS) -> list[Path]:
     if not isinstance(model, Decoder):
         raise ValueError(f"{run} is no decoder: maps are drawn of models that read from left to right")
     if model.tokenizer is None:
-        raise ValueError(f"{run} has no tokenizer, so it cannot read a text; give the run's own folder")
+        raise ValueError(f"{run} has no tokenizer, so it cannot read a text; give the folder of the run")
     ids = model.tokenizer.encode(text)
     if len(ids) < LEAST:
         raise ValueError(f"the text has {len(ids)} tokens; give one of {LEAST} or more")

@@ -16,14 +16,14 @@ FEW = 0.5
 MANY = 0.5
 """the share of tied mixers above which a need is listed for none of them"""
 FOR = {
-    "constant": "texts of any length, token by token: its state has one size",
-    "window": "a fixed window: its state never holds more than its context",
-    "grows": "tasks that must look back at every earlier token: its state keeps them all",
+    "constant": "generation of any length: its state has a constant size",
+    "window": "a fixed window: its state holds at most its context",
+    "grows": "tasks that need every earlier token: its state holds all of them",
 }
 AGAINST = {
-    "window": "what lies further back than its context",
-    "grows": "endless texts: its state and the time of a token grow with the text",
-    "none": "writing token by token: it has no state",
+    "window": "dependencies longer than its context",
+    "grows": "texts of unbounded length: its state and the time of a token grow with the text",
+    "none": "generation token by token: it has no state",
 }
 
 
@@ -45,17 +45,17 @@ def _measured(kind: str, compared: bool) -> str:
     sentences = [f"On [the board](../choose.md#the-board), at equal parameters: {on_board}."] if on_board else []
     if compared:
         sentences.append(
-            "Measured needs are from one comparison of all mixers at a small size ([Choose](../choose.md))."
+            "The measurements are from one comparison of all mixers at a small size ([Choose](../choose.md))."
         )
     if sentences:
         return " ".join(sentences)
     command = f"seqloom compare attention:heads=4 {kind} --data books/ --out runs/compare"
-    return f"No row compares it with the others yet: `{command}`."
+    return f"No stored row compares it with other mixers yet: `{command}`."
 
 
 def _limits(traits: Traits) -> list[str]:
     """Uses that its traits exclude."""
-    limits = ["writing text: it reads whole sequences"] if traits.causal == "never" else []
+    limits = ["generation: it reads whole sequences"] if traits.causal == "never" else []
     if traits.longest is not None:
         limits.append("texts longer than its context")
     if traits.state in AGAINST and (traits.causal != "never" or traits.state != "none"):

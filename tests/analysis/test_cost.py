@@ -1,4 +1,4 @@
-"""Prices are counts of what runs: steps of mixers, and whole models. `tests/contract` has whole sequences."""
+"""Prices equal the operations that run: steps of mixers, and whole models. `tests/contract` has whole sequences."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What torch executes is counted right: each op against a count by hand, and nothing goes uncounted."""
+"""The operations that torch executes are counted: each op against a count by hand; uncounted ops are reported."""
 
 import math
 

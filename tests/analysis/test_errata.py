@@ -1,4 +1,4 @@
-"""The errors of the source texts that are not in a table (docs/errata.md): each shown to be one."""
+"""The errors of the source texts outside of tables (docs/errata.md): each test shows that the printed text is wrong."""
 
 import ast
 import math

@@ -1,4 +1,4 @@
-"""Times take turns, memory is what was held at once, and a fast path executes what its algorithm says."""
+"""Timed runs alternate, memory is the peak of one moment, and a fast path executes what its algorithm says."""
 
 import os
 import time
@@ -49,7 +49,7 @@ def test_race_warms_up_and_calls_back_off_the_clock() -> None:
     assert "".join(order) == "aaa" + "a." + "a."
 
 
-def test_race_without_anything_to_time_is_refused() -> None:
+def test_race_without_anything_to_time_is_an_error() -> None:
     for runs, repeats in (({}, 5), ({"a": int}, 0)):
         with pytest.raises(ValueError, match="nothing to time"):
             race(runs, repeats)

@@ -1,4 +1,4 @@
-"""Our C that goes over memory once costs what its equations do, counted as torch executes them."""
+"""C code that goes over memory once has the price of its equations, counted as torch executes them."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""A figure says the day, the code, the command without this machine's paths, and the machine."""
+"""The origin of a row: date, commit, the command without paths of this machine, and the machine."""
 
 import re
 import subprocess

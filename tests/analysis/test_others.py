@@ -1,4 +1,4 @@
-"""The share of the cores' time that went to other processes."""
+"""The share of CPU time that other processes used."""
 
 from pathlib import Path
 from typing import Any

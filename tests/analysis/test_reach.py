@@ -1,4 +1,4 @@
-"""Reach maps against slopes that are known, and against torch's own Jacobian."""
+"""Reach maps against known derivatives, and against torch's own Jacobian."""
 
 from collections.abc import Callable
 
@@ -58,7 +58,7 @@ def test_of_me_it_is_its_taps_by_lag() -> None:
     torch.testing.assert_close(reach(mixer, T), torch.where(lag >= 0, taps[lag.clamp(min=0)], 0.0))
 
 
-def test_attention_that_asks_nothing_reads_all_alike() -> None:
+def test_attention_with_zero_queries_weights_all_keys_equally() -> None:
     mixer = built("attention", heads=1)
     w_qkv = mixer.get_parameter("w_qkv.weight")
     nn.init.zeros_(w_qkv[: 2 * DIM].detach())
@@ -74,7 +74,7 @@ def test_a_window_ends() -> None:
     assert (result[(lag >= 0) & (lag <= 3)] > 0).all()
 
 
-def test_what_looks_ahead_is_seen() -> None:
+def test_a_function_that_looks_ahead_is_detected() -> None:
     assert (reach(Ahead().double(), T).triu(1) > 0).any()
 
 

@@ -1,4 +1,4 @@
-"""Exponents are fitted right, and seed 004's Table I is held against them: where it is right, and where it is not."""
+"""Exponents are fitted correctly; seed 004's Table I against them: which entries are right, and which are not."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The paper's Tables 3-7 against themselves, against the mixers' prices, and their errors (docs/errata.md)."""
+"""The paper's Tables 3-7 in both printed forms, against the mixers' prices, and their errors (docs/errata.md)."""
 
 import itertools
 

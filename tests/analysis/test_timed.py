@@ -1,4 +1,4 @@
-"""A match by time takes the measured size nearest to the other model, and only times of here and now."""
+"""A match by time takes the measured size nearest to the other model, and only times of this machine and run."""
 
 import pickle
 from dataclasses import replace
@@ -110,7 +110,7 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refusals_are_one_line(name: str) -> None:
+def test_errors_are_one_line(name: str) -> None:
     config, to, how, message = REFUSED[name]
     with pytest.raises(ValueError, match=r"\S") as refusal:
         match(config, to, **{"equal": "time", **how})

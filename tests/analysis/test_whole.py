@@ -127,7 +127,7 @@ def test_every_mixer_has_a_row_with_the_settings_of_the_model() -> None:
     assert default.costs["training"].exp < eight.costs["training"].exp
 
 
-def test_what_does_not_fit_is_refused_with_its_reason() -> None:
+def test_arguments_that_do_not_fit_raise_an_error_with_the_reason() -> None:
     config = DecoderConfig.model_validate({**SIZES, "dim": 6, "mixer": {"kind": "attention", "heads": 3}})
     rows = {row.mixer: row for row in every_mixer(config, 7)}
     heads, positions = rows["linear"], rows["aft_full"]

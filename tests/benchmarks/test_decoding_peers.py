@@ -1,4 +1,4 @@
-"""decoding_peers.py times caches that give what whole reading gives, and writes a row for each model and peer."""
+"""decoding_peers.py times caches that give the outputs of the whole sequence; it writes a row per model and peer."""
 
 from collections.abc import Callable
 from functools import partial

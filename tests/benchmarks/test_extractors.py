@@ -1,4 +1,4 @@
-"""benchmarks/extractors.py holds the Extractors to the goals that were set, and says of each row what it is."""
+"""benchmarks/extractors.py compares the Extractors with the goals that were set, and names the goal in each row."""
 
 import json
 import sys
@@ -208,7 +208,7 @@ def test_what_keeping_freed_memory_is_worth(script: Script) -> None:
 
 
 @pytest.mark.parametrize("words", [["--shape", "64x128"], ["--shape", "0x1x1"], ["--mixers", "hee"], ["--rounds", "0"]])
-def test_wrong_words_are_refused_in_a_line(
+def test_wrong_words_are_errors_of_one_line(
     script: Script, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

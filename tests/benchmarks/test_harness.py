@@ -1,4 +1,4 @@
-"""Red tests give no time; ratios are of one round; rows say where they are from and whether the cores were shared."""
+"""Nothing is timed if a test fails; ratios are within one round; rows have their origin and the load of the cores."""
 
 import json
 import os
@@ -41,7 +41,7 @@ harness.append("rows", [harness.compare({{"a": int, "b": list}}, peer="a", repea
     ],
     ids=["red", "broken", "empty", "missing"],
 )
-def test_red_tests_end_it(
+def test_a_failing_test_ends_the_benchmark(
     script: Script, tmp_path: Path, text: str | None, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     test = tmp_path / "test_it.py"
@@ -65,7 +65,7 @@ def timed(tmp_path: Path, text: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_red_tests_no_time_and_no_row(tmp_path: Path) -> None:
+def test_with_a_failing_test_there_is_no_time_and_no_row(tmp_path: Path) -> None:
     done = timed(tmp_path, FILES["red"])
     assert (done.returncode, done.stdout) == (1, "")
     assert "Traceback" not in done.stderr
@@ -73,7 +73,7 @@ def test_red_tests_no_time_and_no_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_green_tests_and_a_row(tmp_path: Path) -> None:
+def test_with_passing_tests_there_is_a_row(tmp_path: Path) -> None:
     done = timed(tmp_path, FILES["green"])
     assert done.returncode == 0, done.stderr
     (line,) = (tmp_path / "results" / "rows.jsonl").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""benchmarks/newer_mixers.py writes a row for each race, next to goals and peers of the same sizes."""
+"""benchmarks/newer_mixers.py writes a row for each comparison, with goals and peers of the same sizes."""
 
 import json
 import sys
@@ -105,7 +105,7 @@ def test_a_peer_reads_from_its_cache(newer: Any, script: Script, kind: str) -> N
 
 
 @pytest.mark.parametrize("words", [["--mixers", "glaa"], ["--rounds", "0"]])
-def test_wrong_words_are_refused_in_a_line(newer: Any, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_words_are_errors_of_one_line(newer: Any, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         newer.parser().parse_args(words)
     assert ended.value.code == 2

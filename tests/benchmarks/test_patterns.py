@@ -55,7 +55,7 @@ def test_rows(patterns: Any, script: Script, tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("name", "seen"), [("torch's kernel, masked", 8), ("local-attention", 9), ("x-transformers", 9)]
 )
-def test_others_look_as_far_back(patterns: Any, name: str, seen: int) -> None:
+def test_other_mixers_look_as_many_tokens_back(patterns: Any, name: str, seen: int) -> None:
     """A token changes the outputs from its own position on, as many as the window has tokens."""
     if name not in patterns.peers(64):
         pytest.skip(f"{name} is not installed")

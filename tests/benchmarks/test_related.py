@@ -1,4 +1,4 @@
-"""benchmarks/related.py: generated pairs are what their labels say, and out of reach of two short convolutions."""
+"""benchmarks/related.py: pairs agree with their labels, and two short convolutions cannot relate their texts."""
 
 from collections import Counter
 from collections.abc import Callable

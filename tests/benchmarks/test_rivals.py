@@ -1,4 +1,4 @@
-"""Every rival of torch's attention kernel in benchmarks/attention.py computes the same attention, gradients too."""
+"""Every alternative to torch's attention kernel in benchmarks/attention.py computes the same outputs and gradients."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""tokens.py reads on from a full context, latency.py takes a token apart; both write a row for each mixer."""
+"""tokens.py continues from a full context, latency.py splits the time of a token; both write a row per mixer."""
 
 from collections.abc import Callable
 from typing import Any

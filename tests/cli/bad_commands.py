@@ -1,4 +1,4 @@
-"""Commands that cannot be: a name, the arguments, and what the one line of the answer must hold.
+"""Commands with mistakes: a name, the arguments, and what the one line of the error must contain.
 
 {run} is a trained run, {wrecks} holds broken ones, {shelf} files that are no text. All run in an empty folder.
 """

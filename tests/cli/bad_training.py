@@ -1,4 +1,4 @@
-"""Trainings that cannot be: see `bad_commands` for what a case is."""
+"""Trainings with mistakes: see `bad_commands` for the parts of a case."""
 
 Case = tuple[str, list[str], tuple[str, ...]]
 

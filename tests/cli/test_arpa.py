@@ -1,4 +1,4 @@
-"""`seqloom arpa`: the file gives the probabilities of the run's model; wrong runs and files are one line."""
+"""`seqloom arpa`: the file gives the probabilities of the run's model; wrong runs and files raise one line."""
 
 import math
 from collections.abc import Callable

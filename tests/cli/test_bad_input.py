@@ -1,4 +1,4 @@
-"""Every mistake that a user can make is answered in one line, with exit code 2, and leaves nothing behind."""
+"""Every mistake of a user is answered in one line, with exit code 2, and leaves no files."""
 
 import os
 import shutil
@@ -118,7 +118,9 @@ def test_a_run_in_use_can_be_read(seqloom: Seqloom, trained: Path) -> None:
     assert answer.code == 0
 
 
-def test_drift_needs_a_word(seqloom: Seqloom, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drift_must_be_allowed(
+    seqloom: Seqloom, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(trained, tmp_path / "run")
     again = ["train", "tiny", "--set", f"training.batches={STEP + 1}", "--out", tmp_path / "run"]
     monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: "ELSE")

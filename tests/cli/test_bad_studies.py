@@ -1,4 +1,4 @@
-"""Studies that cannot run, report or go on: one line on standard error, exit code 2, and no file lost or changed."""
+"""Studies that cannot run, report or resume: one line on standard error, exit code 2, and no file lost or changed."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The early check says what the full check says, or nothing: it is never stricter and never words it otherwise."""
+"""The early check reports what the full check reports, or nothing: it is never stricter and has the same words."""
 
 import sys
 from collections.abc import Iterator

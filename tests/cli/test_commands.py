@@ -1,4 +1,4 @@
-"""The commands do their work, at a scale of seconds."""
+"""The commands work, at sizes that take seconds."""
 
 import re
 import shutil

@@ -45,7 +45,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["she", "she"], "different names"),
     ],
 )
-def test_what_the_command_refuses(
+def test_wrong_calls_of_the_command(
     tmp_path: Path, words: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sets = [word for change in SMALL for word in ("--set", change)]

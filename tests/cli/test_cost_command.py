@@ -1,4 +1,4 @@
-"""`cost` prints what the mixers and the presets cost."""
+"""`seqloom cost` prints the prices of mixers and presets."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`distill` from a tiny trained run to one that generates from a state of one size; and what it refuses."""
+"""`distill` turns a tiny trained run into one that generates from a state of constant size; its errors."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""`doctor` and `--version`: what runs here, and whether a run's files are as they were written."""
+"""`doctor` and `--version`: what runs on this machine, and whether the files of a run are unchanged."""
 
 import os
 import shutil

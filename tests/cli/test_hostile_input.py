@@ -1,4 +1,4 @@
-"""Each command with each class of value that it cannot take: one line, exit code 2, at once and without much memory.
+"""Each command with each class of wrong value: one line, exit code 2, quickly and with little memory.
 
 The table of numeric options is generated from the commands' own parameters: an option that is added is tested.
 """
@@ -217,7 +217,7 @@ def test_a_path_that_is_no_regular_file(
     refused(seqloom(*words), f"is {kind}, not a regular file")
 
 
-def test_it_can_be_tried_anyway(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trained: Path) -> None:
+def test_try_anyway_runs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trained: Path) -> None:
     from seqloom.cli import command
 
     monkeypatch.setattr("seqloom.core.available_memory.available_memory", lambda: 0)

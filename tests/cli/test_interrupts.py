@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment, and environments that lack something: each in a process of its own, forked from this table."""
+"""Ctrl-C at any moment, and environments that lack something: each in its own process, forked from this table."""
 
 import os
 import signal

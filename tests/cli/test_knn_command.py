@@ -1,4 +1,4 @@
-"""`seqloom knn`: a store is built, tuned and used, and what cannot be is one line."""
+"""`seqloom knn`: a store is built, tuned and used; errors are one line."""
 
 import json
 from collections.abc import Callable
@@ -65,7 +65,7 @@ def test_build_tune_evaluate_generate(seqloom: Seqloom, trained: Path, store: Pa
         (["knn", "build", "{run}", "--data", "stories:3", "--out", "new", "--lists", "99999"], "choose fewer"),
     ],
 )
-def test_what_cannot_be(
+def test_impossible_settings(
     arguments: list[str],
     words: str,
     seqloom: Seqloom,

@@ -1,4 +1,4 @@
-"""`seqloom list --patterns`: every drawing, in 80 columns, without torch, and what it draws is what a mixer reads."""
+"""`seqloom list --patterns`: every drawing, in 80 columns, without torch, shows the keys that the mixer reads."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The table of backends: every op and backend, what is not available and why, what is chosen."""
+"""The table of backends: every op and backend, which are not available and why, which is chosen."""
 
 from collections.abc import Callable
 

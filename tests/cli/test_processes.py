@@ -1,4 +1,4 @@
-"""What only a process of its own can show: what is loaded, signals, and readers that leave."""
+"""What only a separate process can show: loaded modules, signals, and readers that close the pipe."""
 
 import json
 import os

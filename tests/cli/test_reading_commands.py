@@ -1,4 +1,4 @@
-"""`generate` and `evaluate` say what the Python face and the scores say."""
+"""`generate` and `evaluate` print what the Python functions return."""
 
 import json
 import math
@@ -111,7 +111,7 @@ def test_generate_with_a_draft(seqloom: Seqloom, trained: Path) -> None:
         (("--draft", "{other}"), "the draft model has another tokenizer"),
     ],
 )
-def test_a_draft_that_cannot_be(
+def test_an_impossible_draft(
     options: tuple[object, ...], words: str, seqloom: Seqloom, trained: Path, tmp_path: Path
 ) -> None:
     other = face.decoder("me", vocab=310, dim=4, depth=1, context=8, ffn=4)
@@ -149,7 +149,7 @@ def test_generate_with_exits(seqloom: Seqloom, trained: Path, tmp_path: Path) ->
         (("--exit", 0.5, "--draft", "{run}"), "leave out neighbors and exits, or the draft"),
     ],
 )
-def test_an_exit_that_cannot_be(options: tuple[object, ...], words: str, seqloom: Seqloom, trained: Path) -> None:
+def test_an_impossible_exit(options: tuple[object, ...], words: str, seqloom: Seqloom, trained: Path) -> None:
     answer = seqloom("generate", trained, "Once", *(trained if option == "{run}" else option for option in options))
     assert answer.code == 2
     assert words in answer.err

@@ -1,4 +1,4 @@
-"""registry.json says what the classes say, and nothing that reads it loads torch."""
+"""registry.json equals the classes, and nothing that reads it loads torch."""
 
 import json
 

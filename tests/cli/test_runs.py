@@ -1,4 +1,4 @@
-"""`seqloom runs`: the runs beneath a folder, by their files alone."""
+"""`seqloom runs`: the runs below a folder, read from their files alone."""
 
 import json
 from pathlib import Path

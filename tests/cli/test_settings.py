@@ -1,4 +1,4 @@
-"""What `--set` makes of a preset."""
+"""How `--set` changes a preset."""
 
 from pathlib import Path
 from typing import Any

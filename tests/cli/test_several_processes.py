@@ -1,4 +1,4 @@
-"""`seqloom train` on two processes: one of them fails, is stopped, or is not the only command that was started so."""
+"""`seqloom train` on two processes: one of them fails or is stopped, and other commands under torchrun are errors."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A store of a run's own text, a SPALM around another mixer, its score and its text; and what cannot be is one line."""
+"""A store of a run's training text, a SPALM with another mixer, its score and its text; errors are one line."""
 
 import json
 import shutil
@@ -67,7 +67,7 @@ def test_a_store_of_a_run_whose_text_is_not_known(seqloom: Seqloom, home: Path, 
         ("gone", "does not exist"),
     ],
 )
-def test_stores_that_cannot_be(seqloom: Seqloom, home: Path, wrong: str, words: str, tmp_path: Path) -> None:
+def test_impossible_stores(seqloom: Seqloom, home: Path, wrong: str, words: str, tmp_path: Path) -> None:
     store = tmp_path / wrong
     if wrong == "frozen":
         store = home / "frozen"

@@ -1,4 +1,4 @@
-"""`seqloom verify`: what it prints, its exit codes, and what it cannot use."""
+"""`seqloom verify`: its output, its exit codes, and targets that it cannot verify."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Mixers broken on purpose, one fault each, with the checks that must catch it.
+"""Mixers with one deliberate fault each, and the checks that must catch it.
 
 Each is a sound mixer (`sound.py`, `sound_others.py`) with one method written wrongly, as a tired engineer could.
 """
@@ -42,11 +42,11 @@ NEED_STREAMS = (
     "check_given_state",
     "check_other_context",
 )
-"""the checks of mixers that read on: of the others they demand that they refuse to"""
+"""checks of mixers that read from a state; for other mixers they require that the verbs raise an error"""
 
 
 class PretendsNotToStream(Ahead):
-    """Says that it does not read on, and starts all the same."""
+    """Its traits say that it does not stream, but `start` works."""
 
     def start(self, batch: int, *, capacity: int | None = None) -> State:
         return {"length": torch.zeros(batch, dtype=torch.long)}

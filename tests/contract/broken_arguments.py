@@ -1,4 +1,4 @@
-"""Mixers that take arguments that they must not take, or fail at sound ones."""
+"""Mixers that accept wrong arguments, or fail for valid ones."""
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from tests.contract.sound import Average
 
 @caught_by(check_arguments=r"forward\(x\) with another dtype: Failed: DID NOT RAISE")
 class ConvertsAnyInput(Average):
-    """Silently rounds an input of another dtype."""
+    """Casts an input of another dtype without an error."""
 
     def check_input(self, x: Tensor, keep: Tensor | None, ndim: int) -> Tensor:
         if isinstance(x, Tensor) and x.is_floating_point() and not x.is_meta:
@@ -21,7 +21,7 @@ class ConvertsAnyInput(Average):
 
 @caught_by(check_arguments=r"start\(batch\) with a bool: Failed: DID NOT RAISE")
 class StartsTrue(Average):
-    """Takes True for one row."""
+    """Accepts True as the number of rows 1."""
 
     def start(self, batch: int, *, capacity: int | None = None) -> State:
         return super().start(int(batch) if batch is True else batch, capacity=capacity)
@@ -29,7 +29,7 @@ class StartsTrue(Average):
 
 @caught_by(check_empty="index")
 class NeedsAToken(Average):
-    """Looks at the first token of sequences that have none."""
+    """Indexes the first token of an empty sequence."""
 
     def mix(self, x: Tensor) -> Tensor:
         return super().mix(x) + 0 * x[:, :1].select(1, 0)[:, None]
@@ -37,7 +37,7 @@ class NeedsAToken(Average):
 
 @caught_by(check_dtypes="state entry 'total' is .* float64")
 class RemembersInDouble(Average):
-    """Gives a state back that is not the one that it declares."""
+    """Returns a state other than the one that it declares."""
 
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
         y, after = super().carry(x, state, lengths)
@@ -46,7 +46,7 @@ class RemembersInDouble(Average):
 
 @caught_by(check_given_state="an entry more: Failed: DID NOT RAISE")
 class TakesAnyState(Average):
-    """Does not look at the states that it is given."""
+    """Does not check given states."""
 
     def check_state(self, state: State, batch: int | None = None) -> None:
         pass
@@ -54,7 +54,7 @@ class TakesAnyState(Average):
 
 @caught_by(check_other_context="of another context: Failed: DID NOT RAISE")
 class TakesAnyContext(TakesAnyState):
-    """The same, where the context sizes the state."""
+    """The same, for a state whose size follows from the context."""
 
     def __init__(self, context: int | None = None) -> None:
         super().__init__()

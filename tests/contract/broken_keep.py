@@ -1,4 +1,4 @@
-"""Mixers that see dropped tokens or other rows."""
+"""Mixers whose outputs depend on dropped tokens or on other rows."""
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from tests.contract.sound_others import Cached
 
 @caught_by(check_keep_forward="off by")
 class CountsDropped(Average):
-    """Dropped tokens are zeros, but they still count in the mean."""
+    """Dropped tokens are set to zero, but still count in the mean."""
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
         if keep is None:
@@ -22,7 +22,7 @@ class CountsDropped(Average):
 
 @caught_by(check_keep_forward="nan in dropped", check_keep_reading="nan in dropped")
 class MultipliesByKeep(Average):
-    """What a dropped token held is multiplied by 0, which leaves NaN."""
+    """Dropped tokens are multiplied by 0, which leaves NaN."""
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
         return super().forward(x if keep is None else x * keep[..., None], keep) + 0.0 * x
@@ -47,7 +47,7 @@ class WritesAtDropped(Average):
 
 @caught_by(check_keep_reading="count kept")
 class SeesDropped(Average):
-    """`seen` counts dropped tokens too."""
+    """`length` counts dropped tokens too."""
 
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
         return super().carry(x, state, torch.full_like(lengths, x.shape[1]))
@@ -55,7 +55,7 @@ class SeesDropped(Average):
 
 @caught_by(check_keep_reading="off by", check_rows="off by")
 class TrustsTheFirstRow(Cached):
-    """Every row is taken to have read as many tokens as the first."""
+    """Assumes that every row has read as many tokens as the first."""
 
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
         y, after = super().carry(x, {**state, "length": state["length"][:1].expand_as(state["length"])}, lengths)
@@ -73,7 +73,7 @@ class SharesItsScale(Average):
 
 @caught_by(check_rows="off by .*e-08")
 class PeeksAtOthers(Average):
-    """A hundred-millionth of the mean over rows."""
+    """Adds 1e-8 of the mean over rows."""
 
     def mix(self, x: Tensor) -> Tensor:
         return super().mix(x) + 1e-8 * x.mean(0, keepdim=True)
@@ -81,7 +81,7 @@ class PeeksAtOthers(Average):
 
 @caught_by(check_keep_forward="off by")
 class SaysNothingOfKeep(Average):
-    """Packs, but writes the packed rows where they lie."""
+    """Packs, but does not scatter the packed rows back."""
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
         return super().forward(x) if keep is None else self.mix(pack(x, keep)[0])

@@ -1,4 +1,4 @@
-"""Mixers that are stored, compiled, exported or guarded wrongly."""
+"""Mixers that are saved, compiled, exported or guarded wrongly."""
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from tests.contract.sound_others import Ahead
 
 @caught_by(check_nothing_is_changed="was written into")
 class Remembers(Average):
-    """A buffer follows the inputs."""
+    """A buffer changes with the inputs."""
 
     def __init__(self, context: int | None = None) -> None:
         super().__init__(context)
@@ -36,7 +36,7 @@ class CountsItsCalls(Average):
 
 @caught_by(check_store="another function")
 class HidesAWeight(Average):
-    """A number that matters is in no state_dict."""
+    """A number that changes the output is in no state_dict."""
 
     made = 0
 
@@ -51,7 +51,7 @@ class HidesAWeight(Average):
 
 @caught_by(check_store="pickle")
 class CannotBePickled(Average):
-    """Holds a function without a name."""
+    """Holds a lambda, which cannot be pickled."""
 
     def __init__(self, context: int | None = None) -> None:
         super().__init__(context)
@@ -60,7 +60,7 @@ class CannotBePickled(Average):
 
 @caught_by(check_around="not all are listed")
 class ListsHalf(Ahead):
-    """Its groups leave a parameter out."""
+    """Its parameter groups lack a parameter."""
 
     def param_groups(self):
         return []
@@ -68,7 +68,7 @@ class ListsHalf(Ahead):
 
 @caught_by(check_compiles="data-dependent", check_exports="data-dependent")
 class AsksItsNumbers(Average):
-    """Takes one of two ways by a number of the input, which a graph cannot."""
+    """Branches on a value of the input, which a graph cannot."""
 
     def mix(self, x: Tensor) -> Tensor:
         return super().mix(x) if float(x.sum()) > 0 else super().mix(x) * 1.0
@@ -76,7 +76,7 @@ class AsksItsNumbers(Average):
 
 @caught_by(check_compiles="off by")
 class OtherWhenCompiled(Average):
-    """Does something else inside a compiler."""
+    """Computes something else inside a compiler."""
 
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
         y, after = super().carry(x, state, lengths)
@@ -85,7 +85,7 @@ class OtherWhenCompiled(Average):
 
 @caught_by(check_exports="off by")
 class BakesItsInput(Average):
-    """Takes a number of the input out of the graph as a constant, where it may."""
+    """Computes something else when it is exported."""
 
     def mix(self, x: Tensor) -> Tensor:
         y = super().mix(x)
@@ -94,7 +94,7 @@ class BakesItsInput(Average):
 
 @caught_by(check_refusals="DID NOT RAISE", check_keep_is_bool="DID NOT RAISE")
 class TakesAnyKeep(Average):
-    """A mask of numbers is taken for one of truths."""
+    """Accepts a mask of integers as one of bools."""
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
         return super().forward(x, keep if keep is None or keep.shape != x.shape[:2] else keep.bool())
@@ -102,7 +102,7 @@ class TakesAnyKeep(Average):
 
 @caught_by(check_refusals="DID NOT RAISE")
 class TakesAnyDim(Average):
-    """Channels too many are cut off."""
+    """Cuts off surplus channels without an error."""
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
         return super().forward(x[..., :DIM], keep)

@@ -30,7 +30,7 @@ class _WrongSecond(_WrongFirst):
 
 @caught_by(check_derivatives="the slope is", check_second_derivatives="Jacobian mismatch")
 class WrongDerivative(Average):
-    """A derivative written by hand is off by a two-thousandth."""
+    """A hand-written derivative is wrong by 1/2000."""
 
     def read(self, total: Tensor, count: Tensor) -> Tensor:
         return _WrongFirst.apply(super().read(total, count))
@@ -38,7 +38,7 @@ class WrongDerivative(Average):
 
 @caught_by(check_second_derivatives="Jacobian mismatch")
 class WrongSecondDerivative(Average):
-    """A backward forgets that it depends on its input: first derivatives right, second ones silently wrong."""
+    """A backward drops its dependence on the input: first derivatives are right, second ones wrong without an error."""
 
     def read(self, total: Tensor, count: Tensor) -> Tensor:
         return _WrongSecond.apply(super().read(total, count))
@@ -70,7 +70,7 @@ class ForgetsParameters(Average):
 
 @caught_by(check_cost="the price of 1 tokens says mul 71, the reference executes 72")
 class ForgetsProducts(Average):
-    """Its price adds up, and is too small."""
+    """Its price adds up, but is too small."""
 
     def cost(self, T: int, per: Per = "sequence") -> Cost:
         return super().cost(T, per) + Cost(mul=-T if per == "sequence" else -1)

@@ -1,4 +1,4 @@
-"""Mixers that read wrongly: later tokens, pieces, steps, gradients through them."""
+"""Mixers that read wrongly: later tokens, pieces, steps, gradients through pieces."""
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from tests.contract.sound_others import Ahead, Cached, Short
 
 @caught_by(check_causal="moved by")
 class LeaksALittle(Average):
-    """The mean of the whole sequence shines through, a millionth of it."""
+    """Adds 1e-6 of the mean of the whole sequence."""
 
     def mix(self, x: Tensor) -> Tensor:
         return super().mix(x) + 1e-6 * x.mean(1, keepdim=True)
@@ -21,7 +21,7 @@ class LeaksALittle(Average):
 
 @caught_by(check_causal="moved by .* allowed [1-9].*e-")
 class LeaksWhereTheBoundIsLoose(Average):
-    """The same, only in sequences so long that rounding is allowed."""
+    """The same, only in long sequences, where a bound for rounding is allowed."""
 
     def mix(self, x: Tensor) -> Tensor:
         return super().mix(x) + (1e-6 * x.mean(1, keepdim=True) if x.shape[1] > 16 else 0.0)
@@ -37,7 +37,7 @@ class LeaksTheNext(Average):
 
 @caught_by(check_causal="has a gradient")
 class LeaksGradient(Average):
-    """Values are causal, but the forward adds and takes away something of the last token that keeps its gradient."""
+    """Values are causal, but the forward adds and subtracts a term of the last token, which leaves its gradient."""
 
     def mix(self, x: Tensor) -> Tensor:
         last = x[:, -1:]
@@ -46,14 +46,14 @@ class LeaksGradient(Average):
 
 @caught_by(check_causal="DID NOT RAISE")
 class SaysItLooksAhead(Average):
-    """Its traits say never causal, and yet it reads on."""
+    """Its trait is never causal, but it reads from a state."""
 
     traits = Traits(causal="never", streams=False, state="none")
 
 
 @caught_by(check_causal="output 0 does not depend on input 1")
 class SeesItsOwnTokenOnly(Ahead):
-    """Its traits say never causal, and yet no output sees another token."""
+    """Its trait is never causal, but no output depends on another token."""
 
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
         return super().forward(x.flatten(0, 1)[:, None], None if keep is None else keep.flatten()[:, None]).view_as(x)
@@ -61,7 +61,7 @@ class SeesItsOwnTokenOnly(Ahead):
 
 @caught_by(check_longest="DID NOT RAISE")
 class CutsWhatIsTooLong(Short):
-    """Silently reads on past its longest sequence."""
+    """Reads beyond its longest sequence without an error."""
 
     def stop(self, last: int) -> None:
         pass
@@ -69,7 +69,7 @@ class CutsWhatIsTooLong(Short):
 
 @caught_by(check_pieces="off by", check_gradients_through_pieces="off by")
 class Forgets(Average):
-    """Each piece begins as if nothing had been read."""
+    """Each piece ignores the state."""
 
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
         return super().carry(x, {**state, "total": torch.zeros_like(state["total"])}, lengths)
@@ -100,8 +100,8 @@ class DropsWhatIsFull(Cached):
     def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
         if not reuse or state["cache"].shape[1] == 0:
             return super().advance(x, state, reuse)
-        cache, seen = write_(state["cache"], state["length"], x), state["length"] + 1
-        return self.read(cache.sum(1), seen), {"cache": cache, "length": seen}
+        cache, length = write_(state["cache"], state["length"], x), state["length"] + 1
+        return self.read(cache.sum(1), length), {"cache": cache, "length": length}
 
 
 @caught_by(check_gradients_through_pieces="off by", check_refusals="carries no gradient")
@@ -115,7 +115,7 @@ class CutsGradients(Average):
 
 @caught_by(check_shapes="torch.Size")
 class StepsByPieces(Average):
-    """A step answers with a sequence of one token."""
+    """A step returns a sequence of one token."""
 
     def step(self, x: Tensor, state: State, *, reuse: bool = False) -> tuple[Tensor, State]:
         y, state = super().step(x, state, reuse=reuse)

@@ -14,7 +14,7 @@ from tests.contract.sound_others import Cached
 
 @caught_by(check_state_form="int64")
 class CountsInShort(Average):
-    """`seen` is 32 bits wide."""
+    """`length` is int32."""
 
     def start(self, batch: int, *, capacity: int | None = None) -> State:
         state = super().start(batch)
@@ -42,7 +42,7 @@ class BatchSecond(Average):
 
 @caught_by(check_state_form="DID NOT RAISE")
 class BroadcastsRows(Average):
-    """A state of one row is silently taken for all rows."""
+    """A state of one row is broadcast to all rows without an error."""
 
     def extend(self, x: Tensor, state: State, keep: Tensor | None = None) -> tuple[Tensor, State]:
         if len(state["length"]) != len(x):
@@ -52,7 +52,7 @@ class BroadcastsRows(Average):
 
 @caught_by(check_state_is_kept="was written into")
 class AlwaysReuses(Average):
-    """A step writes into the given state though it was not given up."""
+    """A step without reuse writes into the given state."""
 
     def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
         return super().advance(x, state, reuse=True)
@@ -70,7 +70,7 @@ class PiecesReuse(Average):
 
 @caught_by(check_reuse_writes_only_into_what_was_given_up="dropped tokens: the old state")
 class SharesWithTheOld(Average):
-    """The new state holds the old counter when no token was kept."""
+    """The new state holds the tensors of the old one if no token was kept."""
 
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
         y, after = super().carry(x, state, lengths)
@@ -79,7 +79,7 @@ class SharesWithTheOld(Average):
 
 @caught_by(check_reuse_writes_only_into_what_was_given_up="after a piece: the input")
 class HoldsTheInput(Average):
-    """The sum of one first token is that token: the state is a view of the input."""
+    """The state after one token is a view of the input."""
 
     def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
         y, after = super().carry(x, state, lengths)
@@ -89,7 +89,7 @@ class HoldsTheInput(Average):
 
 @caught_by(check_reuse_writes_only_into_what_was_given_up="empty piece: the old state")
 class SharesAfterNothing(Average):
-    """An empty piece gives the given state back, and not one that may be given up."""
+    """An empty piece returns the given state itself, which a step with reuse then overwrites."""
 
     def extend(self, x: Tensor, state: State, keep: Tensor | None = None) -> tuple[Tensor, State]:
         return super().extend(x, state, keep) if x.shape[1] else (x.clone(), dict(state))
@@ -105,14 +105,14 @@ class CopiesEachToken(Cached):
 
 @caught_by(check_state_size="changes its size")
 class GrowsInSecret(Cached):
-    """Says constant, and keeps every token."""
+    """Its trait is a constant state, but it stores every token."""
 
     traits = Traits(causal="always", streams=True, state="constant")
 
 
 @caught_by(check_fork_and_trim="off by")
 class TrimsTooMuch(Cached):
-    """The trimmed state has lost its last token."""
+    """The trimmed state lacks the last token."""
 
     def trim(self, state: State) -> State:
         return {**state, "cache": state["cache"][:, : int(state["length"].max()) - 1].contiguous()}
@@ -120,7 +120,7 @@ class TrimsTooMuch(Cached):
 
 @caught_by(check_fork_and_trim="larger than", check_cost="a row holds")
 class TrimsNothing(Cached):
-    """Saved with all its unused room."""
+    """`trim` does not remove unused capacity."""
 
     def trim(self, state: State) -> State:
         room = grow(state["cache"], 50)

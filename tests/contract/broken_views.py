@@ -1,4 +1,4 @@
-"""Mixers that show of themselves what is not so."""
+"""Mixers whose views are wrong."""
 
 import torch
 from torch import Tensor
@@ -34,7 +34,7 @@ class ShowsTooMuch(Average):
 
 @caught_by(check_views="finite")
 class ShowsNothing(Average):
-    """A view of numbers that are none."""
+    """A view with NaN."""
 
     def views(self, x: Tensor) -> list[View]:
         return [View("logarithms", "of the first row", ("position", "channel"), torch.log(x[0] * 0))]

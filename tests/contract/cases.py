@@ -1,7 +1,7 @@
-"""What the promises are tried on: every registered mixer with its examples, and the numbers fed to them.
+"""The inputs of the promises: every registered mixer with its examples, and the tensors that they read.
 
-What a new mixer costs `make test`: about 3.5 seconds of one core, two thirds of them for its graphs (one
-`torch.compile` and one `torch.export`, each of several verbs, of its causal form where it has one). To keep it there:
+A new mixer takes about 3.5 seconds of one core in `make test`, two thirds of them for its graphs (one
+`torch.compile` and one `torch.export`, each of several verbs, of its causal form where it has one). To keep this time:
 the first of its `examples` is its smallest, alone in `make test`; a check that takes more than some 50 ms for a mixer,
 tries several of its settings or compares pairs of mixers is for `make test-all` (`pytest.mark.slow`).
 """
@@ -55,7 +55,7 @@ class Case:
 
 
 def drawn(mixer: Mixer) -> Mixer:
-    """The mixer in float64 with large parameters, so that no term hides behind a small initialisation."""
+    """The mixer in float64 with large parameters, so that every term has an effect, whatever its initialization."""
     generator = torch.Generator().manual_seed(7)
     mixer = mixer.double()
     with torch.no_grad():
@@ -77,25 +77,25 @@ CASES = [
     for n, example in enumerate(example for example in config.examples if has_form(kind, example, causal))
 ]
 every_example = pytest.mark.parametrize("make", CASES, ids=str)
-"""for what takes milliseconds an example"""
+"""for checks that take milliseconds per example"""
 every_mixer = pytest.mark.parametrize(
     "make", [case if case.first else pytest.param(case, marks=pytest.mark.slow) for case in CASES], ids=str
 )
-"""each kind under its first example, the others in `make test-all`: so `make test` grows by seconds a kind"""
+"""each kind under its first example, the others in `make test-all`: so `make test` grows by seconds per kind"""
 every_kind = pytest.mark.parametrize("make", [case for case in CASES if case.first], ids=str)
 every_kind_in_one_form = pytest.mark.parametrize(
     "make",
     [pytest.param(case, marks=pytest.mark.slow) if case.second else case for case in CASES if case.first],
     ids=str,
 )
-"""the second form of a kind, which runs what the first does with another mask or another length, in `make test-all`"""
+"""the second form of a kind, which runs the same code with another mask or length, only in `make test-all`"""
 other_examples = pytest.mark.parametrize("make", [case for case in CASES if not case.first], ids=str)
 
 
 def holds(promise: Promise, make: Make, wide: bool = False) -> None:
-    """Fails with what the promise says unless it holds, or does not apply.
+    """Fails with the message of the promise unless it holds or does not apply.
 
-    It is read in a small size; in a larger one too where `wide`, or where the mixer is built on the lag sum, whose
+    The promise is tested at a small size, and at a larger one too if `wide` or if the mixer uses the lag sum, whose
     backends are chosen by size.
     """
     contexts = (5, 16) if wide or sums_lags(make) else (5,)
@@ -113,7 +113,7 @@ def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tens
 
 def close(actual: Tensor, expected: Tensor, bound: float = TIGHT) -> None:
     """Fails unless shapes are equal and no number is off by more than `bound` of the largest; NaN fails."""
-    assert actual.shape == expected.shape, f"shape {tuple(actual.shape)}, wanted {tuple(expected.shape)}"
+    assert actual.shape == expected.shape, f"shape {tuple(actual.shape)}, expected {tuple(expected.shape)}"
     if expected.numel():
         scale = max(1.0, float(expected.detach().abs().max()))
         gap = float((actual.detach() - expected.detach()).abs().max())
@@ -141,20 +141,20 @@ def untouched(state: State, before: State) -> None:
 
 def refused(call: Callable[[], object], *words: str) -> None:
     """Fails unless the call raises ValueError in one line that holds the words."""
-    with pytest.raises(ValueError) as caught:  # noqa: PT011  the words are looked for below
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  the words are checked below
         call()
     message = str(caught.value)
-    assert message, "the refusal says nothing"
+    assert message, "the error has no message"
     assert "\n" not in message.strip(), message
     for word in words:
         assert word in message, f"{word!r} is not in: {message}"
 
 
 def streams(make: Make) -> bool:
-    """Whether the mixer reads on from a state; if not, fails unless it refuses to."""
+    """Whether the mixer reads from a state; if not, fails unless its verbs raise an error."""
     mixer = make()
     if mixer.traits.streams:
-        assert mixer.traits.causal != "never", "what looks ahead cannot read on"
+        assert mixer.traits.causal != "never", "a mixer that looks ahead cannot read from a state"
         return True
     assert mixer.traits.state == "none"
     refused(lambda: mixer.start(1))
@@ -171,9 +171,9 @@ def fits(mixer: Mixer, T: int) -> int:
 def at_each_size(
     read: Callable[[Mixer, int], None], make: Make, small: tuple[int, int], wide: tuple[int, int] | None
 ) -> None:
-    """Calls read(mixer, T) for (context, T): small, as it comes, and wide if given, with the lag sum through the FFT.
+    """Calls read(mixer, T) for (context, T): small with the chosen backends, and wide, if given, with the FFT lag sum.
 
-    Where shapes are checked, small alone: their letters are the same, and each of many calls takes far longer.
+    With shapes checked, only small: the letters are the same, and each of the many calls takes much longer.
     """
     for size, forced in ((small, {}), (None if SHAPES else wide, {"lag_sum": "fft"})):
         if size is None:
@@ -185,7 +185,7 @@ def at_each_size(
 
 
 def ways(mixer: Mixer, x: Tensor) -> list[tuple[str, str]]:
-    """Each (op, backend) that the forward of this mixer can run."""
+    """All pairs (op, backend) with which the forward of this mixer can run."""
     with backends.recorded() as ran:
         mixer(x)
     able = []
@@ -194,19 +194,19 @@ def ways(mixer: Mixer, x: Tensor) -> list[tuple[str, str]]:
             with backends.use(**{op: backend}):
                 try:
                     mixer(x)
-                except ValueError:  # this backend cannot do this call, and says so
+                except ValueError:  # this backend cannot do this call
                     continue
             able.append((op, backend))
     return able
 
 
 def leaves(mixer: nn.Module) -> dict[str, Tensor]:
-    """Copies of the parameters that want gradients."""
+    """Copies of the parameters that require gradients."""
     return {name: tensor.detach().clone().requires_grad_() for name, tensor in mixer.named_parameters()}
 
 
 def sums_lags(make: Make) -> bool:
-    """Whether the mixer is built on the lag sum, so that the choice of its backend makes another graph."""
+    """Whether the mixer uses the lag sum, so that the choice of its backend changes the graph."""
     mixer = make()
     with torch.no_grad(), backends.recorded() as ran:
         mixer(draw(1, 2, DIM))

@@ -1,15 +1,15 @@
-"""The mixers that are broken on purpose, each with the check that must catch it and what the check then says."""
+"""The broken mixers, each with the check that must catch it and the message of that check."""
 
 from collections.abc import Callable
 
 from seqloom.core.mixer import Mixer
 
 FAULTS: list[tuple[str, type[Mixer], str]] = []
-"""(check, mixer, a pattern of what the check says)"""
+"""(check, mixer, a pattern of the message of the check)"""
 
 
 def caught_by(**checks: str) -> Callable[[type[Mixer]], type[Mixer]]:
-    """Notes the checks that must fail on the class, each with a pattern of what it says."""
+    """Registers the checks that must fail on the class, each with a pattern of its message."""
 
     def note(kind: type[Mixer]) -> type[Mixer]:
         FAULTS.extend((check, kind, says) for check, says in checks.items())

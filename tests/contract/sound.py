@@ -1,7 +1,7 @@
-"""Small mixers that keep every promise: the controls of the checks, and what the broken ones are made from.
+"""Small mixers that keep every promise: the controls of the checks, and the bases of the broken ones.
 
 y_t = tanh(W · mean of the tokens up to t)             Average, Cached
-y_t = tanh(W · mean of all tokens)                     Ahead: sees later tokens, so it cannot read on
+y_t = tanh(W · mean of all tokens)                     Ahead: reads later tokens, so it has no state
 """
 
 import torch
@@ -25,7 +25,7 @@ class Weighted(Mixer):
 
 
 class Average(Weighted):
-    """Remembers the sum: constant state."""
+    """Stores the sum: a constant state."""
 
     traits = Traits(causal="always", streams=True, state="constant")
 
@@ -70,10 +70,10 @@ class Average(Weighted):
 
     def advance(self, x: Tensor, state: State, reuse: bool) -> tuple[Tensor, State]:
         if reuse:
-            total, seen = state["total"].add_(x), state["length"].add_(1)
+            total, length = state["total"].add_(x), state["length"].add_(1)
         else:
-            total, seen = state["total"] + x, state["length"] + 1
-        return self.read(total, seen), {"total": total, "length": seen}
+            total, length = state["total"] + x, state["length"] + 1
+        return self.read(total, length), {"total": total, "length": length}
 
     def chain(self, span: Span) -> list[Cost | nn.Module]:
         sums_and_means = Cost(add=(span.rows - span.first) * DIM, div=span.rows * DIM)
@@ -86,7 +86,7 @@ def tanh(numbers: int) -> Cost:
 
 
 def made(kind: type[Mixer]):
-    """A class of mixers as the checks want it: make(context, dtype)."""
+    """A class of mixers in the form of the checks: make(context, dtype)."""
 
     def make(context: int | None = 5, dtype: torch.dtype = torch.float64) -> Mixer:
         return drawn(kind(context)).to(dtype)

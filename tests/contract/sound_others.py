@@ -1,4 +1,4 @@
-"""More mixers that keep every promise, of other traits: growing, bidirectional, of limited length."""
+"""More mixers that keep every promise, with other traits: growing, bidirectional, of limited length."""
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from tests.contract.sound import Average, Weighted, tanh
 
 
 class Cached(Average):
-    """Remembers every token: growing state."""
+    """Stores every token: a growing state."""
 
     traits = Traits(causal="always", streams=True, state="grows")
 
@@ -32,15 +32,15 @@ class Cached(Average):
         if not reuse:
             y, after = self.carry(x[:, None], state, torch.ones_like(state["length"]))
             return y[:, 0], after
-        cache, seen = state["cache"], state["length"]
-        if int(seen.max()) == cache.shape[1]:
+        cache, length = state["cache"], state["length"]
+        if int(length.max()) == cache.shape[1]:
             cache = grow(cache, max(1, 2 * cache.shape[1]))
-        write_(cache, seen, x)
-        return self.read(cache.sum(1), seen + 1), {"cache": cache, "length": seen + 1}
+        write_(cache, length, x)
+        return self.read(cache.sum(1), length + 1), {"cache": cache, "length": length + 1}
 
 
 class Ahead(Weighted):
-    """Bidirectional: it cannot read on, and says so."""
+    """Bidirectional: its verbs with a state raise an error."""
 
     traits = Traits(causal="never", streams=False, state="none")
 
@@ -74,7 +74,7 @@ class Ahead(Weighted):
 
 
 class Short(Average):
-    """Takes at most 6 tokens, and says so."""
+    """Reads at most 6 tokens, and raises an error for more."""
 
     traits = Traits(causal="always", streams=True, state="constant", longest=6)
 

@@ -1,4 +1,4 @@
-"""Each check passes the sound mixers and catches those that are broken on purpose."""
+"""Each check passes the sound mixers and catches the broken ones."""
 
 from collections.abc import Callable
 

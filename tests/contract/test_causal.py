@@ -1,4 +1,4 @@
-"""No output depends on a later input, and no sequence longer than the mixer takes is read."""
+"""No output depends on a later input, and sequences longer than the mixer's limit raise an error."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The price is what the reference executes, and adds up: token by token, with the parameters and with the state."""
+"""The price equals the operations of the reference, and adds up: per token, with parameters and state."""
 
 from seqloom.contracts.price import price
 from tests.contract.cases import Make, every_mixer, holds, refused, streams

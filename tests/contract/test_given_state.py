@@ -1,4 +1,4 @@
-"""A given state is compared with what the mixer declares before anything is computed: no other one passes."""
+"""A given state is compared with the mixer's declaration before anything is computed; others raise an error."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -16,10 +16,10 @@ from tests.contract.test_refusals import no
 
 
 def damaged(mixer: Mixer, state: State) -> Iterator[tuple[str, State, str]]:
-    """States that are not the mixer's: what was done, the state, and the word that the error must hold."""
+    """States that are not the mixer's: the change, the state, and the word that the error must contain."""
     yield "an entry more", {**state, "other": state["length"]}, "'other'"
     for name, tensor in state.items():
-        yield f"without {name}", {key: each for key, each in state.items() if key != name}, f"'{name}'"
+        yield f"without {name}", {key: entry for key, entry in state.items() if key != name}, f"'{name}'"
         changes: dict[str, object] = {
             "an axis more": tensor[..., None],
             "on another device": tensor.to("meta"),
@@ -42,14 +42,14 @@ def damaged(mixer: Mixer, state: State) -> Iterator[tuple[str, State, str]]:
     for name in growing[1:]:
         axis = 1 + mixer.memory[name].axis
         fewer = state[name].narrow(axis, 1, state[name].shape[axis] - 1)
-        yield f"{name} with a place less", {**state, name: fewer}, f"'{name}'"
+        yield f"{name} with a position less", {**state, name: fewer}, f"'{name}'"
     if growing and (most := mixer.memory[growing[0]].most) is not None:
         room = torch.zeros(2, *mixer.memory[growing[0]].sizes(most + 1)).double()
-        yield "more places than it may", {**state, **dict.fromkeys(growing, room)}, f"'{growing[0]}'"
+        yield "more positions than it may have", {**state, **dict.fromkeys(growing, room)}, f"'{growing[0]}'"
 
 
-def denied(mixer: Mixer, state: State, word: str, why: str) -> None:
-    """Fails unless every verb that reads on denies the state, in words, and leaves it as it is."""
+def raises_for(mixer: Mixer, state: State, word: str, why: str) -> None:
+    """Fails unless every verb that takes a state raises an error that holds `word`, and leaves the state unchanged."""
     was = {name: tensor.clone() for name, tensor in state.items() if isinstance(tensor, Tensor)}
     x = draw(2, 2, DIM)
     verbs = {
@@ -69,7 +69,7 @@ def denied(mixer: Mixer, state: State, word: str, why: str) -> None:
 
 
 def check_given_state(make: Make) -> None:
-    """A state with a wrong, a missing or an extra entry is denied by every verb, before and after sound ones."""
+    """A state with a wrong, a missing or an extra entry is an error in every verb, before and after valid states."""
     if not streams(make):
         return
     mixer = make()
@@ -77,13 +77,13 @@ def check_given_state(make: Make) -> None:
         state = mixer.step(draw(2, DIM), mixer.extend(draw(2, 2, DIM), mixer.start(2))[1])[1]
         was = copied(state)
         for why, other, word in damaged(mixer, state):
-            denied(mixer, other, word, why)
+            raises_for(mixer, other, word, why)
         untouched(state, was)
         mixer.step(draw(2, DIM), state)
 
 
 def check_other_context(make: Make) -> None:
-    """The state of another context is denied where the context sizes the state."""
+    """The state of another context is an error where the context sizes the state."""
     if not streams(make):
         return
     mixer, other = make(), make(context=4)
@@ -91,7 +91,7 @@ def check_other_context(make: Make) -> None:
         return
     with torch.no_grad():
         state = make(context=7).extend(draw(2, 6, DIM), make(context=7).start(2))[1]
-        denied(mixer, state, "state entry", "of another context")
+        raises_for(mixer, state, "state entry", "of another context")
 
 
 @cache
@@ -111,26 +111,26 @@ def test_a_given_state_is_checked(make: Make) -> None:
 
 
 @every_mixer
-def test_a_state_of_another_context_is_denied(make: Make) -> None:
+def test_a_state_of_another_context_is_an_error(make: Make) -> None:
     check_other_context(make)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("others", [False, pytest.param(True, marks=pytest.mark.slow)])
 @every_kind
-def test_states_of_other_mixers_are_denied(make: Case, others: bool) -> None:
+def test_states_of_other_mixers_are_errors(make: Case, others: bool) -> None:
     mixer = make()
     if not mixer.traits.streams:
         return
     for other, memory, state in every_state(others):
         a_piece_of_it = memory.keys() == mixer.memory.keys() and all(entry.grows for entry in mixer.memory.values())
         if dict(memory) != dict(mixer.memory) and not a_piece_of_it:  # a window is also a cache of so many tokens
-            denied(mixer, state, "entry", f"of {other}")
+            raises_for(mixer, state, "entry", f"of {other}")
 
 
 @pytest.mark.parametrize("kind", ["aft_simple", "rwkv"])
 @pytest.mark.parametrize("reuse", [False, True])
-def test_sums_of_fewer_channels_are_denied(kind: str, reuse: bool) -> None:
+def test_sums_of_fewer_channels_are_errors(kind: str, reuse: bool) -> None:
     mixer = Case(kind, (), True)(dtype=torch.float32)
     state = mixer.start(2)
     state["sums"] = state["sums"][:, :, :4].contiguous()
@@ -140,7 +140,7 @@ def test_sums_of_fewer_channels_are_denied(kind: str, reuse: bool) -> None:
 
 
 def test_the_dtype_of_the_moment_counts() -> None:
-    """What passed before `to` is looked at again after it."""
+    """A state that was accepted before `to` is checked again after it."""
     mixer = Case("he", (), True)(dtype=torch.float32)
     x, state = draw(2, DIM, dtype=torch.float32), mixer.start(2)
     with torch.no_grad():

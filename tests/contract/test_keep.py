@@ -1,4 +1,4 @@
-"""A dropped token is as if it had never been written, and a row does not depend on the others."""
+"""A dropped token has no effect, and a row does not depend on other rows."""
 
 from collections.abc import Callable
 
@@ -41,7 +41,7 @@ def check_keep_forward(make: Make, wide: bool = False) -> None:
 
 
 def check_keep_reading(make: Make) -> None:
-    """Promise 4 for pieces: outputs, `seen` and the state are those of the kept tokens alone."""
+    """Promise 4 for pieces: outputs, `length` and the state are those of the kept tokens alone."""
     if not streams(make):
         return
     mixer = make()
@@ -53,7 +53,7 @@ def check_keep_reading(make: Make) -> None:
         close(y, whole)
         assert bool((y[~keep] == 0).all()), "outputs at dropped positions are not 0"
         assert after["length"].dtype == torch.long
-        assert torch.equal(after["length"], keep.sum(1)), "`seen` does not count kept tokens"
+        assert torch.equal(after["length"], keep.sum(1)), "`length` does not count kept tokens"
         for noise in NOISE:
             again, state = mixer.extend(torch.where(keep[..., None], x, noise), mixer.start(7), keep)
             assert torch.equal(again, y), f"{noise} in dropped positions"
@@ -64,7 +64,7 @@ def check_keep_reading(make: Make) -> None:
             _, dropped = mixer.extend(x[row : row + 1], mixer.start(1), keep[row : row + 1])
             same_state(mixer.trim(dropped), mixer.trim(one))
             if fits(mixer, T + 1) > T:
-                goes_on_alike(mixer, at(after, row), one)
+                continues_equally(mixer, at(after, row), one)
         for cut in range(T + 1):
             first, state = mixer.extend(x[:, :cut], mixer.start(7), keep[:, :cut])
             second, state = mixer.extend(x[:, cut:], state, keep[:, cut:])
@@ -72,7 +72,7 @@ def check_keep_reading(make: Make) -> None:
             same_state(mixer.trim(state), mixer.trim(after))
 
 
-def goes_on_alike(mixer: Mixer, actual: State, expected: State) -> None:
+def continues_equally(mixer: Mixer, actual: State, expected: State) -> None:
     """Fails unless the next tokens read from either state are the same."""
     then = draw(1, 3, DIM, seed=9)
     close(mixer.extend(then, actual)[0], mixer.extend(then, expected)[0])
@@ -80,7 +80,7 @@ def goes_on_alike(mixer: Mixer, actual: State, expected: State) -> None:
 
 
 def check_rows(make: Make, wide: bool = False) -> None:
-    """Promise 5: each row as if it were alone, whatever the others hold, also after different numbers of tokens."""
+    """Promise 5: each row as if it were alone, with any other rows, also after different numbers of tokens."""
     holds(rows, make, wide)
     if streams(make):
         at_each_size(ragged_rows_alone, make, (5, 9), (16, 21) if wide or sums_lags(make) else None)

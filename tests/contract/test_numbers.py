@@ -1,4 +1,4 @@
-"""Derivatives against differences, and the smaller dtypes against float64."""
+"""Derivatives against finite differences, and the smaller dtypes against float64."""
 
 import math
 from collections.abc import Callable, Iterator

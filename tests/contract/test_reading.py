@@ -1,4 +1,4 @@
-"""Pieces, steps and the whole are one function, in value and in gradient.
+"""Pieces, steps and the whole sequence are one function, in value and in gradient.
 
 In `make test` a mixer that is built on the lag sum is read in two sizes, the wider one through the FFT; the others in
 the smaller one alone. In `make test-all` all are read in both.

@@ -1,4 +1,4 @@
-"""What does not fit is refused with ValueError, in one line."""
+"""Verbs and arguments that do not fit raise ValueError, in one line."""
 
 import pytest
 import torch
@@ -73,5 +73,5 @@ def test_refusals(make: Make) -> None:
 
 
 @every_mixer
-def test_a_mask_of_integers_is_refused(make: Make) -> None:
+def test_a_mask_of_integers_is_an_error(make: Make) -> None:
     check_keep_is_bool(make)

@@ -1,4 +1,4 @@
-"""Every verb once, in the annotated shapes: `make test` runs this file again with those checked."""
+"""Every verb once, with the annotated shapes: `make test` runs this file again with shapes checked."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The rules of the state: what it is made of, who may write into it, how large it gets, how it forks."""
+"""The rules of the state: its entries, who may write into it, its size, copies of it."""
 
 import torch
 from torch import Tensor
@@ -8,17 +8,17 @@ from tests.contract.cases import DIM, Make, close, copied, draw, every_mixer, fi
 
 
 def check_state_form(make: Make) -> None:
-    """A flat dict of tensors, batch first, with `seen` (B,) int64; only for as many rows as it was made for."""
+    """A flat dict of tensors, batch first, with `length` (B,) int64; other numbers of rows are errors."""
     if not streams(make):
         return
     mixer = make()
     with torch.no_grad():
         states = [mixer.start(3), mixer.start(3, capacity=4)]
         states += [mixer.extend(draw(3, 4, DIM), states[0])[1], mixer.step(draw(3, DIM), states[1])[1]]
-        for state, seen in zip(states, (0, 0, 4, 1), strict=True):
+        for state, length in zip(states, (0, 0, 4, 1), strict=True):
             assert isinstance(state, dict)
-            assert state["length"].dtype == torch.long, "`seen` is not int64"
-            assert state["length"].tolist() == [seen] * 3
+            assert state["length"].dtype == torch.long, "`length` is not int64"
+            assert state["length"].tolist() == [length] * 3
             for name, tensor in state.items():
                 assert isinstance(name, str)
                 assert isinstance(tensor, Tensor)
@@ -52,7 +52,7 @@ def check_state_is_kept(make: Make) -> None:
                     states.append(go_on[1])
                     before.append(copied(go_on[1]))
                 expected = mixer(x)
-                for position, state in enumerate(states):  # two ways from each
+                for position, state in enumerate(states):  # two continuations of each state
                     close(mixer.step(x[:, position], state)[0], expected[:, position])
                     for follow in (x[:, position : position + 1], draw(2, 2, DIM, seed=8)):
                         close(mixer.extend(follow, state)[0][:, :1], mixer.step(follow[:, 0], state)[0][:, None])
@@ -61,7 +61,7 @@ def check_state_is_kept(make: Make) -> None:
 
 
 def check_reuse_writes_only_into_what_was_given_up(make: Make) -> None:
-    """What `reuse` writes into is the given state alone: no older state, no input, no output, no fresh start."""
+    """`reuse` writes only into the given state: into no older state, input or output."""
     if not streams(make):
         return
     mixer = make()

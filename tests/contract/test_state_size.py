@@ -1,4 +1,4 @@
-"""How large a state gets, with reuse and without, and that it forks and is trimmed."""
+"""The size of a state, with reuse and without, its copies and `trim`."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""A mixer is saved, loaded and copied as it is, and reading changes nothing in it."""
+"""A mixer is saved, loaded and copied unchanged, and reading changes nothing in it."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""What a mixer shows of itself is numbers with words, and showing changes nothing."""
+"""The views of a mixer are arrays with named axes, and computing them changes nothing."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Layers of a user's: one that keeps every promise, others that each break one, and things that are no layer.
+"""Layers of a user: one that keeps every promise, others that each break one, and objects that are no layer.
 
 h_t = a h_{t-1} + x_t,   y_t = h_t W        a: one number for each channel
 """

@@ -1,4 +1,4 @@
-"""The wrappers of public layers fit `seqloom verify`: what these layers are known to keep, they keep here."""
+"""The wrappers of public layers fit `seqloom verify`: the promises that these layers keep hold here."""
 
 import pytest
 

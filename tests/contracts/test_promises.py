@@ -1,4 +1,4 @@
-"""Each promise holds for a sound layer, is broken by layers that break it, and says where it does not apply."""
+"""Each promise holds for a sound layer, breaks for a layer that breaks it, and reports where it does not apply."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What is available is the least of what the kernel and the control groups leave; what does not fit names both."""
+"""Available memory is the least that kernel and control groups leave; an error names both numbers."""
 
 import os
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_the_least_counts(membership: str, files: dict[str, str], left: int, tmp
     assert available_memory(*machine(tmp_path, membership, **files)) == left
 
 
-def test_this_machine() -> None:
+def test_available_memory_of_this_machine() -> None:
     assert 0 < available_memory() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -65,7 +65,7 @@ def test_both_numbers_are_given() -> None:
         require_memory("a model", 10**400, "choose less", available=1, where="cuda")
 
 
-def test_it_can_be_tried_anyway(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_try_anyway_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     with unchecked():
         require_memory("a model", 2, "choose less", available=1)

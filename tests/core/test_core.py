@@ -1,4 +1,4 @@
-"""Settings, tables, prices and progress: what every room uses."""
+"""Settings, tables, prices and progress, which all folders use."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""Only regular files of bounded size are read, and nothing that is no regular file is opened or waited for."""
+"""Only regular files of bounded size are read; other paths are neither opened nor waited for."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Costs add up: a mixer's price is that of its parts and of its own lines."""
+"""Costs add up: a mixer's price is that of its submodules and of its own lines."""
 
 from collections.abc import Iterable
 

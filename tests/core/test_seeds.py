@@ -1,4 +1,4 @@
-"""A seed is a whole number below 2^32 wherever one enters: 0 and 2^32 would be the same to torch."""
+"""A seed is a whole number below 2^32 wherever one is given: 0 and 2^32 would be the same to torch."""
 
 from collections.abc import Callable
 from typing import Any

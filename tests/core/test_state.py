@@ -1,4 +1,4 @@
-"""States: what the host knows of their length, and what works on every kind of them."""
+"""States: what the host knows of their length, and the operations that take every kind of state."""
 
 import copy
 import pickle
@@ -152,7 +152,7 @@ def test_in_a_graph_a_state_is_a_plain_dict_and_no_value_is_read(monkeypatch: py
     assert {name: tensor.tolist() for name, tensor in state.items()} == {"k": [1, 2], "length": [2, 3]}
 
 
-def test_a_state_of_other_rows_is_refused_with_both_numbers() -> None:
+def test_a_state_of_other_rows_is_an_error_with_both_numbers() -> None:
     mixer = build("linear")
     for rows in (1, 3):
         with pytest.raises(

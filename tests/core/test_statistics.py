@@ -1,4 +1,4 @@
-"""Intervals, differences and Holm's correction: by hand, against scipy.stats, and by how often they are right."""
+"""Intervals, differences and Holm's correction: by hand, against scipy.stats, and by their coverage."""
 
 import math
 import random
@@ -84,7 +84,7 @@ def test_weights_and_models_of_weight_0() -> None:
         ([0.1 + 0.2, 0.3, 0.3], [0.7, 0.7, 0.7], False, False),  # nothing but rounding
     ],
 )
-def test_what_is_known(a: list[float], b: list[float], half: bool, tested: bool) -> None:
+def test_when_an_interval_and_a_p_exist(a: list[float], b: list[float], half: bool, tested: bool) -> None:
     result = contrast({"a": 1, "b": -1}, {"a": seeds(*a), "b": seeds(*b)})
     assert result is not None
     assert (result.half is not None, result.p is not None) == (half, tested)
@@ -163,6 +163,6 @@ def test_rounding_is_measured_by_the_size_of_what_is_compared() -> None:
     assert mean_of([1e-20, 2e-20, 3e-20], scale=1.0).error is None
 
 
-def test_a_p_of_the_level_settles_nothing() -> None:
+def test_a_p_equal_to_the_level_settles_nothing() -> None:
     low = Estimate(-1.0, 3, 0.1, 2)
     assert [Difference(low, p, None).word for p in (LEVEL, LEVEL * 0.999)] == ["not settled", "lower"]

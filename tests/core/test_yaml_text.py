@@ -1,4 +1,4 @@
-"""YAML of settings: what it holds, and the documents that are refused before they take time or memory."""
+"""YAML of settings: what is read, and documents that raise an error before they take time or memory."""
 
 import re
 from typing import Any
@@ -70,7 +70,7 @@ def test_the_value_of_a_document(text: str, value: object) -> None:
     ],
     ids=lambda text: text[:24],
 )
-def test_what_is_refused(text: str, words: str) -> None:
+def test_calls_that_raise_an_error(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)) as caught:
         parse_yaml(text)
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""For each probe, who can answer all of it from the tokens up to the question."""
+"""A program per probe that answers all of it from the tokens up to the question."""
 
 import itertools
 from collections.abc import Callable

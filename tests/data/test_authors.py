@@ -1,4 +1,4 @@
-"""A text divided by author: who wrote a document, who is one person, and which part everybody is in."""
+"""A text divided by author: names of authors, names of the same person, and the part of every author."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def division_of(folder: Path, part: float = 0.1) -> dict[str, set[str]]:
     return {side.name: set(side.authors) for side in divided.sides}
 
 
-def test_nobody_is_in_two_parts_and_nobody_is_lost(tmp_path: Path) -> None:
+def test_every_author_is_in_exactly_one_part(tmp_path: Path) -> None:
     library(tmp_path)
     parts = division_of(tmp_path)
     everybody = [author for members in parts.values() for author in members]
@@ -59,7 +59,7 @@ def test_the_manifest_is_asked_first_then_the_header_then_the_name() -> None:
     assert authors(Document(book.name, "Once."), {}, "books") == ("Somebody",)
 
 
-def test_a_document_of_nobody_is_an_error_that_names_it() -> None:
+def test_a_document_without_author_is_an_error_that_names_it() -> None:
     with pytest.raises(ValueError, match=r"no author is named for tale\.txt: write manifest\.csv"):
         authors(Document("tale.txt", "Once."), {}, "books")
 
@@ -70,7 +70,7 @@ def test_spellings_of_one_person_are_one() -> None:
     assert key("Aesop") == "aesop"
 
 
-def test_who_wrote_together_is_in_one_part() -> None:
+def test_coauthors_are_in_one_part() -> None:
     rows = [("a", "Grimm, Jacob; Grimm, Wilhelm"), ("b", "Wilhelm Grimm"), ("c", "Grimm, Jacob (editor)")]
     rows += [(f"d{number}", f"Other{number} Name{number}") for number in range(20)]
     documents = Documents.of([Document(f"{name}.txt", f"Author: {who}\n{WORDS * 5}") for name, who in rows])

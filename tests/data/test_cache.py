@@ -1,4 +1,4 @@
-"""A cache that cannot be used costs time and one line, not the command."""
+"""A cache that cannot be used costs time and one line of output, but does not stop the command."""
 
 from collections.abc import Iterator
 from pathlib import Path

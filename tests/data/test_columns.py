@@ -1,4 +1,4 @@
-"""Documents from Parquet and from folders of `datasets`: in order, again and again, without holding them in memory."""
+"""Documents from Parquet and from folders of `datasets`: in order, repeatably, without holding them in memory."""
 
 import subprocess
 import sys

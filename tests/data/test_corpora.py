@@ -1,4 +1,4 @@
-"""Documents from files, folders, JSON lines and names; wraps joined; what is held out."""
+"""Documents from files, folders, JSON lines and names; joined lines; the held-out documents."""
 
 import os
 import sys
@@ -223,7 +223,7 @@ def test_held_out_part_is_checked(part: float) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"vocab": 256}, {"held_out": 0}, {"sead": 1}, {"source": ""}])
-def test_the_config_refuses(wrong: dict) -> None:
+def test_wrong_settings_raise_an_error(wrong: dict) -> None:
     assert DataConfig(source="a").vocab == 5000
     assert all(field.description for field in DataConfig.model_fields.values())
     with pytest.raises(ValidationError):

@@ -1,4 +1,4 @@
-"""Tokenizers of others: the end token is found, text streams out of ids as it decodes at once, and the run keeps it."""
+"""Tokenizers of the user: the end token, streaming of text from ids, and the copy in the run."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Books of Project Gutenberg from a server of our own: retries, checks, and the licence taken off."""
+"""Books of Project Gutenberg from a local server: retries, checks, and removal of the license text."""
 
 import hashlib
 import http.server

@@ -1,4 +1,4 @@
-"""Labelled examples: files with labels, labels that books imply, held-out sides, caching, and wrong files."""
+"""Labeled examples: files with labels, labels that follow from books, held-out parts, caching, and wrong files."""
 
 import json
 from pathlib import Path

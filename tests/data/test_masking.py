@@ -1,4 +1,4 @@
-"""What is hidden: so many tokens of each row, replaced in the proportions of BERT, the same however rows are cut."""
+"""Masked tokens: a number per row, replaced in the proportions of BERT, the same however rows are cut."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def test_every_row_hides_as_many(width: int, share: float, count: int) -> None:
     assert (chosen.sum(1) == count).all()
 
 
-def test_what_becomes_of_them() -> None:
+def test_a_chosen_token_is_masked_replaced_or_left() -> None:
     ids, inputs, chosen = rows(400, 128)
     assert (inputs[~chosen] == ids[~chosen]).all()
     total = chosen.sum()

@@ -1,4 +1,4 @@
-"""Pairs of texts: number words by hand, generated kinds, held-out sides, caching, and wrong files and names."""
+"""Pairs of texts: number words by hand, generated kinds, held-out parts, caching, and wrong files and names."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A corpus made ready: built once, opened after, built again where it is damaged, refused where it is too short."""
+"""A prepared corpus: built once, opened afterwards, rebuilt if damaged, an error if too short."""
 
 import random
 
@@ -52,7 +52,7 @@ def test_ids_are_the_documents(make, folder) -> None:
     assert "300" in corpus.description
 
 
-def test_the_second_time_nothing_is_built(make, monkeypatch) -> None:
+def test_a_second_call_builds_nothing(make, monkeypatch) -> None:
     first = make()
     monkeypatch.setattr(rooms, "hold_out", None)
     monkeypatch.setattr(rooms, "encoded", None)
@@ -114,7 +114,7 @@ def test_one_file_is_cut_near_its_end(tmp_path, folder) -> None:
     ("change", "message"),
     [({"vocab": 256}, "at least 257"), ({"context": 10**6}, "needs 1000001"), ({"held_out": 1.5}, "between 0 and 1")],
 )
-def test_refusals_are_one_line(make, change: dict, message: str) -> None:
+def test_errors_are_one_line(make, change: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         make(**change)
     assert "\n" not in str(caught.value)

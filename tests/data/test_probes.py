@@ -1,4 +1,4 @@
-"""Probes: rows are a function of (settings, seed, step), all answers are in them, and in nothing but what is asked."""
+"""Probes: rows are a function of (settings, seed, step), and the answers are determined by the earlier tokens alone."""
 
 import itertools
 import re
@@ -68,7 +68,7 @@ def test_the_answer_is_at_the_distance(name: str, level: int) -> None:
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_whoever_does_not_look_back_gets_chance(name: str) -> None:
+def test_a_model_that_does_not_look_back_is_at_chance(name: str) -> None:
     """The best table from (position, token) to an answer, learned on other rows, is no better than a guess."""
     task = probe(name, 1)
     learn, judge = task.questions(0, 0, 4000), task.questions(0, HELD_OUT, 4000)
@@ -104,7 +104,7 @@ def test_every_bit_of_parity_matters() -> None:
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_the_dial_doubles_what_is_to_be_remembered(name: str) -> None:
+def test_each_level_doubles_the_distance(name: str) -> None:
     furthest = []
     for level in (1, 2, 3, 4):
         asked = probe(name, level).questions(0, 0, 200)

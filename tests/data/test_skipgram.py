@@ -1,4 +1,4 @@
-"""Vectors of words learned by skip-gram, and the nearest words of a file; `data SOURCE` is what it was."""
+"""Word vectors learned by skip-gram, and the nearest words of a file; `data SOURCE` is unchanged."""
 
 import json
 import sys
@@ -51,7 +51,7 @@ def test_nearest_words_are_printed(file: Path, capsys: pytest.CaptureFixture[str
         ([], "Missing argument 'source'"),
     ],
 )
-def test_refusals_in_one_line(file: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_in_one_line(file: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["data", *(word.replace("{file}", str(file)) for word in words)]) == 2
     printed = capsys.readouterr().err.strip()
     assert message.lower() in printed.lower()

@@ -93,7 +93,7 @@ def test_other_texts_are_no_stories(spoil) -> None:
             log_probability(spoil(text))
 
 
-def test_negative_numbers_are_refused() -> None:
+def test_negative_numbers_are_errors() -> None:
     with pytest.raises(ValueError, match="counts from 0"):
         story(0, -1)
     with pytest.raises(ValueError, match="negative"):

@@ -1,4 +1,4 @@
-"""The structural proof that a story has one derivation: over the tables, no option can write a prefix of another."""
+"""A story has one derivation: in the tables of the grammar, no option writes a prefix of another."""
 
 import math
 from itertools import combinations

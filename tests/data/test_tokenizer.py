@@ -73,13 +73,13 @@ def test_training_is_deterministic_and_small_texts_give_small_vocabularies() -> 
         Tokenizer.train(texts, 256)
 
 
-def test_half_a_surrogate_pair_is_refused(tokenizer: Tokenizer) -> None:
+def test_half_a_surrogate_pair_is_an_error(tokenizer: Tokenizer) -> None:
     with pytest.raises(ValueError, match="surrogates"):
         tokenizer.encode("a\ud800")
 
 
 @pytest.mark.parametrize("id", [-1, 400, 10**9])
-def test_ids_outside_are_refused(tokenizer: Tokenizer, id: int) -> None:
+def test_ids_outside_are_errors(tokenizer: Tokenizer, id: int) -> None:
     with pytest.raises(ValueError, match="outside"):
         tokenizer.decode([id])
 
@@ -135,7 +135,7 @@ def test_broken_files_are_named(tmp_path, content: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(("old", "new", "message"), [("<eos>", "<end>", "eos"), ("Ā", "Āz9", "byte-level")])
-def test_other_tokenizers_are_refused(tmp_path, old: str, new: str, message: str) -> None:
+def test_other_tokenizers_are_errors(tmp_path, old: str, new: str, message: str) -> None:
     form = json.loads(Tokenizer.train([""], SMALLEST).json)
     for token in form["added_tokens"]:
         token["content"] = token["content"].replace(old, new)

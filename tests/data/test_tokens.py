@@ -1,4 +1,4 @@
-"""The token file: what is written comes back, and every damage is found."""
+"""The token file: what is written is read back, and every damage is found."""
 
 import os
 import struct
@@ -53,7 +53,7 @@ def test_every_truncation_is_found(tmp_path) -> None:
         Tokens.open(path)
 
 
-def test_other_and_newer_files_are_refused(tmp_path) -> None:
+def test_other_and_newer_files_are_errors(tmp_path) -> None:
     path = tmp_path / "x.tokens"
     path.write_text("Once upon a time there was a text that is longer than any header is, and no token file.")
     with pytest.raises(ValueError, match="not a token file"):

@@ -1,4 +1,4 @@
-"""Trained policies: the network by hand, a search that is the same again, policies that do far better than chance."""
+"""Trained policies: the network by hand, a repeatable search, policies that do far better than chance."""
 
 import numpy as np
 import pytest

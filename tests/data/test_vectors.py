@@ -1,4 +1,4 @@
-"""Files of vectors of words: three forms are read alike, damaged ones are one line, embeddings begin with them."""
+"""Files of word vectors: three formats are read alike, damaged files raise one line, embeddings are set to them."""
 
 from pathlib import Path
 
@@ -100,7 +100,7 @@ def labels(tmp_path: Path) -> Path:
 TINY = ("model.dim=7", "training.batches=2", "training.device=cpu", "training.schedule.kind=constant")
 
 
-def test_both_channels_begin_with_them(labels: Path) -> None:
+def test_both_channels_are_initialized_with_them(labels: Path) -> None:
     changes = [*TINY, f"training.vectors={labels}/glove.txt"]
     config, corpus = prepared(resolve("classifier/textcnn", changes, str(labels / "labels.tsv")))
     assert corpus is not None
@@ -145,7 +145,7 @@ REFUSED: list[tuple[str, list[str], str]] = [
 
 
 @pytest.mark.parametrize(("preset", "changes", "message"), REFUSED, ids=str)
-def test_refusals_in_one_line(
+def test_errors_in_one_line(
     labels: Path, preset: str, changes: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sets = [*([] if preset.startswith("ngram") else TINY), f"training.vectors={labels}/glove.txt", *changes]

@@ -1,4 +1,4 @@
-"""A tokenizer of words: a text comes back, unknown words are counted and have no bits per byte, runs keep it."""
+"""A tokenizer of words: texts are restored, unknown words are counted and have no bits per byte, runs store it."""
 
 import itertools
 import json
@@ -69,7 +69,7 @@ def test_any_known_words_between_any_signs_come_back(words: Tokenizer) -> None:
         ("", ""),
     ],
 )
-def test_what_is_lost(text: str, expected: str) -> None:
+def test_texts_that_are_not_restored_exactly(text: str, expected: str) -> None:
     tokenizer = train_words(["so go, unk eos so go so"], 20)
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids) == expected
@@ -211,7 +211,7 @@ def test_an_arpa_file_of_words(run: Path) -> None:
         (["data.tokenizer=word"], "there is no tokenizer there: give a tokenizer.json"),
     ],
 )
-def test_refusals_in_one_line(
+def test_errors_in_one_line(
     tmp_path: Path, changes: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sets = [part for change in (*TINY, *changes) for part in ("--set", change)]

@@ -1,4 +1,4 @@
-"""Depth-Adaptive's classifiers: laws and losses by hand, what each reads, and texts by them."""
+"""Depth-Adaptive's classifiers: probabilities and losses by hand, their inputs, and texts generated with them."""
 
 import math
 from pathlib import Path
@@ -55,7 +55,7 @@ def affine(classifier: Any, x: Tensor) -> list[float]:
     ]
 
 
-def test_the_geometric_law_is_broken_off_a_stick() -> None:
+def test_the_geometric_distribution_is_a_stick_breaking_product() -> None:
     """q by hand at χ = 0.3, 0.6: 0.3, 0.7 · 0.6, 0.7 · 0.4; and of random weights it adds up to 1."""
     geometric = GeometricConfig(depth=3, dim=1).build().double()
     with torch.no_grad():
@@ -114,7 +114,7 @@ def test_the_loss_of_sequence_by_hand() -> None:
     assert torch.autograd.gradcheck(lambda *_: sequence.loss(read), tuple(sequence.parameters()))
 
 
-def test_what_layers_predict() -> None:
+def test_predictions_of_each_layer() -> None:
     deep = model().double()
     ids = torch.from_numpy(text(26).ids.astype(np.int64)).view(2, 13)
     read = seen(deep, ids)
@@ -225,7 +225,7 @@ def test_they_are_saved_and_opened(kind: str, tmp_path: Path) -> None:
         ("multinomal", {}, "did you mean 'multinomial'"),
     ],
 )
-def test_settings_that_cannot_be(kind: str, settings: dict[str, Any], words: str) -> None:
+def test_impossible_settings(kind: str, settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words) as caught:
         fit_exits(model(), text(), kind, batches=1, batch=1, show=silent, **settings)
     assert "\n" not in str(caught.value)
@@ -246,7 +246,7 @@ def test_a_window_of_one_token_has_no_prompt() -> None:
         (Exits(0.5, first=0), "the first layer of exits must be 1 or more"),
     ],
 )
-def test_exits_that_cannot_be(exits: Exits, words: str) -> None:
+def test_impossible_exits(exits: Exits, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         seqloom.generate(model(), [1], exits=exits)
 

@@ -1,4 +1,4 @@
-"""CALM's learned confidence: its equation and loss by hand, training apart from the model, and where it lies."""
+"""CALM's learned confidence: its equation and loss by hand, training with a frozen model, and where it is stored."""
 
 import json
 import math

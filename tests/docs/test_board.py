@@ -1,4 +1,4 @@
-"""The board in the docs: nothing without rows; decisions, table and pictures with them."""
+"""The board in the docs: nothing without rows; decisions, table and charts with them."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""docs/replication.md is that of today's rows, and rows are kept as they are (docs/making/replication.py)."""
+"""docs/replication.md is what docs/making/replication.py makes of the stored rows, which are stored unchanged."""
 
 import json
 import sys
@@ -75,7 +75,7 @@ def test_without_rows(tmp_path: Path) -> None:
     made = replication.page(tmp_path)
     assert f"None of the paper's {len(CLAIMS)} claims about losses is measured so far." in made
     assert "not measured yet) | `seqloom study paper fig8 --scale small` |" in made
-    assert "No study's rows are kept yet." in made
+    assert "No study's rows are stored yet." in made
     assert "Not measured yet: `seqloom study paper equal-params --scale small`, `seqloom study paper equal-mul" in made
     assert "HE does better with its adjustment" not in made
     assert "after 58.5 passes over it; and its SHE model has 8.6 times the parameters of its attention model." in made
@@ -121,7 +121,7 @@ def test_texts_are_shown_as_they_are(tmp_path: Path) -> None:
     assert "`she`, after 3,000 batches: Once \\*upon\\* \\| a time" in replication.page(tmp_path)
 
 
-def test_what_decides(tmp_path: Path) -> None:
+def test_the_order_of_the_files_of_a_study(tmp_path: Path) -> None:
     for name, changes in {
         "fig8": {"seeds": 1},
         "fig8-10": {"seeds": 3, "batches": 10},

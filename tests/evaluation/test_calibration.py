@@ -1,4 +1,4 @@
-"""Learn then Test: p-values by hand, the order of tests, the promise over many resamples, and a model's thresholds."""
+"""Learn then Test: p-values by hand, the order of tests, the guarantee over resamples, a model's thresholds."""
 
 import math
 from collections.abc import Iterator
@@ -85,7 +85,7 @@ def test_a_model_and_its_texts() -> None:
         ({"by": "sure"}, "unknown measure 'sure'"),
     ],
 )
-def test_what_cannot_be(changes: dict[str, Any], words: str) -> None:
+def test_impossible_settings(changes: dict[str, Any], words: str) -> None:
     model = seqloom.decoder("he", vocab=VOCAB, dim=8, depth=2, context=16, ffn=16).eval()
     asked: dict[str, Any] = {"thresholds": [1.0], "delta": 0.1, "epsilon": 0.1, "show": silent}
     with pytest.raises(ValueError, match=words):

@@ -46,7 +46,7 @@ def test_each_token_is_predicted_from_all_others_of_its_window(batch: int) -> No
     assert scored.by_position == pytest.approx([sum(loss) / len(loss) for loss in losses], rel=1e-9)
 
 
-def test_what_has_none() -> None:
+def test_models_and_texts_without_a_pseudo_likelihood() -> None:
     with pytest.raises(ValueError, match="a model of kind decoder predicts no masked tokens"):
         score_pseudo(built("decoder"), text())
     with pytest.raises(ValueError, match="the text has token id 11, the model's vocabulary ends at 10"):

@@ -1,4 +1,4 @@
-"""The floor of stories from their own probabilities, and the share of sentences that are of the grammar."""
+"""The lower bound of stories from their own probabilities, and the share of grammatical sentences."""
 
 import math
 from typing import Any

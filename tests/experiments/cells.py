@@ -1,4 +1,4 @@
-"""Cells that need no training, for the tests of the engine. They are importable, as processes of their own need it."""
+"""Cells that need no training, for the tests of the engine; importable, because separate processes import them."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The comparison that the tests of comparisons make, and what of it does not depend on the clock."""
+"""The comparison of the tests of comparisons, and the part of it that does not depend on time."""
 
 from collections.abc import Sequence
 from pathlib import Path

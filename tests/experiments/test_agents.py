@@ -1,4 +1,4 @@
-"""The studies of agents: which runs serve which finding, their rows, resuming, charts by hand, and wrong input."""
+"""The studies of agents: the runs of each finding, their rows, resuming, charts by hand, and wrong input."""
 
 import json
 from collections.abc import Iterator

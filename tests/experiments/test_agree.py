@@ -1,4 +1,4 @@
-"""A mixer is checked before it is timed, and by no more than float32 can say."""
+"""A mixer is checked before it is timed, with the tolerance of float32."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The bench checks before it times, sorts, pairs rounds, and refuses in one line; no test depends on real speed."""
+"""The bench checks before it times, sorts, pairs rounds, and its errors are one line; no test depends on real speed."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -208,7 +208,7 @@ REFUSED: dict[str, tuple[list[str], str, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.usefixtures("no_clock")
-def test_refusals_are_one_line(name: str) -> None:
+def test_errors_are_one_line(name: str) -> None:
     mixers, against, changed, message = REFUSED[name]
     with pytest.raises(ValueError, match=message) as refusal:
         bench(mixers, against, **{**SMALL, **changed})
@@ -281,7 +281,7 @@ def test_a_race_that_is_interrupted_leaves_no_rows(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.usefixtures("no_clock")
-def test_threads_and_files_that_cannot_be(tmp_path: Path) -> None:
+def test_wrong_numbers_of_threads_and_wrong_files(tmp_path: Path) -> None:
     for threads in (0, -2, 10**6):
         with pytest.raises(ValueError, match="--threads must be"):
             timed(["she"], "me", threads=threads, **SMALL)

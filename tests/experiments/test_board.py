@@ -1,4 +1,4 @@
-"""The board: which run is next, what is not run again, what a row holds, and what is too short for it."""
+"""The board: the next run, runs that are not repeated, the contents of a row, and texts that are too short."""
 
 import json
 import random

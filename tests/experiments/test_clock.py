@@ -1,4 +1,4 @@
-"""The clock finds the size at which a step takes as long as another model's; here time is a formula."""
+"""The clock finds the size at which a step takes as long as another model's; time is a formula in these tests."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -89,7 +89,9 @@ def test_depth_and_dim_move_as_they_may(times: Callable[[Formula], Times], by: A
     assert result.nearest == after
 
 
-def test_a_lucky_size_is_found_out(times: Callable[[Formula], Times], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_size_with_a_chance_time_is_measured_again(
+    times: Callable[[Formula], Times], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A size that seems right once and then is twice as slow is not matched."""
     fake = times(affine(100, 50, 1.0))
     real = fake.race
@@ -128,7 +130,7 @@ def test_quicker_at_every_size_that_has_room(
         match(ME, ATTENTION, equal="time", row=clock(ME, ATTENTION, "ffn", TRAINING))
 
 
-def test_nothing_is_timed_in_vain(times: Callable[[Formula], Times]) -> None:
+def test_nothing_is_timed_before_the_arguments_are_checked(times: Callable[[Formula], Times]) -> None:
     fake = times(affine(60, 50, 1.0))
     for config, repeats, message in ((ME, 0, "repeats must be"), (decoder({"kind": "me"}, context=9), 5, "context")):
         with pytest.raises(ValueError, match=message):

@@ -1,4 +1,4 @@
-"""A comparison: equal batches, a run a seed, going on where it stopped, and no mixing of settings."""
+"""A comparison: equal batches, a run per seed, resuming, and an error for changed settings."""
 
 import os
 import signal
@@ -43,7 +43,7 @@ def test_all_read_the_same_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.usefixtures("stopped_clocks")
-def test_other_settings_are_refused(tmp_path: Path) -> None:
+def test_other_settings_are_errors(tmp_path: Path) -> None:
     compare(THREE[:1], "tiny", SMALL, tmp_path)
     changes = {"training.lr": "0.5", "data.source": "stories:31:0", "data.seed": "3"}
     for name, value in changes.items():

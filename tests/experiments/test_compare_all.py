@@ -1,4 +1,4 @@
-"""A comparison of every mixer: all kinds, nobody ended by another, and what each cannot do."""
+"""A comparison of every mixer: all kinds; a failing one does not abort the others; limitations."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_every_kind_is_a_contender_with_its_defaults() -> None:
         assert config.model.mixers[0] == kinds()[each.name]()
 
 
-def test_who_has_no_room_is_left_out_with_the_reason() -> None:
+def test_a_mixer_without_enough_memory_is_left_out_with_the_reason() -> None:
     fit, left_out = fitting(everyone(), "tiny", [*SOURCE, "model.dim=6"])
     assert {"attention", "attention-heads=32", "retention"} <= left_out.keys()
     assert {"she", "s5"} <= {each.name for each in fit}
@@ -68,7 +68,7 @@ def test_what_was_asked_for_must_fit(named: list[str], changes: list[str], says:
 
 
 @pytest.mark.usefixtures("stopped_clocks")
-def test_who_cannot_be_trained_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mixer_that_cannot_be_trained_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two = [contender("attention:heads=2"), WILD]
 
     def every(left_out: dict[str, str]) -> Comparison:
@@ -110,7 +110,7 @@ def only(folder: Path, but: str) -> Path:
 
 
 @pytest.mark.usefixtures("stopped_clocks")
-def test_where_nobody_can_be_trained_there_is_no_comparison(tmp_path: Path) -> None:
+def test_without_a_mixer_that_can_be_trained_there_is_no_comparison(tmp_path: Path) -> None:
     with pytest.raises(NotFinite, match="no contender can be trained so; wild: stopped at step"):
         compare([WILD], "tiny", SMALL, tmp_path, left_out={})
 
@@ -144,7 +144,7 @@ def test_a_probe_that_a_mixer_cannot_take_has_no_value() -> None:
         ("mamba", []),
     ],
 )
-def test_what_a_mixer_cannot(kind: str, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limitations_of_a_mixer(kind: str, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     result = limitations(resolve("tiny", [*SOURCE, f"model.mixer={{kind: {kind}}}"]).model)
     assert len(result) == len(words)
     assert all(word in phrase for word, phrase in zip(words, result, strict=True))
@@ -180,7 +180,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
         ([], "contenders of different names, not none"),
     ],
 )
-def test_what_the_command_refuses(
+def test_wrong_calls_of_the_command(
     tmp_path: Path, words: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(["compare", *words, "--preset", "tiny", "--data", "stories:30:0", "--out", str(tmp_path / "x")]) == 2

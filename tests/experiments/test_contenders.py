@@ -1,4 +1,4 @@
-"""What is compared: mixers by name, and models sized to equal another."""
+"""Contenders: mixers by name, and models sized to equal another."""
 
 import re
 from pathlib import Path

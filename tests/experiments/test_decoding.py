@@ -1,4 +1,4 @@
-"""Tokens far from the first: states that have read them or might have, the mean over a schedule, rows that are kept."""
+"""Tokens after long texts: states that have read them or are filled, the mean over a schedule, stored rows."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -201,7 +201,7 @@ def test_no_value_has_a_reason(
     assert row.ms_per_token is row.state_bytes is None
 
 
-def test_an_interrupted_command_goes_on(
+def test_an_interrupted_command_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     calls: list[int] = []
@@ -226,6 +226,6 @@ def test_an_interrupted_command_goes_on(
 
 
 @pytest.mark.parametrize("wrong", [[8, 8], [0], [-1, 2]])
-def test_lengths_that_cannot_be(wrong: list[int]) -> None:
+def test_impossible_lengths(wrong: list[int]) -> None:
     with pytest.raises(ValueError, match="from 1 on that differ"):
         require_lengths(wrong)

@@ -1,4 +1,4 @@
-"""Encoders in a comparison: no texts are written, and a report shows their loss, accuracy, curves and views."""
+"""Encoders in a comparison: no text is generated; a report shows their loss, accuracy, curves and views."""
 
 from pathlib import Path
 

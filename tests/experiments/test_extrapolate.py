@@ -1,4 +1,4 @@
-"""Texts beyond the trained length: how a model is made to read them, which cannot, and the study as it is typed."""
+"""Texts beyond the trained length: how models read them, which cannot, and the command of the study."""
 
 import json
 import math

@@ -73,7 +73,7 @@ def test_of_more_runs_than_the_terminal_has_lines_those_around_the_one_at_work(m
     assert last[9].split() == ["10", "more", "below"]
 
 
-def test_the_ends_of_a_long_table() -> None:
+def test_the_first_and_last_rows_of_a_long_table() -> None:
     from seqloom.experiments.live_table import _Line, _window
 
     lines = [_Line(str(number)) for number in range(10)]

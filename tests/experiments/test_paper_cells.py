@@ -122,7 +122,7 @@ def test_attention_of_equal_size(grids: MakeGrid, quantity: str) -> None:
         assert measured(peer, quantity) == pytest.approx(measured(own, quantity), rel=0.01)
 
 
-def test_where_no_width_is_small_enough_a_layer_goes(tmp_path: Path) -> None:
+def test_where_no_width_is_small_enough_a_layer_is_removed(tmp_path: Path) -> None:
     from seqloom.analysis.match import quantity
 
     sets = ["data.vocab=300", "model.ffn=128", "model.context=64"]

@@ -1,4 +1,4 @@
-"""`seqloom study paper` end to end: rows, pages and tables of what is done and of what is not."""
+"""`seqloom study paper` end to end: rows, pages and tables of finished and unfinished cells."""
 
 import csv
 import json
@@ -167,7 +167,7 @@ def test_table_7(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
         (["fig8", "--scale", "tiny", "--cluster", "slurm"], "--cluster needs submitit: pip install 'seqloom[cluster]'"),
     ],
 )
-def test_what_the_command_refuses(
+def test_wrong_calls_of_the_command(
     words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "submitit", None)  # as where it is not installed

@@ -1,4 +1,4 @@
-"""Cells are trained once and resume where they stopped; unfinished ones are shown too, all from their rows."""
+"""Cells are trained once and resume; unfinished ones are shown too; all from stored rows."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The views that a comparison keeps of a trained model."""
+"""The views of a trained model that a comparison stores."""
 
 import seqloom
 from seqloom.data.tokenizer import Tokenizer

@@ -1,4 +1,4 @@
-"""Recall: a grid of small models on probes, kept cell by cell, the same whether or not it was interrupted."""
+"""Recall: a grid of small models on probes, stored cell by cell, with equal rows after an interruption."""
 
 import math
 import os
@@ -130,7 +130,9 @@ def test_training_ends_once_the_probe_is_solved(tmp_path: Path) -> None:
     assert row.batches % 5 == 0
 
 
-def test_a_mixer_that_diverges_is_a_row_and_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mixer_that_diverges_is_a_row_and_does_not_abort_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = recall(TWO, ["copying"], [1], tmp_path, **{**TINY, "lrs": [1e30, 1e-3]})
     failed = [row for row in rows if row.accuracy is None]
     assert [row.mixer for row in failed] == ["attention-heads=2", "me"]
@@ -269,7 +271,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["me", "--out", " "], "the folder has no name"),
     ],
 )
-def test_what_the_command_refuses(
+def test_wrong_calls_of_the_command(
     tmp_path: Path, words: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(["study", "recall", "--out", str(tmp_path / "x"), *words]) == 2
@@ -292,7 +294,7 @@ def test_attention_recalls_what_fixed_taps_and_small_states_cannot(tmp_path: Pat
     assert max(right.values()) < 0.5
 
 
-def test_a_harder_setting_is_only_for_who_solved_the_easier_one(tmp_path: Path) -> None:
+def test_a_harder_setting_is_run_only_after_the_easier_one_is_solved(tmp_path: Path) -> None:
     more: dict[str, Any] = {**TINY, "dims": [16], "batches": 1000, "batch": 64, "lrs": [1e-2]}
     names = [contender("attention:heads=1"), contender("identity")]
     grid = Recall(names, ["parity:length=2"], [1, 2], climb=True, solved=0.99, **{**more, "batches": 300})

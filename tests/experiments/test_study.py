@@ -1,4 +1,4 @@
-"""The engine: cells once, rows under digests, failures as rows, races alone, and what a wrong folder says."""
+"""The engine: cells run once, rows under digests, failures as rows, timed cells alone, errors of a wrong folder."""
 
 import json
 from collections.abc import Iterator, Sequence

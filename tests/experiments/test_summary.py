@@ -1,4 +1,4 @@
-"""What a comparison keeps are the runs' own numbers, texts and pictures."""
+"""The summary of a comparison has the numbers, texts and views of its runs."""
 
 import json
 import statistics

@@ -1,4 +1,4 @@
-"""Cells elsewhere: in processes of their own, stopped together, and as jobs of a cluster."""
+"""Cells in other processes, stopped together, and as jobs of a cluster."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Drafts: a text's law is the large model's, states go back for any mixer, and Big-Little's bounds by hand."""
+"""Drafts: the distribution is the large model's, states are restored for any mixer, Big-Little's bounds by hand."""
 
 import itertools
 import math
@@ -105,7 +105,7 @@ def chance(counts: Any, law: Any) -> float:
     ],
     ids=str,
 )
-def test_the_law_is_that_of_the_large_model(drafts: int, sampling: Sampling, draws: int) -> None:
+def test_the_distribution_is_that_of_the_large_model(drafts: int, sampling: Sampling, draws: int) -> None:
     """χ² over the draws: the tokens that follow each token, under the large model's own law."""
     large, small = Markov(0), Markov(1, scale=2.0)
     draft = Draft(small, drafts)
@@ -228,7 +228,7 @@ def test_its_error_lies_between_the_models(tmp_path: Any) -> None:
         (lambda: Draft(decoder("he", 1), take_back=-1.0), "take_back is from 0 to inf, not -1.0"),
     ],
 )
-def test_drafts_that_cannot_be(small: Any, words: str) -> None:
+def test_impossible_drafts(small: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words) as caught:
         seqloom.generate(decoder("he", 0), [1], max_tokens=3, draft=small())
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Early exits: the layers that are left out, the states of later tokens, and the generated text."""
+"""Early exits: the skipped layers, the states of later tokens, and the generated text."""
 
 import math
 from typing import Any
@@ -219,7 +219,7 @@ def test_own_output_layers_are_of_one_stream() -> None:
         built("attention", sublayers="reversible", exit_heads="own")
 
 
-def test_exits_that_cannot_be() -> None:
+def test_impossible_exits() -> None:
     with pytest.raises(ValueError, match=r"the threshold of exits is from 0 to 1, not 1\.5"):
         seqloom.generate(built("he"), [1], exits=Exits(1.5))
     with pytest.raises(ValueError, match="did you mean 'state'"):

@@ -1,4 +1,4 @@
-"""`generate`: text from text, ids from ids, ends where it should, leaves the model and the world as they were."""
+"""`generate`: from text and from ids, where it ends, and that model and random state do not change."""
 
 from collections.abc import Callable
 from typing import Any

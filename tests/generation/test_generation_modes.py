@@ -1,4 +1,4 @@
-"""Each mode against its own definition, for every registered mixer; lengths that cannot be are refused."""
+"""Each mode against its definition, for every registered mixer; wrong lengths raise an error."""
 
 from collections.abc import Callable
 from typing import Any
@@ -145,7 +145,7 @@ def test_a_model_that_cannot_stream_reads_its_window_each_time(decoder: Build, w
         ({"mode": "stream", "hop": 2}, "mode 'stream' reads nothing again .* leave out hop=2, or use mode 'slide'"),
     ],
 )
-def test_what_cannot_be_is_refused_at_once(decoder: Build, settings: dict[str, Any], message: str) -> None:
+def test_impossible_calls_raise_an_error_at_once(decoder: Build, settings: dict[str, Any], message: str) -> None:
     for call in (lambda **s: tokens(decoder(), texts(4), **s), lambda **s: price(decoder(), 4, **s)):
         with pytest.raises(ValueError, match=f"^{message}$"):
             call(**{"max_tokens": 3, **settings})

@@ -1,4 +1,4 @@
-"""The price of a generation is what the model then reads and keeps."""
+"""The price of a generation is that of the tokens that the model reads and the state that it stores."""
 
 from collections.abc import Callable
 from typing import Any

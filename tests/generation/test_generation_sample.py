@@ -1,4 +1,4 @@
-"""Drawing a token: the law by its definition, draws by the law, settings refused in one line."""
+"""Drawing a token: the distribution by its definition, draws from it, wrong settings in one line."""
 
 import math
 
@@ -26,7 +26,7 @@ def by_definition(logits: list[float], temperature: float, top_k: int | None, to
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
 @pytest.mark.parametrize("top_k", [None, 1, 3, 7, 50])
 @pytest.mark.parametrize("top_p", [None, 1e-9, 0.5, 0.9, 1.0])
-def test_the_law_is_its_definition(temperature: float, top_k: int | None, top_p: float | None) -> None:
+def test_the_distribution_is_its_definition(temperature: float, top_k: int | None, top_p: float | None) -> None:
     logits = torch.randn(5, 7, generator=torch.Generator().manual_seed(3), dtype=torch.float64) * 2
     result = probabilities(logits, Sampling(temperature=temperature, top_k=top_k, top_p=top_p))
     want = torch.tensor([by_definition(row, temperature, top_k, top_p) for row in logits.tolist()], dtype=torch.float64)
@@ -56,13 +56,13 @@ ln = math.log
         ([1e30, -1e30], {}, [1, 0]),
     ],
 )
-def test_edges_of_the_law(logits: list[float], settings: dict[str, float], want: list[float]) -> None:
+def test_limits_of_the_distribution(logits: list[float], settings: dict[str, float], want: list[float]) -> None:
     logits64 = torch.tensor([logits], dtype=torch.float64)
     assert probabilities(logits64, Sampling(**settings))[0].tolist() == pytest.approx(want, rel=1e-9, abs=1e-300)
 
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.5, "top_k": 6}, {"top_p": 0.8}])
-def test_draws_follow_the_law(settings: dict[str, float]) -> None:
+def test_draws_follow_the_distribution(settings: dict[str, float]) -> None:
     sampling, count = Sampling(**settings), 20_000
     logits = torch.randn(1, 9, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     p = probabilities(logits, sampling)[0]
@@ -125,7 +125,7 @@ def test_broken_logits_are_an_error(row: list[float], temperature: float) -> Non
     + [("top_k", v) for v in (0, -1, 1.5, math.nan)]
     + [("top_p", v) for v in (0.0, -0.5, 1.01, math.nan)],
 )
-def test_settings_out_of_range_are_refused_in_one_line(name: str, value: float) -> None:
+def test_settings_out_of_range_are_errors_of_one_line(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"^{name}: .*{value}$"):
         read(Sampling, {name: value})
 

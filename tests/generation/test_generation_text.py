@@ -1,4 +1,4 @@
-"""Ids into text: whole characters, and nothing from the first stop string on, however the tokens cut it."""
+"""Ids into text: whole characters, and nothing from the first stop string on, however tokens split it."""
 
 from collections.abc import Sequence
 from typing import Any

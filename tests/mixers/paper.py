@@ -1,4 +1,4 @@
-"""The paper's equations written once more, number by number in numpy: what the mixers are held to.
+"""The paper's equations written a second time, number by number in numpy: the mixers are compared with them.
 
 Source: Chen, Attention Is Not All You Need Anymore, arXiv:2308.07661, Eq. 10-17 (attention), 23-25 (SHE), 26 (WE),
 27-28 (HE), 29 (ME). Written from the paper, without a look at the mixers.

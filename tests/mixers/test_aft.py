@@ -106,7 +106,7 @@ def test_local_over_the_whole_context_is_full() -> None:
     torch.testing.assert_close(local(x), full(x), rtol=0, atol=1e-13)
 
 
-def test_a_convolution_begins_as_the_plain_average() -> None:
+def test_a_convolution_is_initialized_as_the_plain_average() -> None:
     """γ and β are 0: every earlier token counts by its key alone, as in AFT-simple."""
     mixer, x = mixer_config({"kind": "aft_conv", "heads": D, "window": 3}).build(D, None).double(), numbers(2, 9, D)
     e = mixer.w_k(x).exp()

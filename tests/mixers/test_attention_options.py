@@ -1,4 +1,4 @@
-"""Attention's options against the equation, number by number; what does not fit is refused in one line."""
+"""Attention's options against the equation, number by number; settings that do not fit raise one line."""
 
 import math
 from typing import Any
@@ -94,6 +94,6 @@ def test_equal_groups_are_plain_heads() -> None:
         ({"bias": "some"}, "bias: input should be 'none', 'qkv' or 'all', not 'some'"),
     ],
 )
-def test_what_does_not_fit(settings: dict[str, Any], words: str) -> None:
+def test_arguments_that_do_not_fit(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         mixer_config({"kind": "attention", "heads": 4, **settings})

@@ -1,4 +1,4 @@
-"""AFT-simple and RWKV's time mixing against their equations in plain numpy, and what RWKV begins as."""
+"""AFT-simple and RWKV's time mixing against their equations in plain numpy, and RWKV's initial values."""
 
 import math
 
@@ -56,7 +56,7 @@ def test_outputs(kind: str, equation, backend: str, T: int) -> None:
     np.testing.assert_allclose(result, np.stack([equation(row, p) for row in x]), rtol=0, atol=1e-12)
 
 
-def test_what_rwkv_begins_as() -> None:
+def test_initial_values_of_rwkv() -> None:
     """Written out for 3 channels: the first layer of three, the last, and the only one."""
     ways = {
         (0, 3): ([-5, -5 + 8 * 0.5**0.7, 3], [0, 1 / 3, 2 / 3], [0, 1 / 3, 2 / 3], [0, (1 / 3) ** 0.5, (2 / 3) ** 0.5]),

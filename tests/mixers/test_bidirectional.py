@@ -1,4 +1,4 @@
-"""Bidirectional mixers: attention over whole rows, its window on both sides, and what no such mixer has."""
+"""Bidirectional mixers: attention over whole rows, its window on both sides, and the verbs that they lack."""
 
 import math
 from collections.abc import Callable
@@ -70,7 +70,7 @@ def test_a_long_window_is_the_equation_and_is_read_in_tiles() -> None:
     assert "attention" not in ran
 
 
-def test_a_later_token_moves_every_output_in_reach() -> None:
+def test_a_later_token_changes_every_output_in_reach() -> None:
     x = torch.randn(1, T, D, dtype=torch.float64)
     changed = x.clone()
     changed[:, 4] += 1.0
@@ -97,7 +97,7 @@ VERBS: dict[str, Callable[[Mixer, Tensor, State], object]] = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_what_it_has_not_names_it(verb: str) -> None:
+def test_a_missing_verb_raises_an_error_that_names_it(verb: str) -> None:
     words = f"^BidirectionalAttention is bidirectional and reads whole sequences: it has no {verb}$"
     with pytest.raises(ValueError, match=words):
         VERBS[verb](built(), torch.randn(2, 3, D, dtype=torch.float64), {})

@@ -41,7 +41,7 @@ def test_any_causal_mixer_reads_both_ways(kind: str) -> None:
     torch.testing.assert_close(mixer(x), mixer.forward_mixer(x) + later, rtol=0, atol=1e-10)
 
 
-def test_what_hands_over_to_later_layers_is_refused() -> None:
+def test_what_hands_over_to_later_layers_is_an_error() -> None:
     with pytest.raises(ValueError, match="both_ways cannot pass on what rwkv7 hands over to later layers"):
         built(kind="both_ways", mixer={"kind": "rwkv7", "heads": 2})
 

@@ -1,4 +1,4 @@
-"""What a model asks of a mixer's settings when it builds one: `MixerConfig.build`."""
+"""`MixerConfig.build`: what a model passes to a mixer's settings."""
 
 from typing import Any, ClassVar, Literal
 

@@ -1,4 +1,4 @@
-"""Combiner: every token's weight, that they sum to 1 and are causal, the equation token by token, and what it costs."""
+"""Combiner: the weights of all tokens sum to 1 and are causal, the equation token by token, and its price."""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""Compressive Transformer held to two queues and the paper's losses in float64 loops; gradients, reach and price."""
+"""Compressive Transformer against two queues and the paper's losses in float64 loops; gradients, reach and price."""
 
 import math
 from typing import Any
@@ -275,7 +275,7 @@ def test_weights_of_one_memory_serve_another() -> None:
         ({"compression": "median"}, "compression"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused_in_one_line(settings: dict[str, Any], says: str) -> None:
+def test_settings_that_do_not_fit_are_errors_of_one_line(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says) as refused:
         mixer_config({"kind": "compressive", **settings})
     assert "\n" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""What `deltaproduct` and `gated_delta2` are where their additions are turned off, and what several steps are for."""
+"""`deltaproduct` and `gated_delta2` with their additions turned off, and what several steps per token can compute."""
 
 from typing import Any
 

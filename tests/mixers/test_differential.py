@@ -31,7 +31,7 @@ def draw(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
 
 @torch.no_grad()
 @pytest.mark.parametrize("layer", [0, 1, 5])
-def test_a_layer_begins_with_the_share_of_its_number(layer: int) -> None:
+def test_a_layer_is_initialized_with_the_share_of_its_number(layer: int) -> None:
     mixer, x = built(1, layer=layer, depth=6), draw(7, D)
     expected = differential(x.numpy(), papers(mixer, "differential"), H, 1, start=0.8 - 0.6 * math.exp(-0.3 * layer))
     torch.testing.assert_close(mixer(x[None])[0], torch.from_numpy(expected), rtol=0, atol=1e-10)
@@ -73,7 +73,7 @@ def test_inputs_of_ten_thousand(version: int) -> None:
     assert bool(mixer(1e4 * draw(1, 600, D, dtype=torch.float32)).isfinite().all())
 
 
-def test_lambda_begins_near_its_start() -> None:
+def test_lambda_is_initialized_near_its_start() -> None:
     mixer = mixer_config({"kind": "differential", "heads": 1}).build(2048, None)
     assert float(mixer.get_parameter("vectors").detach().std()) == pytest.approx(0.1, rel=0.05)
 

@@ -122,7 +122,7 @@ def test_a_dropped_token_is_as_if_it_were_not_there(name: str) -> None:
 
 
 @torch.no_grad()
-def test_far_tokens_read_each_other_through_a_global_token_in_two_layers() -> None:
+def test_distant_tokens_read_each_other_through_a_global_token_in_two_layers() -> None:
     """In an encoder; in one layer a token reads its window alone, since global tokens have read nothing yet."""
     sizes = {"vocab": 11, "dim": D, "context": 64, "dropout": 0.0, "std": 0.3, "position": {"kind": "none"}}
     mixer = mixer_config({"kind": "etc", **SETTINGS["shared"]})

@@ -1,4 +1,4 @@
-"""What an Extractor keeps for its gradients: no more than two tensors like its input, and one for each projection."""
+"""What an Extractor saves for its gradients: at most two tensors of its input's size, and one per projection."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""FoX's sums over long texts, in float32 and in pieces; gates at the ends of their range; what it holds in memory."""
+"""FoX's sums over long texts, in float32 and in pieces; gates at the ends of their range; its memory."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""gMLP against its equation in every form, what it begins as, and `me` under its gate."""
+"""gMLP against its equation in every form, its initial values, and `me` in its gate."""
 
 import math
 from typing import Any
@@ -68,7 +68,7 @@ def test_it_is_the_equation_of_the_kept_tokens(settings: dict[str, Any], causal:
 
 
 @pytest.mark.parametrize("toeplitz", [False, True])
-def test_it_begins_as_a_network_of_each_token_alone(toeplitz: bool) -> None:
+def test_it_is_initialized_as_a_network_of_each_token_alone(toeplitz: bool) -> None:
     mixer, x = build(True, toeplitz=toeplitz), draw(1, L, D)
     mixer.reset(0.02)
     assert mixer.w.abs().max() <= 1e-3 / L
@@ -105,7 +105,9 @@ def test_weights_above_the_triangle_are_not_read(attention: int) -> None:
     ],
 )
 @pytest.mark.parametrize("causal", [True, False])
-def test_what_does_not_fit(settings: dict[str, Any], dim: int, context: int | None, words: str, causal: bool) -> None:
+def test_arguments_that_do_not_fit(
+    settings: dict[str, Any], dim: int, context: int | None, words: str, causal: bool
+) -> None:
     with pytest.raises(ValueError, match=words):
         mixer_config({"kind": "gmlp", **settings}).build(dim, context, causal)
 

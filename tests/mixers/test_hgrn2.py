@@ -1,4 +1,4 @@
-"""HGRN2's later layers, whose forget gates have a lower bound of one table, and gates at the ends of their range."""
+"""HGRN2's later layers, whose forget gates have a lower bound from a shared table; gates at the ends of their range."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Hyena against its definition, number by number; reading on; filters that are kept and never go stale."""
+"""Hyena against its definition, number by number; streaming; cached filters, which never become stale."""
 
 import copy
 import math
@@ -235,7 +235,7 @@ def test_the_filters_do_not_lose_their_shape_in_bfloat16() -> None:
     assert float(gap.abs().max()) < 1e-4
 
 
-def test_where_it_begins_and_what_is_not_decayed() -> None:
+def test_initial_values_and_parameters_without_decay() -> None:
     torch.manual_seed(0)
     mixer = mixer_config({"kind": "hyena"}).build(16, 64)
     mixer.reset(0.01)

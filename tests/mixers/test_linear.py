@@ -1,4 +1,4 @@
-"""The linear Transformer against its quadratic form in plain numpy, and what is true of it whatever its weights."""
+"""The linear Transformer against its quadratic form in plain numpy, and properties that hold for all weights."""
 
 import numpy as np
 import pytest
@@ -125,6 +125,6 @@ def test_the_price_is_the_count(heads: int, T: int) -> None:
         assert getattr(price, name) == getattr(counted, name), name
 
 
-def test_heads_that_do_not_divide_are_refused() -> None:
+def test_heads_that_do_not_divide_are_errors() -> None:
     with pytest.raises(ValueError, match="dim 12 is not divisible by heads 5"):
         build(5)

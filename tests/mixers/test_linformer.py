@@ -1,4 +1,4 @@
-"""Linformer against its equation, head by head; what its layers share; rows of different lengths; what it cannot do."""
+"""Linformer against its equation, head by head; shared projections; rows of different lengths; its limits."""
 
 import math
 from itertools import pairwise
@@ -70,7 +70,7 @@ def test_it_is_the_equation_of_the_kept_tokens(share: str, how: str) -> None:
 
 
 @pytest.mark.parametrize(("share", "matrices"), [("none", 2 * H), ("heads", 2), ("keys_values", 1), ("layers", 1)])
-def test_who_shares_has_fewer_parameters(share: str, matrices: int) -> None:
+def test_sharing_layers_have_fewer_parameters(share: str, matrices: int) -> None:
     assert build(share=share).cost(T).params == 4 * D * D + matrices * 3 * L
 
 
@@ -113,7 +113,7 @@ def test_as_many_landmarks_as_tokens_are_attention() -> None:
         ({"k": 3, "last_k": 9, "share": "heads"}, 8, "9 landmarks of 8 tokens"),
     ],
 )
-def test_what_does_not_fit(settings: dict[str, Any], context: int | None, words: str) -> None:
+def test_arguments_that_do_not_fit(settings: dict[str, Any], context: int | None, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         LinformerConfig(**{"heads": H, **settings}).build(D, context, causal=False, layer=1, depth=2)
 

@@ -1,4 +1,4 @@
-"""The linear state-space layer against its recurrence, LSSL-f, and how both begin."""
+"""The linear state-space layer against its recurrence, LSSL-f, and the initial values of both."""
 
 import pytest
 import torch
@@ -59,7 +59,7 @@ def test_the_fixed_one_learns_no_dynamics() -> None:
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_it_begins_as_hippo_at_many_time_scales(measure: str) -> None:
+def test_it_is_initialized_as_hippo_at_many_time_scales(measure: str) -> None:
     mixer = lssl(dim=2048, state_dim=6, measure=measure)
     A, B = MEASURES[measure](6)
     mixer.reset(0.02)

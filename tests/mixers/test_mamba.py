@@ -1,4 +1,4 @@
-"""S6 and Mamba against their papers' recurrences at their own settings; how they begin, learn, and are looked at."""
+"""S6 and Mamba against their papers' recurrences at the papers' settings; initial values, training, views."""
 
 import numpy as np
 import pytest
@@ -71,7 +71,7 @@ def test_steps_and_pieces_without_native_code(name: str, backend: str) -> None:
 
 
 @every_case
-def test_where_it_begins_and_begins_again(name: str) -> None:
+def test_initial_values_and_reset(name: str) -> None:
     torch.manual_seed(0)
     mixer = mixer_config(CASES[name]).build(dim=96, context=None)
     for again in (False, True):

@@ -1,4 +1,4 @@
-"""Memorizing attention: its equation in plain loops, what gradients do, plain attention inside it, and its limits."""
+"""Memorizing attention: its equation in plain loops, its gradients, equality with plain attention, and its limits."""
 
 import math
 from typing import Any

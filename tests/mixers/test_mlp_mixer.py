@@ -1,4 +1,4 @@
-"""MLP-Mixer against its sums, causal and bidirectional; what lies above the triangles is never read."""
+"""MLP-Mixer against its sums, causal and bidirectional; weights above the diagonal are never read."""
 
 import math
 from typing import Any
@@ -91,7 +91,7 @@ def test_one_triangle_alone_leaks() -> None:
         ({"hidden": 4}, 6, "set expand, not hidden"),
     ],
 )
-def test_what_does_not_fit(settings: dict[str, Any], context: int | None, words: str) -> None:
+def test_arguments_that_do_not_fit(settings: dict[str, Any], context: int | None, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         mixer_config({"kind": "mlp_mixer", **settings}).build(D, context)
 

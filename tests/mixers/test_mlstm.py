@@ -1,4 +1,4 @@
-"""mLSTM against the authors' program (xlstm 2.0.6, backend vanilla), and gates that leave the range of float32."""
+"""mLSTM against the authors' program (xlstm 2.0.6, backend vanilla), and gates beyond the range of float32."""
 
 import pytest
 import torch
@@ -76,7 +76,7 @@ def test_steps_are_the_authors_but_for_the_maximum_that_theirs_begin_with() -> N
     torch.testing.assert_close(y, mixer(x)[:, -1], rtol=0, atol=1e-10)
 
 
-def test_it_begins_as_the_authors() -> None:
+def test_it_is_initialized_as_the_authors() -> None:
     pytest.importorskip("xlstm")
     from xlstm.blocks.mlstm.cell import mLSTMCell, mLSTMCellConfig
 
@@ -125,7 +125,7 @@ def test_the_maximum_has_its_gradient_through_what_is_added_to_the_normalizer(
 
 
 @torch.no_grad()
-def test_both_forget_gates_begin_with_the_same_memory() -> None:
+def test_both_forget_gates_have_the_same_initial_memory() -> None:
     sigmoid, exp = (mixer_config({"kind": "mlstm", "heads": 4, "forget": kind}).build(8, None) for kind in KINDS)
     logits, logs = (mixer.get_parameter("w_gates.bias")[4:] for mixer in (sigmoid, exp))
     torch.testing.assert_close(logits.sigmoid(), logs.exp())

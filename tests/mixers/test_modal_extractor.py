@@ -1,4 +1,4 @@
-"""The modal Extractor: the Extractor of its poles, its equation in a plain loop, where it begins, its memory."""
+"""The modal Extractor: the Extractor with the taps of its poles, its equation in a loop, initial values, its state."""
 
 import cmath
 import math
@@ -102,7 +102,7 @@ def test_the_extractor_of_its_taps(settings: dict[str, object]) -> None:
         np.testing.assert_allclose(torch.cat([y, token[:, None]], 1), other(x)[:, :62], atol=1e-10)
 
 
-def test_waves_begin_as_decays_spread_to_the_context() -> None:
+def test_waves_are_initialized_as_decays_spread_over_the_context() -> None:
     mixer = built(order=4, dim=5, context=81)
     np.testing.assert_allclose(-1 / -mixer.log_rate.exp().detach(), [[3, 9, 27, 81]] * 5, rtol=1e-6)
     assert not mixer.frequency.any()
@@ -157,7 +157,7 @@ def test_decay_spares_the_waves() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"order": 0}, {"taps": "none"}, {"ordr": 3}])
-def test_what_is_refused(wrong: dict[str, object]) -> None:
+def test_calls_that_raise_an_error(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         mixer_config({"kind": "modal_extractor", **wrong})
     with pytest.raises(ValueError, match="context"):

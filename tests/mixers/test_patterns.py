@@ -1,4 +1,4 @@
-"""Mixers that choose a pattern: what each layer and head looks at, global tokens, far tokens, bad settings."""
+"""Mixers that choose a pattern: the keys of each layer and head, global tokens, distant tokens, bad settings."""
 
 from typing import Any
 

@@ -102,7 +102,7 @@ def test_the_model_is_the_peers_and_so_are_its_cached_steps(kind: str) -> None:
     torch.testing.assert_close(model.norm_f(x), model(input_ids=ids).last_hidden_state, rtol=1e-4, atol=1e-5)
 
 
-def test_both_begin_alike() -> None:
+def test_both_have_the_same_initial_values() -> None:
     """The same rates and passing on, steps and taps within the same bounds."""
     config = transformers.MambaConfig(hidden_size=64, num_hidden_layers=1, vocab_size=4)
     theirs, ours = transformers.MambaModel(config).layers[0].mixer, mixer_config({"kind": "mamba"}).build(64, None)

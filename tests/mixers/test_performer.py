@@ -187,7 +187,7 @@ def test_it_is_finite_whatever_it_reads(kernel: str, dtype: torch.dtype, scale: 
 
 
 @pytest.mark.parametrize("scale", [1.0, 20.0, 1e3])
-def test_the_only_key_gets_all_the_weight(scale: float) -> None:
+def test_a_single_key_has_weight_1(scale: float) -> None:
     """However far its exponent is from those that floats can hold: q = k, so that both lean on the same directions."""
     mixer = performer("softmax").float()
     with torch.no_grad():
@@ -234,6 +234,6 @@ def test_its_weights_are_shown(kernel: str) -> None:
         assert torch.equal(a, a.tril())
 
 
-def test_heads_that_do_not_divide_are_refused() -> None:
+def test_heads_that_do_not_divide_are_errors() -> None:
     with pytest.raises(ValueError, match="choose heads from 1, 2, 4, 8"):
         mixer_config({"kind": "performer", "heads": 3}).build(D, None)

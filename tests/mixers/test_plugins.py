@@ -103,7 +103,7 @@ def test_a_plugin_that_asks_for_mixers_itself(install: Install, capsys: pytest.C
     assert capsys.readouterr().err == ""
 
 
-def test_a_name_that_nobody_has() -> None:
+def test_a_name_that_does_not_exist() -> None:
     with pytest.raises(ValueError, match="unknown mixer 'nobodys'"):
         mixer_config({"kind": "nobodys"})
     with pytest.raises(ValueError, match="unknown mixer"):

@@ -101,7 +101,7 @@ def test_parallel_chunkwise_and_recurrent_are_one(chunk: int, T: int, monkeypatc
 
 
 @torch.no_grad()
-def test_the_forms_agree_far_out() -> None:
+def test_the_forms_agree_at_large_positions() -> None:
     """3,001 tokens, past the length at which γ^-t overflows, and continued with positions per row."""
     mixer, x = build(), draw(1, 3001, D)
     expected = mixer(x)
@@ -187,6 +187,6 @@ def test_the_price_is_the_count(heads: int, T: int) -> None:
 
 
 @pytest.mark.parametrize("heads", [4, 5, 12])
-def test_heads_of_no_even_width_are_refused(heads: int) -> None:
+def test_heads_of_no_even_width_are_errors(heads: int) -> None:
     with pytest.raises(ValueError, match=f"dim 12 does not give {heads} heads of even width"):
         build(heads)

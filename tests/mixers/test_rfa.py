@@ -251,6 +251,6 @@ def test_its_weights_and_gates_are_shown(gate: bool) -> None:
     assert all(torch.equal(a, a.tril()) for a in heads)
 
 
-def test_heads_that_do_not_divide_are_refused() -> None:
+def test_heads_that_do_not_divide_are_errors() -> None:
     with pytest.raises(ValueError, match="choose heads from 1, 2, 4, 8"):
         mixer_config({"kind": "rfa", "heads": 3}).build(D, None)

@@ -42,7 +42,7 @@ def test_the_second_layer_mixes_the_values_of_the_first() -> None:
 
 
 @pytest.mark.parametrize(("layer", "depth"), [(0, 1), (0, 12), (5, 12), (11, 12)])
-def test_it_begins_as_the_authors_program(layer: int, depth: int) -> None:
+def test_it_is_initialized_as_the_authors_program(layer: int, depth: int) -> None:
     """RWKV-v7/train_temp/src/model.py of github.com/BlinkDL/RWKV-LM, channel by channel."""
     C, N = 128, 64
     mixer = mixer_config({"kind": "rwkv7", "heads": C // N}).build(C, None, layer=layer, depth=depth)

@@ -59,7 +59,7 @@ def test_forward_and_steps_are_the_dense_system(state_dim: int, T: int) -> None:
         torch.testing.assert_close(torch.stack(steps, 1), expected, rtol=0, atol=1e-10)
 
 
-def test_it_begins_as_hippo() -> None:
+def test_it_is_initialized_as_hippo() -> None:
     """A system that starts as LegS: its kernels are those of LegS under the same steps, for a C turned back."""
     mixer = s4(dim=2, state_dim=8).double()
     A, B = legs(8)

@@ -43,7 +43,7 @@ def weight(mixer: S4D, c: int, lag: int) -> float:
 
 
 @pytest.mark.parametrize("init", PUBLISHED)
-def test_states_begin_as_published(init: str) -> None:
+def test_initial_states_are_as_published(init: str) -> None:
     state_dim, expected = PUBLISHED[init]
     mixer = built(state_dim=state_dim, init=init)
     for c in range(3):
@@ -51,7 +51,7 @@ def test_states_begin_as_published(init: str) -> None:
     np.testing.assert_allclose(-mixer.log_rate.exp().detach(), -0.5, rtol=1e-6)
 
 
-def test_legs_begins_with_the_eigenvalues_of_its_normal_part() -> None:
+def test_legs_is_initialized_with_the_eigenvalues_of_its_normal_part() -> None:
     n = np.arange(16)
     A = -np.sqrt(np.outer(2 * n + 1, 2 * n + 1))
     A = np.where(n[:, None] > n, A, np.diag(-(n + 1.0)))
@@ -60,7 +60,7 @@ def test_legs_begins_with_the_eigenvalues_of_its_normal_part() -> None:
     np.testing.assert_allclose(frequencies("legs", 16), np.sort(result.imag[result.imag > 0]), rtol=1e-9)
 
 
-def test_steps_begin_between_a_thousandth_and_a_tenth() -> None:
+def test_initial_steps_are_between_a_thousandth_and_a_tenth() -> None:
     mixer = built(dim=2000)
     steps = mixer.log_step.detach().exp()
     assert 1e-3 <= float(steps.min()) < 1.1e-3
@@ -106,7 +106,7 @@ def test_sixteen_times_the_length(dtype: torch.dtype) -> None:
     assert float((whole - stepped).abs().max()) < close * float(stepped.abs().max())
 
 
-def test_reset_leaves_the_dynamics_where_they_begin() -> None:
+def test_reset_keeps_the_initial_dynamics() -> None:
     mixer = built(state_dim=4)
     with torch.no_grad():
         for parameter in mixer.parameters():
@@ -127,6 +127,6 @@ def test_the_dynamics_do_not_decay() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"state_dim": 3}, {"state_dim": 0}, {"init": "lint"}, {"method": "euler"}])
-def test_what_is_no_setting_is_refused(settings: dict[str, object]) -> None:
+def test_what_is_no_setting_is_an_error(settings: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):
         S4DConfig.model_validate(settings)

@@ -86,7 +86,7 @@ def hippo_n(N: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 4])
-def test_it_begins_as_blocks_of_hippo_n(blocks: int) -> None:
+def test_it_is_initialized_as_blocks_of_hippo_n(blocks: int) -> None:
     """Λ is each block's spectrum above the real axis; B and C stand for real matrices around that block's A."""
     torch.manual_seed(0)
     mixer = mixer_config({"kind": "s5", "state_dim": 24, "blocks": blocks}).build(16, None).double()
@@ -107,7 +107,7 @@ def test_it_begins_as_blocks_of_hippo_n(blocks: int) -> None:
         assert np.abs(b[: size // 2] - b[size // 2 : size]).min() > 0  # blocks share Λ alone
 
 
-def test_steps_begin_log_uniform() -> None:
+def test_initial_steps_are_log_uniform() -> None:
     steps = mixer_config({"kind": "s5", "state_dim": 800, "blocks": 100}).build(1, None).log_step.detach().exp()
     assert 1e-3 <= float(steps.min()) < 1.1e-3
     assert 0.09 < float(steps.max()) <= 0.1 * (1 + 1e-6)
@@ -178,6 +178,6 @@ def test_a_hold_is_the_same_at_each_token_or_for_all() -> None:
         ({"dt_min": 0.2}, "choose dt_min ≤ dt_max"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(settings: dict[str, float], message: str) -> None:
+def test_settings_that_do_not_fit_are_errors(settings: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         mixer_config({"kind": "s5", **settings})

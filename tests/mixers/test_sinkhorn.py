@@ -82,7 +82,7 @@ def test_the_equation(causal: bool, settings: dict[str, Any]) -> None:
     torch.testing.assert_close(mixer(x[None])[0], y.flatten(1) @ mixer.w_out.weight.T, rtol=0, atol=1e-12)
 
 
-def test_many_turns_sort() -> None:
+def test_many_iterations_sort() -> None:
     """All entries: rows and columns sum to 1. Below the diagonal: nothing is left to choose, as the op says."""
     z, every = draw(1, 1, 6, 6), torch.ones(1, 1, 6, 6, dtype=torch.bool)
     w = sinkhorn.balanced(z, every, 500)

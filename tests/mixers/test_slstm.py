@@ -71,7 +71,7 @@ def test_steps_are_the_authors() -> None:
 
 
 @pytest.mark.parametrize(("layer", "depth"), [(0, 1), (0, 4), (2, 4), (3, 4)])
-def test_it_begins_as_the_authors(layer: int, depth: int) -> None:
+def test_it_is_initialized_as_the_authors(layer: int, depth: int) -> None:
     pytest.importorskip("xlstm")
     from xlstm.blocks.slstm.layer import sLSTMLayer, sLSTMLayerConfig
 

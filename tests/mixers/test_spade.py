@@ -123,7 +123,7 @@ A, B = Traits("always", True, "constant"), Traits("always", True, "window", long
         (Traits("either", True, "grows", selects_ahead=True), A, Traits("either", True, "grows", selects_ahead=True)),
     ],
 )
-def test_together_they_can_what_the_weaker_can(far: Traits, near: Traits, expected: Traits) -> None:
+def test_together_they_have_the_traits_of_the_weaker(far: Traits, near: Traits, expected: Traits) -> None:
     assert weaker(far, near) == expected
     assert weaker(near, far) == expected
 

@@ -44,7 +44,7 @@ def test_forward_and_steps_are_the_recurrence(measure: str, method: str) -> None
 
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("method", DENSE)
-def test_it_begins_stable(measure: str, method: str) -> None:
+def test_it_is_stable_at_initialization(measure: str, method: str) -> None:
     mixer = ssm(measure=measure, method=method)
     A, _ = MEASURES[measure](16)
     torch.testing.assert_close(mixer.a.detach(), A.float())

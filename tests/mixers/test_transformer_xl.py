@@ -94,7 +94,7 @@ def test_two_layers_reach_twice_as_far() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"memory": 0}, {"memory": -1}, {"heads": 0}])
-def test_sizes_below_one_are_refused(settings: dict[str, int]) -> None:
+def test_sizes_below_one_are_errors(settings: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"(memory|heads).*1"):
         mixer_config({"kind": "transformer_xl", **settings})
 

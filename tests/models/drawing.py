@@ -1,4 +1,4 @@
-"""Small decoders in float64 whose every parameter, norms and biases too, is large enough to be seen."""
+"""Small decoders in float64 in which every parameter, norms and biases too, is large enough to have an effect."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The paper's Transformer written down once more, equation by equation, from arXiv:2308.07661, Eq. 4-29.
+"""The paper's Transformer written a second time, equation by equation, from arXiv:2308.07661, Eq. 4-29.
 
 One sequence of indices s (t,) at a time; loops where the paper has sums; weights by their names in a `Decoder`.
 """

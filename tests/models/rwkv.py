@@ -1,4 +1,4 @@
-"""RWKV-4 written down once more, token by token, from arXiv:2305.13048, Eq. 11-18 and 22-26, and its figure 2.
+"""RWKV-4 written a second time, token by token, from arXiv:2305.13048, Eq. 11-18 and 22-26, and its figure 2.
 
 One sequence of indices (t,) at a time, channels as vectors; weights by their names in a `Decoder`. The embedding times
 √D and the bias of the output are the decoder's own; before a norm, the first changes nothing but the weight of ε.

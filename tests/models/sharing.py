@@ -1,4 +1,4 @@
-"""A mixer whose layers share a table of gates and a matrix: what `MixerConfig.shared` is tested with.
+"""A mixer whose layers share a table of gates and a matrix, for the tests of `MixerConfig.shared`.
 
 y_t = (x_t ∘ g_l) W W_s           g_l: row l of the table (depth, D); the table and W_s (D, D) are shared
 """

@@ -1,4 +1,4 @@
-"""Channel mixing: its equation in plain numpy, the contract of a mixer, its price, what it begins as."""
+"""Channel mixing: its equation in plain numpy, the contract of a mixer, its price, its initial values."""
 
 import numpy as np
 import pytest
@@ -83,7 +83,7 @@ def test_its_price_is_the_count(T: int) -> None:
         assert getattr(stepped, name) == getattr(token, name), name
 
 
-def test_what_it_begins_as() -> None:
+def test_initial_values() -> None:
     for (layer, depth), left in {(0, 1): 1, (0, 3): 1, (2, 3): 1 / 3}.items():
         mixing = ChannelMix(4, 16, layer, depth)
         for mu in (mixing.mu_r, mixing.mu_k):

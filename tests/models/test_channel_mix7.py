@@ -1,4 +1,4 @@
-"""RWKV-7's channel mixing: its equation in plain numpy, the contract of a mixer, its price, what it begins as."""
+"""RWKV-7's channel mixing: its equation in plain numpy, the contract of a mixer, its price, its initial values."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_its_price_is_the_count(T: int) -> None:
         assert getattr(stepped, name) == getattr(token, name), name
 
 
-def test_what_it_begins_as() -> None:
+def test_initial_values() -> None:
     for (layer, depth), exponent in {(0, 1): 1, (0, 3): 1, (2, 4): 1 / 16}.items():
         mixing = ChannelMix7(4, 16, layer, depth)
         np.testing.assert_allclose(mixing.mu.detach().numpy(), 1 - (np.arange(4) / 4) ** exponent, atol=1e-6)

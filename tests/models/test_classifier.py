@@ -1,4 +1,4 @@
-"""A classifier of one text or two: its equations, padding, price, training, commands, and what it refuses."""
+"""A classifier of one text or two: its equations, padding, price, training, commands, and its errors."""
 
 from pathlib import Path
 from typing import Any
@@ -130,7 +130,7 @@ def run(labels: Path) -> Path:
     return labels / "run"
 
 
-def test_a_run_is_evaluated_and_goes_on(run: Path, labels: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_evaluated_and_resumes(run: Path, labels: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["evaluate", str(run), "--data", str(labels / "test.tsv"), "--json"]) == 0
     assert '"accuracy": 1.0, "examples": 2' in capsys.readouterr().out
     changes = ["model.mixer.kind=lightweight_conv", *TINY, "training.batches=62"]
@@ -157,7 +157,7 @@ REFUSED: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(("words", "message"), REFUSED, ids=str)
-def test_refusals_in_one_line(
+def test_errors_in_one_line(
     run: Path, labels: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = [str(run) if word == "RUN" else str(labels / word) if word.endswith(".tsv") else word for word in words]

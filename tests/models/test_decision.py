@@ -1,4 +1,4 @@
-"""A Decision Transformer: its equation, what actions depend on, windows, training, playing, and what it refuses."""
+"""A Decision Transformer: its equation, what actions depend on, windows, training, playing, and its errors."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -340,9 +340,7 @@ def test_a_run_is_scored_on_other_episodes(run: Path, capsys: pytest.CaptureFixt
     ],
     ids=str,
 )
-def test_evaluations_that_cannot_be(
-    run: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_impossible_evaluations(run: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["evaluate", str(run), *words]) == 2
     printed = capsys.readouterr().err.strip().splitlines()
     assert message in printed[-1]
@@ -362,7 +360,7 @@ def test_evaluations_that_cannot_be(
     ],
     ids=str,
 )
-def test_trainings_that_cannot_be(
+def test_impossible_trainings(
     words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(["train", "decision/cartpole", *words, "--out", str(tmp_path / "none")]) == 2
@@ -465,7 +463,7 @@ def test_an_episode_without_end() -> None:
         play(model, [-100.0], 1)
 
 
-def test_others_do_not_play() -> None:
+def test_other_objectives_do_not_play() -> None:
     model: Any = model_config({"kind": "decoder", "vocab": 9, "dim": 8, "depth": 1, "mixer": {"kind": "he"}}).build()
     with pytest.raises(ValueError, match=r"a model of kind decoder plays no episodes: use one of model\.kind=decision"):
         play(model, [1.0], 1)

@@ -1,4 +1,4 @@
-"""Dropout is applied to the sum of the embeddings and to the output of each sublayer, and to nothing else."""
+"""Dropout is applied to the sum of the embeddings and to the output of each sublayer, and nowhere else."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""An encoder: every position reads all others, padding changes nothing, and what it lacks raises one line."""
+"""An encoder: every position reads all others, padding has no effect, and missing verbs raise one line."""
 
 import re
 from collections.abc import Callable
@@ -86,7 +86,7 @@ def test_traits_and_price() -> None:
         (lambda model: score(model, noise()), "predict the next token"),
     ],
 )
-def test_what_it_cannot_do(call: Callable[[Model], object], lacks: str) -> None:
+def test_limitations(call: Callable[[Model], object], lacks: str) -> None:
     with pytest.raises(ValueError, match=rf"^a model of kind encoder cannot {lacks}: use one of model\.kind=decoder$"):
         call(built())
 

@@ -1,4 +1,4 @@
-"""The recipe of a fixed order: a feed-forward network over the last embeddings, and nothing else."""
+"""The recipe of a fixed order: a feed-forward network over the last embeddings alone."""
 
 import torch
 

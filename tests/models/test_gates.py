@@ -1,4 +1,4 @@
-"""GTrXL's gates: by hand, near the identity at first, in every verb of a model, and where they cannot be."""
+"""GTrXL's gates: by hand, near the identity at initialization, in every verb of a model, and where they do not fit."""
 
 import math
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_two_numbers_of_the_gru_gate() -> None:
 
 
 @pytest.mark.parametrize("name", GATES)
-def test_a_layer_begins_near_the_identity(name: str) -> None:
+def test_a_layer_is_near_the_identity_at_initialization(name: str) -> None:
     torch.manual_seed(0)
     model = decoder_of(name, std=0.01)
     (block, *_) = model.blocks

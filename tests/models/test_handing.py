@@ -1,4 +1,4 @@
-"""What one layer hands over to later ones in the same pass, as RWKV-7's first values: in forward, extend and step."""
+"""Tensors that a layer hands to later layers in the same pass, such as RWKV-7's first values: forward, extend, step."""
 
 from typing import ClassVar, Literal, final
 

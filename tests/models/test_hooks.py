@@ -1,4 +1,4 @@
-"""A step takes a shorter way through its layers than `forward`; hooks and forced backends are not passed over by it."""
+"""A step calls its layers more directly than `forward`, and still runs hooks and forced backends."""
 
 from typing import Any
 

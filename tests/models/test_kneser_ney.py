@@ -1,4 +1,4 @@
-"""Kneser-Ney held to Chen and Goodman's equations, worked by hand and with fractions; sums; ARPA; wrong input."""
+"""Kneser-Ney against Chen and Goodman's equations, by hand and with fractions; sums; ARPA; wrong input."""
 
 from collections import Counter
 from fractions import Fraction

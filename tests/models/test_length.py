@@ -1,4 +1,4 @@
-"""A model built for a length runs at 16 times that length, or says why it does not."""
+"""A model built for a length runs at 16 times that length, or raises an error with the reason."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Layers of a mixer alone, as Mamba's, and norms without a mean."""
+"""Layers of a mixer without a second sublayer, as Mamba's, and norms without a mean."""
 
 import pytest
 import torch

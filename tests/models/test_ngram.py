@@ -1,4 +1,4 @@
-"""Kneser-Ney as a model: the library's estimates, whatever the way they are read; states, prices, ARPA, wrong input."""
+"""Kneser-Ney as a model: the library's estimates, in every verb; states, prices, ARPA, wrong input."""
 
 import numpy as np
 import pytest

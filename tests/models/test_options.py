@@ -1,4 +1,4 @@
-"""A layer's options and the model's around it: their equations written again, streaming, price, saving, graphs."""
+"""The options of a layer and of the model: their equations written a second time, streaming, price, saving, graphs."""
 
 import copy
 from pathlib import Path
@@ -220,7 +220,7 @@ def test_scaled_initialization(settings: dict[str, Any], sublayers: int, names: 
         ({"activation": "swish"}, "activation"),
     ],
 )
-def test_what_does_not_fit_is_one_line(options: dict[str, Any], words: str) -> None:
+def test_arguments_that_do_not_fit_raise_one_line(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         decoder("attention", **options)
 

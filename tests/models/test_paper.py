@@ -1,4 +1,4 @@
-"""The decoder against the paper's equations written down a second time, and against the paper's sizes."""
+"""The decoder against the paper's equations written a second time, and against the paper's sizes."""
 
 import pytest
 import torch

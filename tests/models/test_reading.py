@@ -1,4 +1,4 @@
-"""A model reads on in pieces, token by token and with dropped tokens as it reads the whole."""
+"""A model read in pieces, token by token and with dropped tokens gives the outputs of the whole sequence."""
 
 from collections.abc import Iterator
 

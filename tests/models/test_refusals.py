@@ -1,4 +1,4 @@
-"""The mixers of the layers, and what a decoder refuses: in one line, with the way out."""
+"""The mixers of the layers, and the errors of a decoder: in one line, with what to do."""
 
 from typing import Any
 
@@ -106,7 +106,7 @@ def test_a_state_of_other_rows() -> None:
         model.extend(ids(1, 2), {})
 
 
-def test_nothing_to_read() -> None:
+def test_no_rows_and_no_tokens_to_read() -> None:
     model = decoder("she")
     assert model(ids(2, 0)).shape == (2, 0, VOCAB)
     assert model(ids(0, 3)).shape == (0, 3, VOCAB)

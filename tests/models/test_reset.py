@@ -1,4 +1,4 @@
-"""Fresh weights: plain projections are drawn, and what a mixer has of its own is left to it."""
+"""Fresh weights: plain projections are drawn, and a mixer initializes its other parameters."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Reversible layers: gradients of the plain stack, dropout drawn again, and what is held for the backward."""
+"""Reversible layers: gradients of the plain stack, the same dropout in backward, and what is saved for the backward."""
 
 from typing import Any
 
@@ -139,7 +139,7 @@ def test_settings_that_do_not_fit(settings: dict[str, Any], message: str) -> Non
         decoder(MIXERS[0], **settings)
 
 
-def test_a_second_derivative_is_refused() -> None:
+def test_a_second_derivative_is_an_error() -> None:
     model = decoder(MIXERS[0]).train()
     (slope,) = torch.autograd.grad(model(ids()).square().sum(), [model.token.weight], create_graph=False)
     assert torch.isfinite(slope).all()

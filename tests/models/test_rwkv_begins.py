@@ -1,4 +1,4 @@
-"""What whole RWKV-4 begins as: each layer as itself, in both sublayers, counted over the layers of its kind."""
+"""Initial values of whole RWKV-4: each layer by its number among the layers of its kind, in both sublayers."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def shares(model: Decoder) -> list[tuple[float, float]]:
     return [tuple(sublayer.get_parameter("mu_k")[1].item() for sublayer in block.sublayers) for block in model.blocks]
 
 
-def test_each_layer_begins_as_itself() -> None:
+def test_each_layer_has_its_own_initial_values() -> None:
     model = fresh()
     expected = [((1 / DIM) ** (1 - layer / 3),) * 2 for layer in range(3)]
     np.testing.assert_allclose(shares(model), expected, rtol=1e-6)

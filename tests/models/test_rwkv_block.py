@@ -1,4 +1,4 @@
-"""Whole RWKV-4: channel mixing in the second sublayer of a layer, which remembers, and a norm after the embedding."""
+"""Whole RWKV-4: channel mixing with a state in the second sublayer of a layer, and a norm after the embedding."""
 
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ def test_it_is_the_papers_stack(T: int) -> None:
 
 
 @pytest.mark.parametrize("changed", [{"channel": "ffn"}, {"embed_norm": False}])
-def test_each_part_is_asked_for(changed: dict[str, Any]) -> None:
+def test_channel_mixing_and_embedding_norm_are_settings(changed: dict[str, Any]) -> None:
     names = {name for name, _ in made().named_parameters()} ^ {name for name, _ in made(**changed).named_parameters()}
     assert {name.split(".")[-2] if "norm" in name else name.split(".")[2] for name in names} == (
         {"ffn", "channel_mix"} if "channel" in changed else {"embed_norm"}

@@ -1,4 +1,4 @@
-"""An encoder-decoder: its equations, streaming, padding, price, training, commands, and what it refuses."""
+"""An encoder-decoder: its equations, streaming, padding, price, training, commands, and its errors."""
 
 from pathlib import Path
 from typing import Any
@@ -255,7 +255,7 @@ def test_settings_that_do_not_fit(changes: dict[str, Any], words: str) -> None:
         built(**changes)
 
 
-def test_what_it_lacks() -> None:
+def test_missing_verbs_and_wrong_texts() -> None:
     model = built()
     with pytest.raises(ValueError, match="reads a source with each target"):
         model(ids_of(1, 3))
@@ -338,7 +338,7 @@ def test_a_step_on_noise_and_what_a_report_shows() -> None:
     assert _state_bytes(model) == nbytes(model.trim(model.extend(ids, model.begin(ids))[1]))
 
 
-def test_training_goes_on_bit_for_bit(tmp_path: Path) -> None:
+def test_training_resumes_bit_for_bit(tmp_path: Path) -> None:
     changes = [*TINY, "data.source=pairs:reversing:60", "model.mixer.kind=she", "training.batch=8"]
     whole = train(resolve("seq2seq/dates", [*changes, "training.batches=6"]), tmp_path / "whole")
     train(resolve("seq2seq/dates", [*changes, "training.batches=3"]), tmp_path / "parts")

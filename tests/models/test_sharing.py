@@ -1,4 +1,4 @@
-"""What layers share: made, drawn, priced, optimized, moved and saved once, and read by each."""
+"""Modules that layers share: made, drawn, priced, optimized, moved and saved once, and read by each layer."""
 
 import copy
 import io

@@ -88,7 +88,7 @@ def test_gradients_are_those_of_the_equation(tmp_path: Path) -> None:
     assert not any("lookup" in name for name in model.state_dict()), "the frozen model is no part of the weights"
 
 
-def test_without_what_followed_it_is_the_decoder() -> None:
+def test_without_retrieved_tokens_it_is_the_decoder() -> None:
     model, decoder = built(), built(kind="decoder")
     assert isinstance(decoder, Decoder)
     decoder.load_state_dict({name: value for name, value in model.state_dict().items() if name != "gate.weight"})

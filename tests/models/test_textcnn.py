@@ -169,7 +169,7 @@ REFUSED: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(("words", "message"), REFUSED, ids=str)
-def test_refusals_in_one_line(labels: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_in_one_line(labels: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     given = [str(labels / word) if word.endswith(".tsv") else word for word in words]
     assert command(["train", "classifier/textcnn", *given, "--out", str(labels / "none")]) == 2
     printed = capsys.readouterr().err.strip().splitlines()

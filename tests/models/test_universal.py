@@ -1,4 +1,4 @@
-"""The Universal Transformer: a model whose layers share weights, its signal, its halting, its state and its price."""
+"""The Universal Transformer: layers that share weights, its position signal, its halting, its state and its price."""
 
 import math
 from typing import Any

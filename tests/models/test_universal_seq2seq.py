@@ -240,7 +240,7 @@ def test_settings_that_do_not_fit(changes: dict[str, Any], encoder: dict[str, An
     assert "\n" not in str(caught.value)
 
 
-def test_what_it_lacks() -> None:
+def test_missing_verbs_and_wrong_texts() -> None:
     model = built()
     for wrong, words in (
         (lambda: model(ids_of(1, 3)), "a model of kind universal_seq2seq reads a source with each target"),

@@ -1,4 +1,4 @@
-"""Plants faults one at a time and lists those that the tests of their package do not notice.
+"""Introduces faults one at a time and lists those that the tests of their package do not detect.
 
     python -m tests.mutants --number 100 --seed 0        # as `make mutants`; exit 1 if more than 3 survive
     python -m tests.mutants --number 10 --only checkpoint --list

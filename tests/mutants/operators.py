@@ -1,4 +1,4 @@
-"""The faults that are planted: each a small change of one node of a syntax tree.
+"""The faults that are introduced: each a small change of one node of a syntax tree.
 
 A place is a node and one of its faults. `places` lists those of a file in the order of its text; `planted` gives the
 text with one of them. Docstrings, annotations, decorators, assertions and what an error says are left alone.

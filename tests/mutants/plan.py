@@ -1,4 +1,4 @@
-"""What is decisive, and which tests must notice a fault in it."""
+"""The code in which faults are introduced, and the tests that must detect them."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The faults are planted where they are said to be, and everything decisive has tests."""
+"""The faults are introduced where the runner says, and all code of the plan has tests."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""A copy of the tree, and tests that run in it, with bounds of time and memory; what they start ends with them."""
+"""A copy of the tree, and tests that run in it, with bounds of time and memory; their processes end with them."""
 
 import os
 import resource

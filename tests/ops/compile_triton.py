@@ -1,4 +1,4 @@
-"""Compiles every Triton kernel for a GPU that need not be there: python compile_triton.py 90 fp32."""
+"""Compiles every Triton kernel for a GPU that need not be present: python compile_triton.py 90 fp32."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Which tests need native code. They are skipped where there is no compiler; where there is one, its absence fails."""
+"""Tests that need native code. They are skipped without a compiler; with one, missing native code fails."""
 
 import os
 import sys

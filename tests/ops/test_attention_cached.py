@@ -1,4 +1,4 @@
-"""One token of attention over a ring in C: what `attend` gives over the slots in use, for any sizes and any threads."""
+"""One token of attention over a ring in C: equal to `attend` over the used slots, for any sizes and any threads."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What is done to scores: every backend against a loop over numbers, in value and gradient, tile by tile."""
+"""Changes of scores: every backend against a loop over numbers, in value and gradient, tile by tile."""
 
 import math
 from typing import Any
@@ -130,7 +130,7 @@ def test_the_tile_kernel_is_chosen_for_long_rows_and_holds_no_square() -> None:
         torch.testing.assert_close(y, attend(q, q, q, bias=bias, sinks=torch.zeros(2)))
 
 
-def test_far_keys_of_a_steep_bias_are_left_out_where_no_number_shows_it() -> None:
+def test_distant_keys_of_a_steep_bias_are_skipped_without_a_change_of_any_number() -> None:
     """With slope 1 a key 200 tokens back has weight e^-200; a long key brings it back."""
     q, k, v = (torch.randn(1, 1, 300, 4) for _ in range(3))
     bias = Bias(-torch.arange(300.0)[None])

@@ -1,4 +1,4 @@
-"""Which backend runs: forced, restored, recorded; a typo is an error that says what was near."""
+"""Which backend runs: forced, restored, recorded; a misspelled name is an error that suggests the nearest."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -169,7 +169,7 @@ def test_a_typo_is_an_error(forced: dict[str, str], says: str) -> None:
     run()  # and nothing is forced
 
 
-def test_a_backend_that_cannot_do_the_call_is_refused() -> None:
+def test_a_backend_that_cannot_do_the_call_is_an_error() -> None:
     with backends.use(lag_sum="toeplitz"), pytest.raises(ValueError, match="'toeplitz' of lag_sum cannot do this"):
         run()
 

@@ -198,7 +198,7 @@ def test_standard_taps() -> None:
         torch.testing.assert_close(b[0, 0].std(0, correction=0), gain.abs(), rtol=1e-4, atol=0)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_arguments_that_do_not_fit_raise_an_error() -> None:
     k, v = numbers(2, 5, 4), numbers(2, 5, D)
     with pytest.raises(ValueError, match="K dividing D"):
         average(k, v, numbers(1, 1, 3, 1))

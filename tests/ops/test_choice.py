@@ -1,4 +1,4 @@
-"""The lag sum's choice of a backend: a rule, held to the times of every backend at 572 sizes."""
+"""The lag sum's choice of a backend: a rule, compared with the times of every backend at 572 sizes."""
 
 import itertools
 import json

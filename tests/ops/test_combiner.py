@@ -1,4 +1,4 @@
-"""What Combiner costs, token by token, against its partition of earlier tokens; tests/mixers has the equation."""
+"""The price of Combiner, token by token, against its partition of earlier tokens; tests/mixers has the equation."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The delta rule: every backend against a loop over numbers, in float32, and under decays that leave nothing."""
+"""The delta rule: every backend against a loop over numbers, in float32, and with decays of almost 0."""
 
 import numpy as np
 import pytest
@@ -189,7 +189,7 @@ def test_given_tensors_are_not_written_into(backend: str) -> None:
 
 
 @every_backend
-def test_nothing_to_read(backend: str) -> None:
+def test_no_rows_and_no_tokens_to_read(backend: str) -> None:
     with backends.use(delta_rule=backend):
         given = inputs(0)
         y, after = delta(*given)
@@ -216,7 +216,7 @@ def test_values_of_no_channels(backend: str, state: bool) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (H,), (B, H, 1), (B, H, 7, 1)])
-def test_a_decay_that_does_not_fit_is_refused(shape: tuple[int, ...]) -> None:
+def test_a_decay_that_does_not_fit_is_an_error(shape: tuple[int, ...]) -> None:
     given = inputs(7)
     given[5] = torch.zeros(shape)
     with pytest.raises(ValueError, match="log_decay"):

@@ -1,4 +1,4 @@
-"""A token of a whole mixer of the delta rule in C: what the equation gives, for any sizes and any threads."""
+"""A token of a whole mixer of the delta rule in C against the equation, for any sizes and any threads."""
 
 from collections.abc import Iterator
 from typing import Any

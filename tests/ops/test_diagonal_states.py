@@ -242,7 +242,7 @@ def test_the_powers_of_all_lags_are_never_held(backend: str, monkeypatch: pytest
 
 
 @every_backend
-def test_nothing_to_read(backend: str) -> None:
+def test_no_rows_and_no_tokens_to_read(backend: str) -> None:
     system, state = given(*dynamics(False)), pairs(2, D, N, seed=4)
     with backends.use(diagonal_states=backend):
         y, after = respond(numbers(2, 0, D), system, state)
@@ -291,6 +291,6 @@ def test_the_choice_for_outputs_alone(
         ),
     ],
 )
-def test_shapes_that_do_not_fit_are_refused(call: Callable[[], object], message: str) -> None:
+def test_shapes_that_do_not_fit_are_errors(call: Callable[[], object], message: str) -> None:
     with pytest.raises((ValueError, TypeCheckError), match=f"{message}|Type-check"):  # the shape hook may be the first
         call()

@@ -1,4 +1,4 @@
-"""Patterns as letters: what is drawn is what is looked at."""
+"""Patterns as letters: the drawing shows the keys that queries look at."""
 
 import pytest
 

@@ -46,7 +46,7 @@ def test_gradients(name: str) -> None:
 
 
 @pytest.mark.skipif(DEVICE.type == "cuda", reason="there is a GPU")
-def test_it_names_what_it_lacks() -> None:
+def test_a_missing_verb_is_named() -> None:
     assert flex.lacking() == {"flex": "no GPU"}
     with pytest.raises(ValueError, match=r"flex.*cannot do this"), backends.use(sparse_attention="flex"):
         sparse.attend(*drawn(), [PATTERNS["local"]] * 2)

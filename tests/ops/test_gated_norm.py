@@ -1,4 +1,4 @@
-"""The norm of heads in C: what torch's own gives, with both derivatives, for widths that fill no vector."""
+"""The norm of heads in C against torch's own, with both derivatives, for widths that fill no vector."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The exact lag sum against the direct one, outputs and gradients; that it is exactly causal; what is kept."""
+"""The exact lag sum against the direct one, outputs and gradients; that it is exactly causal; what is saved."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ def test_derivatives() -> None:
 
 @pytest.mark.parametrize(("T", "L"), [(40, 9), (100, 100)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_no_later_input_moves_an_output_by_the_last_bit(T: int, L: int, dtype: torch.dtype) -> None:
+def test_no_later_input_changes_a_bit_of_an_output(T: int, L: int, dtype: torch.dtype) -> None:
     x, w = draw(2, T, 3).to(dtype), draw(L, 3, seed=1).to(dtype)
     with use(lag_sum="fft"):
         y = exact.lags(x, w)

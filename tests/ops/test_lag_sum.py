@@ -63,7 +63,7 @@ def test_every_backend_is_the_equation(backend: str, kind: str, T: int, L: int) 
 @pytest.mark.parametrize(
     ("backend", "kind"), [(name, kind) for name, kinds in UNABLE.items() if name in HERE for kind in kinds]
 )
-def test_taps_that_a_backend_is_not_for_are_refused(backend: str, kind: str) -> None:
+def test_taps_that_a_backend_is_not_for_are_errors(backend: str, kind: str) -> None:
     x, w = numbers(2, 7, D), numbers(3, *TAPS[kind], seed=1)
     with backends.use(lag_sum=backend):
         for past in (None, x[:, :2]):
@@ -167,13 +167,13 @@ def test_integers_stay_exact_in_the_exact_backends() -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, D + 1), (3, D, D + 1), (3, 2, 3, 3), (3, 1, 2, 2, 2)])
-def test_taps_that_do_not_fit_are_refused(shape: tuple[int, ...]) -> None:
+def test_taps_that_do_not_fit_are_errors(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"lag_sum: [wx] must be"):
         lags(numbers(2, 5, D), numbers(*shape))
 
 
 @pytest.mark.parametrize("shape", [(3, D + 1, D), (3, 2, 3, 2)])
-def test_taps_that_are_not_square_are_refused(shape: tuple[int, ...]) -> None:
+def test_taps_that_are_not_square_are_errors(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"lag_sum: [wx] must be"):
         lags(numbers(2, 5, D), numbers(*shape))
 

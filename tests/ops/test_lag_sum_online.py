@@ -1,4 +1,4 @@
-"""The lag sum paid ahead, token by token: against the whole, from any state, at a cost that hardly grows."""
+"""The lag sum computed ahead, token by token: against the whole, from any state, at a price that hardly grows."""
 
 import gc
 from collections.abc import Iterator
@@ -124,7 +124,7 @@ def test_token_by_token_is_the_whole(way: str, kind: str, L: int, T: int, D: int
 
 @every_kind
 @torch.no_grad()
-def test_as_they_are_set(kind: str) -> None:
+def test_default_leaves_and_blocks_in_float32(kind: str) -> None:
     """With leaves and blocks as in use, in float32."""
     z, w = numbers(2, 400, 6), drawn(kind, 150)
     result = stepped(z.float(), w.float(), begun(w.float(), z))[0]
@@ -162,7 +162,7 @@ def test_rows_are_chosen_and_joined(way: str, kind: str) -> None:
 
 @every_kind
 @torch.no_grad()
-def test_later_inputs_move_nothing(way: str, kind: str) -> None:
+def test_later_inputs_change_nothing(way: str, kind: str) -> None:
     z, w = numbers(1, 60, 6), drawn(kind, 17)
     before = stepped(z, w, begun(w, z))[0]
     for position in (1, 15, 16, 17, 32, 47):
@@ -237,7 +237,7 @@ def test_where_the_window_was_read_nothing_is_paid_ahead(way: str, pulls: str, m
     torch.testing.assert_close(torch.cat([y, rest], 1), lags(z, w)[:, 20:], rtol=0, atol=1e-11)
 
 
-def test_another_mixers_state_is_refused() -> None:
+def test_another_mixers_state_is_an_error() -> None:
     w, z = drawn("each", 9), numbers(2, 1, 6)
     with pytest.raises(ValueError, match="past must be"):
         advance(z[:, 0], w, begun(drawn("each", 8), z), reuse=True)

@@ -1,4 +1,4 @@
-"""The lag sum token by token: against the sum over the whole, whatever the rows have read, and what it copies."""
+"""The lag sum token by token: against the sum over the whole, after any number of tokens, and what it copies."""
 
 import pytest
 import torch
@@ -78,7 +78,7 @@ def test_where_the_inputs_lie(L: int, read: tuple[int, int]) -> None:
 
 @every_kind
 @pytest.mark.parametrize("read", [(9, 9), (2, 9)])
-def test_who_writes_where(kind: str, read: tuple[int, int]) -> None:
+def test_which_processes_write_which_files(kind: str, read: tuple[int, int]) -> None:
     w = drawn(kind, 5)
     past, length = begun(5, [numbers(n, D) for n in read], w)
     was, z = past.clone(), numbers(2, D)
@@ -146,6 +146,6 @@ def test_kinds_of_taps(groups: taps.Groups, shape: tuple[int, ...], inside: int)
 
 
 @pytest.mark.parametrize("groups", [0, 3, 2 * D])
-def test_groups_that_do_not_divide_are_refused(groups: int) -> None:
+def test_groups_that_do_not_divide_are_errors(groups: int) -> None:
     with pytest.raises(ValueError, match=f"groups {groups}"):
         taps.shape(D, groups)

@@ -154,7 +154,7 @@ def test_long_sequences_in_float32(gamma: float, each_token: bool) -> None:
     assert all(bool(x.grad.isfinite().all()) for x in leaves)
 
 
-def test_sums_are_not_blurred_by_what_was_wiped_out() -> None:
+def test_sums_are_exact_after_a_zero_decay() -> None:
     """A token that forgets everything, amid others that forget little: in float32 as in float64, and not NaN."""
     q, k, v, g, S = inputs(100, "a number a head and token")
     for wipe in (-1e4, -1e30, -torch.inf):
@@ -227,7 +227,7 @@ def test_given_tensors_are_not_written_into(backend: str) -> None:
 
 @every_backend
 @pytest.mark.parametrize("state", [False, True])
-def test_nothing_to_read(backend: str, state: bool) -> None:
+def test_no_rows_and_no_tokens_to_read(backend: str, state: bool) -> None:
     q, k, v, _, S = inputs(0, "nothing", state)
     with backends.use(linear_decay=backend):
         y, after = decay(q, k, v, None, S)
@@ -277,7 +277,7 @@ def test_decay_of_a_channel_below_the_range_of_float32() -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (H, 7), (B, H, 1), (B, H, 7, 1)])
-def test_a_decay_that_does_not_fit_is_refused(shape: tuple[int, ...]) -> None:
+def test_a_decay_that_does_not_fit_is_an_error(shape: tuple[int, ...]) -> None:
     q, k, v, _, S = inputs(7, "nothing")
     with pytest.raises(ValueError, match="log_decay"):
         decay(q, k, v, torch.zeros(shape), S)
@@ -401,7 +401,7 @@ def test_keys_and_values_of_any_width(given: str, wide: bool) -> None:
 
 
 @pytest.mark.parametrize("wipe", [-1e4, -torch.inf])
-def test_what_was_wiped_out_has_no_slope(wipe: float) -> None:
+def test_a_sum_with_zero_decay_has_no_gradient(wipe: float) -> None:
     """In float32 too: exactly none for a g whose exponentials are all 0, close for the others."""
     given_all = inputs(24, "a number a head and token")
     given_all[3][:, :, 3::4] = wipe
@@ -556,7 +556,7 @@ def test_derivatives_of_weights_by_differences(backend: str) -> None:
 
 
 @every_backend
-def test_one_of_two_results_reaches_back_alone(backend: str) -> None:
+def test_the_gradient_of_one_of_two_outputs(backend: str) -> None:
     leaves = [x.requires_grad_() for x in inputs(70, BY_HEAD[2])[:4]]
     for which in (0, 1):
         with backends.use(linear_decay=backend):

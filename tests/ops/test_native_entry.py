@@ -1,4 +1,4 @@
-"""Every call of C is checked against what its function declares: each kind of wrong argument is one clear error."""
+"""Every call of C is checked against the declaration of its function: each wrong argument is one clear error."""
 
 import ast
 import ctypes

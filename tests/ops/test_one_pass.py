@@ -1,4 +1,4 @@
-"""Ops whose C goes over memory once: what the reference gives, at sizes that fill no vector, and for any threads."""
+"""Ops whose C goes over memory once against the reference, at sizes that fill no vector, and for any threads."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple

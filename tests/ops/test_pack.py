@@ -90,7 +90,7 @@ def test_gradients_through_documents() -> None:
     assert torch.equal(x.grad, torch.where((DOCUMENTS >= 0)[..., None], 2 * x.detach(), 0.0))
 
 
-def test_no_document_at_all_is_refused() -> None:
+def test_no_document_at_all_is_an_error() -> None:
     with pytest.raises(ValueError, match="no token belongs to a document"):
         separate(numbers(1, 3, 2), torch.full((1, 3), -1))
 

@@ -1,4 +1,4 @@
-"""Poles for taps: exact where taps are sums of waves, close elsewhere, and never further off than the stated bound."""
+"""Poles for taps: exact where taps are sums of waves, close elsewhere, and never beyond the stated bound."""
 
 import numpy as np
 import pytest
@@ -160,7 +160,7 @@ def test_refinement_makes_no_channel_worse() -> None:
     assert (costs[-1] < costs[0]).all()
 
 
-def test_weights_are_where_the_misfit_has_no_slope() -> None:
+def test_weights_are_where_the_gradient_of_the_misfit_is_0() -> None:
     target = Target.of(drawn(12, 3).T, 1.0)
     rates = torch.complex(-drawn(3, 4).exp(), drawn(3, 4, seed=1))
     c = weigh(rates, target).requires_grad_()

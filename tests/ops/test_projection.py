@@ -85,7 +85,7 @@ def test_autocast_goes_on_as_before() -> None:
         assert project(numbers(3, 4), numbers(5, 4)).dtype == torch.bfloat16
 
 
-def test_nothing_in_nothing_out() -> None:
+def test_no_rows_to_project() -> None:
     with backends.use(projection="onednn"):
         assert project(numbers(0, 4), numbers(5, 4)).shape == (0, 5)
 

@@ -1,4 +1,4 @@
-"""Random features: their means are the kernels, orthogonal directions are better, nothing overflows or looks ahead."""
+"""Random features: their means are the kernels, orthogonal directions are better, no overflow, no later tokens."""
 
 import math
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Each backend of the recurrent cells against the loop that is the equation: values, gradients, padding, types."""
+"""Each backend of the recurrent cells against the loop of the equation: values, gradients, padding, dtypes."""
 
 from collections.abc import Callable
 
@@ -85,7 +85,7 @@ def test_the_cells_of_a_padded_lstm_are_those_of_its_last_token(backend: str, dt
 
 @pytest.mark.parametrize("cell", READ)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_later_input_moves_no_bit_and_a_row_is_alone(cell: str, dtype: torch.dtype) -> None:
+def test_a_later_input_and_other_rows_change_no_bit(cell: str, dtype: torch.dtype) -> None:
     """On the backend that training takes."""
     x, *rest = drawn(cell, 41, dtype)
     y = READ[cell](x, *rest)[0]
@@ -108,7 +108,7 @@ def test_what_is_read_under_autocast_is_not_rounded(cell: str) -> None:
 
 
 @pytest.mark.parametrize("cell", READ)
-def test_nothing_to_read(cell: str) -> None:
+def test_no_rows_and_no_tokens_to_read(cell: str) -> None:
     x, *rest = drawn(cell, 5)
     y, *last = READ[cell](x[:, :0], *rest)
     assert y.shape == (B, 0, N)
@@ -131,7 +131,7 @@ def test_the_choice_by_size() -> None:
 
 
 @pytest.mark.parametrize("cell", READ)
-def test_shapes_that_do_not_fit_are_refused(cell: str) -> None:
+def test_shapes_that_do_not_fit_are_errors(cell: str) -> None:
     inputs = drawn(cell, 5)
     for place in range(1, len(inputs)):
         wrong = [*inputs]

@@ -225,7 +225,7 @@ def test_half_precision(backend: str) -> None:
 
 
 @every_backend
-def test_nothing_to_read(backend: str) -> None:
+def test_no_rows_and_no_tokens_to_read(backend: str) -> None:
     a, b, past = inputs("complex, fixed", 2, 0)
     with backends.use(scans=backend):
         h, after = scan(a, b, past)
@@ -259,6 +259,6 @@ A, B, STATE = inputs("real", 2, 4)
         (lambda: scan(A, B, STATE.to(torch.complex128)), "the state is complex"),
     ],
 )
-def test_what_does_not_fit_is_refused(call: Callable[[], object], said: str) -> None:
+def test_arguments_that_do_not_fit_raise_an_error(call: Callable[[], object], said: str) -> None:
     with pytest.raises((ValueError, TypeCheckError), match=f"{said}|Type-check"):  # the shape hook may be the first
         call()

@@ -238,7 +238,7 @@ def test_long_sequences_stay_exact(backend: str, monkeypatch: pytest.MonkeyPatch
 
 
 @every_backend
-def test_nothing_to_read(backend: str) -> None:
+def test_no_rows_and_no_tokens_to_read(backend: str) -> None:
     given = inputs(2, 0, D, N, True)
     with backends.use(selective_scan=backend):
         y, after = selective(**given)
@@ -275,7 +275,7 @@ GOOD = inputs(2, 3, D, N, True)
         ({"skip": numbers(D + 1)}, "skip must be"),
     ],
 )
-def test_shapes_that_do_not_fit_are_refused(change: dict[str, Tensor], message: str) -> None:
+def test_shapes_that_do_not_fit_are_errors(change: dict[str, Tensor], message: str) -> None:
     call: Callable[[], object] = lambda: selective(**{**GOOD, **change})  # noqa: E731
     with pytest.raises((ValueError, TypeCheckError), match=f"{message}|Type-check"):  # the shape hook may be the first
         call()

@@ -139,7 +139,7 @@ def test_one_token_is_a_sequence_of_one(dtype: torch.dtype, D: int, N: int, W: i
             assert reuse or torch.equal(old, was)
 
 
-def test_a_state_of_another_size_is_refused() -> None:
+def test_a_state_of_another_size_is_an_error() -> None:
     """The C would read behind its end."""
     given = inputs(2, 1, 4, 3, True)
     one = [given[name][:, 0] for name in ("u", "delta", "B", "C", "gate")]
@@ -154,7 +154,7 @@ def test_a_state_of_another_size_is_refused() -> None:
             call()
 
 
-def test_forward_mode_is_refused_not_forgotten() -> None:
+def test_forward_mode_raises_an_error() -> None:
     given = inputs(1, 3, 4, 2, True)
     with forward_ad.dual_level():
         given["u"] = forward_ad.make_dual(given["u"], given["u"])

@@ -1,4 +1,4 @@
-"""The short convolution before a selective scan: its equation, after inputs that went before, with both derivatives."""
+"""The short convolution before a selective scan: its equation, after earlier inputs, with both derivatives."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The sLSTM in C: what the equation gives, with its gradients, for widths that fill no vector and any threads."""
+"""The sLSTM in C against the equation, with its gradients, for widths that fill no vector and any threads."""
 
 from collections.abc import Iterator
 

@@ -233,7 +233,7 @@ def test_kernel_in_float32_at_the_steps_that_people_begin_with(L: int) -> None:
     assert float(error.max()) < 2e-5
 
 
-def test_a_kernel_for_more_tokens_begins_alike() -> None:
+def test_a_kernel_for_more_tokens_has_the_same_initial_values() -> None:
     system = hippo_system(8, 3, (1e-2, 0.3))
     torch.testing.assert_close(s4_kernel(system, 96)[:, :41], s4_kernel(system, 41), rtol=0, atol=1e-12)
 
@@ -297,7 +297,7 @@ def test_bfloat16_sums_in_float32(backend: str, model: Callable[..., object], ho
 
 
 @each_model
-def test_nothing_to_read(model: Callable[..., object], how: tuple[str, ...]) -> None:
+def test_no_rows_and_no_tokens_to_read(model: Callable[..., object], how: tuple[str, ...]) -> None:
     y, x = model(draw(B, 0, D), lambda: weights(model), *how, begun(model))
     assert y.shape == ((B, 0, D, M) if model is single else (B, 0, D))
     assert torch.equal(x, begun(model))
@@ -312,7 +312,7 @@ def test_nothing_to_read(model: Callable[..., object], how: tuple[str, ...]) -> 
 
 
 @each_model
-def test_what_does_not_fit_is_refused(model: Callable[..., object], how: tuple[str, ...]) -> None:
+def test_arguments_that_do_not_fit_raise_an_error(model: Callable[..., object], how: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="do not fit"):
         model(draw(B, 3, D + 1), lambda: weights(model), *how)
     with pytest.raises(ValueError, match="do not fit"):

@@ -1,4 +1,4 @@
-"""From time to steps: the rules against integration, against each other, and at matrices without an inverse."""
+"""Discretization: the rules against integration, against each other, and at matrices without an inverse."""
 
 import pytest
 import torch
@@ -65,7 +65,7 @@ def test_a_matrix_b_is_its_columns_and_steps_broadcast(method: str) -> None:
 
 @every_rule
 @pytest.mark.parametrize("shape", [(4,), (3, 3, 3), (4, 2), ()])
-def test_a_b_that_does_not_fit_is_refused(method: str, shape: tuple[int, ...]) -> None:
+def test_a_b_that_does_not_fit_is_an_error(method: str, shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="B must be"):
         DENSE[method](draw(3, 3), torch.zeros(shape, dtype=torch.float64), 0.1)
 

@@ -241,7 +241,7 @@ def test_parts_of_the_positions_are_whole_pieces_and_keep_a_gpu_busy() -> None:
 
 @runs
 @pytest.mark.parametrize("wipe", [-1e4, -torch.inf])
-def test_what_was_wiped_out_leaves_nothing(wipe: float) -> None:
+def test_a_zero_decay_clears_the_sum(wipe: float) -> None:
     given = [
         numbers(1, 1, 40, 4),
         numbers(1, 1, 40, 4, seed=1),
@@ -313,7 +313,7 @@ def test_second_derivatives() -> None:
 
 
 @runs
-def test_nothing_to_read() -> None:
+def test_no_rows_and_no_tokens_to_read() -> None:
     nothing = torch.zeros(0, 2, 3, device=DEVICE)
     with backends.use(**dict.fromkeys(OPS, "triton")):
         assert lags(nothing, numbers(5, 3)).shape == nothing.shape

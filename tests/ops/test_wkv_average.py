@@ -249,7 +249,7 @@ def test_a_long_softmax_stays_exact(backend: str, T: int) -> None:
 
 
 @every_backend
-def test_nothing_to_read(backend: str) -> None:
+def test_no_rows_and_no_tokens_to_read(backend: str) -> None:
     state = past(2)
     with backends.use(wkv_average=backend):
         y, after = wkv(numbers(2, 0, D), numbers(2, 0, D), *weights("both"), state)
@@ -280,6 +280,6 @@ def test_the_choice_by_size(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> 
         (lambda: wkv(numbers(2, 3, D), numbers(2, 3, D), state=empty(1, D, torch.float64)), "state must be"),
     ],
 )
-def test_shapes_that_do_not_fit_are_refused(call: Callable[[], object], message: str) -> None:
+def test_shapes_that_do_not_fit_are_errors(call: Callable[[], object], message: str) -> None:
     with pytest.raises((ValueError, TypeCheckError), match=f"{message}|Type-check"):  # the shape hook may be the first
         call()

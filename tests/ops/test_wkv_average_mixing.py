@@ -1,4 +1,4 @@
-"""A token of RWKV's time mixing and channel mixing in C: what the equations give, for any sizes and any threads."""
+"""A token of RWKV's time mixing and channel mixing in C against the equations, for any sizes and any threads."""
 
 import pytest
 import torch

@@ -136,8 +136,8 @@ def test_xpos_is_finite_at_a_million_tokens() -> None:
     far = {**state, "length": state["length"] + 10**6}
     y = mixer.step(x[:, 8], far)[0]
     assert bool(y.isfinite().all())
-    fade = XPosConfig().build(K, None).fade
-    assert math.isinf(float(torch.exp(fade.max() * 10**6).float()))  # what the formula as written would form
+    decay = XPosConfig().build(K, None).decay
+    assert math.isinf(float(torch.exp(decay.max() * 10**6).float()))  # what the formula as written would form
 
 
 ALPHA = torch.tensor([0.7, -0.7], dtype=torch.float64)

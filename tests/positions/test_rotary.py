@@ -28,7 +28,7 @@ def test_another_base() -> None:
     assert angles(4, base=100.0).tolist() == [1.0, pytest.approx(0.1)]
 
 
-def test_an_odd_width_is_refused() -> None:
+def test_an_odd_width_is_an_error() -> None:
     with pytest.raises(ValueError, match="a width of 5 is odd"):
         angles(5)
 
@@ -78,7 +78,7 @@ def test_times_of_rows() -> None:
     torch.testing.assert_close(y[1], turned(x[1], torch.arange(10, 14)), rtol=0, atol=0)
 
 
-def test_far_positions_are_exact_in_float32() -> None:
+def test_large_positions_are_exact_in_float32() -> None:
     x, time = draw(1, 64).float(), torch.tensor([1_000_000])
     exact = turned(x.double(), time)
     torch.testing.assert_close(turned(x, time).double(), exact, rtol=0, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Study folders made by hand: rows as `seqloom paper` leaves them, with losses of our own."""
+"""Study folders made by hand: rows as `seqloom study paper` writes them, with invented losses."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A comparison as `seqloom compare` leaves it, made up and always the same: for the tests of the report."""
+"""A comparison as `seqloom compare` writes it, with invented constant numbers, for the tests of the report."""
 
 import json
 import math

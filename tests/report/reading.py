@@ -1,4 +1,4 @@
-"""Reads a page back: its elements with their attributes and text, by the parser of the standard library."""
+"""Parses a page: its elements with their attributes and text, by the parser of the standard library."""
 
 import json
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The answer says what the rows support, in each case, and no more."""
+"""The answer states what the rows support, in each case, and no more."""
 
 import pytest
 
@@ -87,7 +87,7 @@ def test_verdict(rows: list[Row], seeds: int, message: str) -> None:
     assert sentences(made(rows, seeds=seeds))[0].removeprefix("These rows do not say: ").startswith(message)
 
 
-def test_who_is_settled_and_who_is_not() -> None:
+def test_which_differences_are_settled() -> None:
     rows: list[Row] = [
         ("x", "aft", 4.25, 0.3),
         ("she", "she", 4.0, 0.01),
@@ -133,5 +133,5 @@ def test_the_price_of_the_longest_text() -> None:
     )
 
 
-def test_no_losses_no_answer() -> None:
+def test_without_losses_there_is_no_answer() -> None:
     assert sentences(made([("she", "she", None, None)])) == []

@@ -1,4 +1,4 @@
-"""The board by its rows: the best rate, differences paired by seed, decisions with Holm's correction, charts."""
+"""The board from its rows: the best rate, differences paired by seed, decisions with Holm's correction, charts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The page of a study shows what its rows say of the paper's claims, the conclusion first."""
+"""The page of a study shows what its rows show of the paper's claims, the conclusion first."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a figure's table says of its seeds: intervals, differences to the baseline, and what it could have settled."""
+"""The table of a figure: intervals over seeds, differences to the baseline, and the smallest settled difference."""
 
 from pathlib import Path
 

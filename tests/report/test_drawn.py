@@ -1,4 +1,4 @@
-"""The page with its charts: specifications that are valid, in few bytes, and no address of anything outside of it."""
+"""The page with its charts: valid specifications, in few bytes, and no external address."""
 
 import re
 from pathlib import Path

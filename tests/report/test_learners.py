@@ -1,4 +1,4 @@
-"""The pages of the studies `agents` and `maze` begin with what their rows say."""
+"""The pages of the studies `agents` and `maze` begin with the conclusion from their rows."""
 
 from typing import Any
 

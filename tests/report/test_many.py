@@ -1,4 +1,4 @@
-"""A report of all mixers: rows without numbers, what each cannot do, columns by length, and names that hold up."""
+"""A report of all mixers: rows without numbers, limitations, columns by length, and long names."""
 
 import copy
 import json
@@ -72,7 +72,7 @@ def test_the_table_scrolls_in_its_own_box(document: Element, tmp_path: Path) -> 
     assert not few.all("table", id="limitations")
 
 
-def test_what_they_cannot_do(document: Element) -> None:
+def test_limitations(document: Element) -> None:
     rows = [
         (row.one("th").text, row.one("td").text)
         for row in document.one("table", id="limitations").one("tbody").all("tr")
@@ -83,7 +83,7 @@ def test_what_they_cannot_do(document: Element) -> None:
     assert len(rows) == 1 + MANY // 2
 
 
-def test_who_was_not_trained_has_a_row_without_numbers(document: Element) -> None:
+def test_a_mixer_that_was_not_trained_has_a_row_without_numbers(document: Element) -> None:
     rows = document.one("table", id="models").one("tbody").all("tr")
     assert rows[-1].one("th").attributes["data-value"] == f"mixer_{MANY - 1}"
     assert {cell.text for cell in rows[-1].all("td")} == {"–"}
@@ -123,7 +123,7 @@ def test_the_front_is_what_brute_force_finds(seed: int) -> None:
     assert pareto({"a": (1, float("nan")), "b": (float("-inf"), 0), "c": (2, 2)}) == ["c"]
 
 
-def test_where_all_are_alike_none_is_the_best(out: Path, document: Element) -> None:
+def test_among_equal_values_none_is_marked_as_best(out: Path, document: Element) -> None:
     columns = [column.name for column in found_in(out).columns]
     rows = document.one("table", id="models").one("tbody").all("tr")
     marked = {name: sum("(best)" in row.all("td")[at].text for row in rows) for at, name in enumerate(columns)}

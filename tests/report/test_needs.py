@@ -1,4 +1,4 @@
-"""Which mixer for which need: picked by stated rules from made-up rows; the report shows it."""
+"""Which mixer for which need: chosen by stated rules from invented rows; the report shows it."""
 
 import json
 from pathlib import Path
@@ -54,7 +54,7 @@ WANTED = {
     "the cheapest training step, at nearly the lowest loss": ["me"],
     "the fastest token after 65,536 tokens": ["rnn"],
     "the smallest state": ["rnn"],
-    "a state of one size, and the lowest loss": ["mamba", "rnn"],
+    "a state of constant size, and the lowest loss": ["mamba", "rnn"],
     "recall of pairs that were seen once": ["attention", "mamba"],
 }
 
@@ -119,7 +119,7 @@ def test_losses_of_several_seeds_are_tied_where_no_difference_is_settled(wide: f
     assert not first.observed_once
 
 
-def test_the_length_that_most_have() -> None:
+def test_the_length_that_most_mixers_have() -> None:
     assert farthest(rows()) == 65_536
     assert farthest(rows(**{"ms a token at 65,536": None})) == 128
     assert farthest([{"contender": "me"}]) == 0

@@ -1,4 +1,4 @@
-"""The page holds the numbers of the rows, lets nothing break out, needs no torch, and is always the same."""
+"""The page holds the numbers of the rows, escapes them, needs no torch, and is always the same."""
 
 import csv
 import json
@@ -155,7 +155,7 @@ def test_without_altair_the_page_has_the_numbers(out: Path, document: Element) -
     assert (out / "report.html").stat().st_size < 1_000_000
 
 
-def test_the_same_bytes_again(out: Path) -> None:
+def test_writing_again_gives_the_same_bytes(out: Path) -> None:
     once = page.write(out).read_bytes()
     assert page.write(out).read_bytes() == once
     assert [path.name for path in out.iterdir() if path.is_file()].count("report.html") == 1

@@ -1,4 +1,4 @@
-"""What is wrong with a comparison is one line that says where."""
+"""Errors in a comparison are one line that names the position."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Samples: tokens without text go with the one that completes them; colours change at the named probabilities."""
+"""Samples: tokens without text join the token that completes them; colors change at the named probabilities."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The border of a training's stages is a rule in the charts over the batches."""
+"""The border between the stages of a training is a line in the charts over the batches."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rules and verdicts on made-up losses."""
+"""Rules and verdicts on invented losses."""
 
 import math
 from pathlib import Path
@@ -96,7 +96,7 @@ def test_what_fails_fails_though_others_are_missing(tmp_path: Path) -> None:
     assert (result.word, result.why, result.measured) == ("observed once", "not all its models were run", "she: +0.500")
 
 
-def test_losses_are_judged_apart(tmp_path: Path) -> None:
+def test_training_and_held_out_losses_are_judged_separately(tmp_path: Path) -> None:
     made = plate(tmp_path, {"a": [0, 0, 0], "b": [1.9, 2, 2.1]}, held_out={"a": [2, 2, 2], "b": [0, 0, 0.1]})
     assert [judge(rules.below(("a", "b")), made, loss).word for loss in ("training", "held_out")] == [
         "holds", "does not hold",

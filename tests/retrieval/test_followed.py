@@ -1,4 +1,4 @@
-"""The table of what followed: the k nearest others of each key, without its own, made once and whole or continued."""
+"""The table of following tokens: the k nearest other keys of each key; built once, whole or resumed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,7 +45,7 @@ class Stopped(Exception):
     """In place of a power cut."""
 
 
-def test_it_goes_on_where_it_was_stopped_and_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_resumes_where_it_was_stopped_and_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AT_ONCE", 5)
     monkeypatch.setattr(module, "NOTED", 0.0)
     store = built(model(), tmp_path / "store", distinct())
@@ -78,7 +78,7 @@ def test_it_goes_on_where_it_was_stopped_and_is_read_again(tmp_path: Path, monke
     assert len(begun) == 3
 
 
-def test_tables_that_cannot_be(tmp_path: Path) -> None:
+def test_impossible_tables(tmp_path: Path) -> None:
     store = built(model(), tmp_path / "store", distinct())
     with pytest.raises(ValueError, match=r"k is 36, and .* holds 35 keys besides a token's own: choose a smaller k"):
         followed(store, 36, silent)

@@ -1,4 +1,4 @@
-"""The key of a token is what the last feed-forward network reads of it, whatever the model and however it reads."""
+"""The key of a token is the input of the last feed-forward network, in every model and every verb."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""kNN-LM: the store of a text, its law by hand, tuning, scores and texts, and stores that are not whole."""
+"""kNN-LM: the store of a text, its distribution by hand, tuning, scores and texts, and incomplete stores."""
 
 import json
 import math
@@ -89,7 +89,7 @@ class Stopped(Exception):
 
 @pytest.mark.parametrize("after", [1, 3, 5])
 @pytest.mark.parametrize("batch", [1, 2])
-def test_it_goes_on_where_it_was_stopped(
+def test_it_resumes_where_it_was_stopped(
     after: int, batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = model()
@@ -137,7 +137,7 @@ def by_hand(store: Store, query: Tensor, mix: Mix) -> np.ndarray:
 
 @pytest.mark.parametrize("mix", [Mix(k=4, weight=0.3, temperature=2.0), Mix(k=35, weight=0.9, temperature=10.0)])
 @pytest.mark.parametrize("kind", ["attention", "mamba"])
-def test_the_law_by_hand(kind: str, mix: Mix, tmp_path: Path) -> None:
+def test_the_distribution_by_hand(kind: str, mix: Mix, tmp_path: Path) -> None:
     reader = model(kind, position="none")
     store = built(reader, tmp_path / "store", distinct())
     held = text(1, (CONTEXT - 1,))

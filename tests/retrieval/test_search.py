@@ -81,7 +81,7 @@ def test_few_lists_find_most_and_say_where_there_are_none(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("kind", "words"), [("lists", "no inverted lists: build it with --lists"), ("exat", "did you mean 'exact'")]
 )
-def test_a_search_that_cannot_be(kind: str, words: str, tmp_path: Path) -> None:
+def test_an_impossible_search(kind: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=words):
         search_of(store(tmp_path), kind)
 

@@ -1,4 +1,4 @@
-"""Run folders that were made to harm: each is under valid digests, as anybody can make them."""
+"""Malicious run folders: each has valid digests, as anybody can compute them."""
 
 import json
 import os

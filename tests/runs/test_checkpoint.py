@@ -1,4 +1,4 @@
-"""What is saved is what is loaded, for all that a state_dict may hold; saves replace, prune and clean up safely."""
+"""What is saved is loaded, for all that a state_dict may hold; saves replace, prune and clean up safely."""
 
 import os
 from pathlib import Path
@@ -126,7 +126,7 @@ def test_refused_before_anything_is_written(tmp_path: Path, tensors: dict, meta:
         checkpoint.save(tmp_path / "c", -1, {}, {})
 
 
-def test_same_step_again(tmp_path: Path) -> None:
+def test_the_same_step_again(tmp_path: Path) -> None:
     save(tmp_path, 1)
     checkpoint.save(tmp_path, 1, {"model": {"w": torch.ones(2)}}, {"second": True})
     assert [path.name for path in tmp_path.iterdir()] == ["step_00000001"]

@@ -1,4 +1,4 @@
-"""Every kind of damage to any file of a checkpoint is seen, named in one line, and survived."""
+"""Every kind of damage to any file of a checkpoint is detected, named in one line, and survived."""
 
 import json
 import random
@@ -127,7 +127,7 @@ def test_quarantine_and_going_back(tmp_path: Path) -> None:
     assert result.step == 1
 
 
-def test_nothing_there(tmp_path: Path) -> None:
+def test_a_folder_without_checkpoints(tmp_path: Path) -> None:
     for look in (checkpoint.newest, checkpoint.peek):
         assert look(tmp_path / "none") is None
         assert look(tmp_path) is None

@@ -1,4 +1,4 @@
-"""A system that refuses, at any call of a save, costs that save only: the earlier checkpoints stay as they were."""
+"""An error of the system at any call of a save loses that save only: earlier checkpoints are unchanged."""
 
 import errno
 import os
@@ -96,7 +96,7 @@ def _largest_file(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, 300, 1000, 20_000])
-def test_really_too_large(tmp_path: Path, size: int) -> None:
+def test_a_model_that_is_really_too_large(tmp_path: Path, size: int) -> None:
     """The kernel refuses each write beyond `size` bytes; the model's file has 40 000."""
     save(tmp_path, 1)
     with _largest_file(size), pytest.raises(OSError, match=r"cannot save step 2 .*earlier checkpoints are untouched"):

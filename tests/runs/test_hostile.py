@@ -1,4 +1,4 @@
-"""A run folder that was made to harm is one clear error: in little memory, and nothing outside of it is opened."""
+"""A malicious run folder raises one clear error, in little memory, and nothing outside of it is opened."""
 
 import os
 import random

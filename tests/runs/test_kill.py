@@ -1,4 +1,4 @@
-"""A process killed at any instant of a save loses no save that had returned, and leaves no torn checkpoint."""
+"""A process killed at any moment of a save loses no finished save, and leaves no torn checkpoint."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""A run's folder takes its own settings only, and says in one line why it takes no others."""
+"""A run's folder accepts only its own settings, and names the reason in one line where it does not."""
 
 import json
 from pathlib import Path

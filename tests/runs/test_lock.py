@@ -1,4 +1,4 @@
-"""One process a run; the kernel lets the lock go with its holder."""
+"""One process per run; the kernel releases the lock when its holder ends."""
 
 import os
 import signal
@@ -80,7 +80,7 @@ def test_a_forked_child_does_not_keep_it(tmp_path: Path) -> None:
             os.kill(child, signal.SIGKILL)
 
 
-def test_let_go_at_once_though_a_child_was_forked(tmp_path: Path) -> None:
+def test_the_lock_is_released_at_once_although_a_child_was_forked(tmp_path: Path) -> None:
     with lock(tmp_path):
         child = os.fork()
         if child == 0:

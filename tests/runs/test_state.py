@@ -35,7 +35,7 @@ def test_a_saved_state_goes_on(kind: str, tmp_path: Path) -> None:
             torch.testing.assert_close(loaded, out)
 
 
-def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
+def test_a_state_of_another_model_is_an_error(tmp_path: Path) -> None:
     model = decoder("he")
     path = save_state(model, model.extend(torch.ones(1, 4, dtype=torch.long), model.start(1))[1], tmp_path)
     for other in (decoder("he", seed=1), decoder("we")):
@@ -44,7 +44,7 @@ def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
             load_state(other, path)
 
 
-def test_a_state_of_another_layout_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_of_another_layout_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = decoder("he")
     path = save_state(model, model.start(1), tmp_path)
     monkeypatch.setattr("seqloom.runs.state.FORMAT", -1)
@@ -52,7 +52,7 @@ def test_a_state_of_another_layout_is_refused(tmp_path: Path, monkeypatch: pytes
         load_state(model, path)
 
 
-def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_state_is_an_error(tmp_path: Path) -> None:
     model = decoder("me")
     path = save_state(model, model.start(1), tmp_path)
     (path / "state.safetensors").write_bytes(b"broken")

@@ -1,4 +1,4 @@
-"""Random calls of every mixer's `extend` and `step`: right ones, wrong tokens, and states that are another's."""
+"""Random calls of every mixer's `extend` and `step`: valid ones, wrong tokens, and states of another mixer."""
 
 import random
 from typing import Any

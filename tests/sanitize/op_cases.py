@@ -1,4 +1,4 @@
-"""Random calls of every op that has native code: right ones, odd layouts, wrong arguments, spoilt calls of C."""
+"""Random calls of every op with native code: valid ones, odd layouts, wrong arguments, damaged calls of C."""
 
 import copy
 import random

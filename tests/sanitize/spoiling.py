@@ -1,4 +1,4 @@
-"""Tensors as they should not be, and as they may be: other sizes, dtypes, strides, devices, or nothing of a tensor."""
+"""Damaged tensors, and unusual valid ones: other sizes, dtypes, strides, devices, or no tensor."""
 
 import random
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A mixer with an auxiliary loss and a statistic, as a mixture of experts has them: what extras are tested with.
+"""A mixer with an auxiliary loss and a statistic, as a mixture of experts has them, for the tests of extras.
 
 p_t = softmax(x_t W_g + b)      (E,)        y_t = (x_t W) Σ_e p_te²
 balance = mean over kept t of Σ_e p_te²     load = Σ over kept t of p_t,     b ← b - 0.1 load / Σ load

@@ -1,4 +1,4 @@
-"""Tiny runs: in this process, or in one of their own that is stopped at a chosen instant; and what two must share."""
+"""Tiny runs: in this process, or in another that is stopped at a chosen moment; and what two runs must share."""
 
 import hashlib
 import multiprocessing

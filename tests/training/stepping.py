@@ -1,4 +1,4 @@
-"""A decoder and windows of noise, for tests of a single step."""
+"""A decoder and windows of random tokens, for tests of a single step."""
 
 from collections.abc import Callable
 from functools import cache

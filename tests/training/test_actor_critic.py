@@ -1,4 +1,4 @@
-"""Actor and critic: gains and losses by hand, batches that are what the model did, a run, and what it refuses."""
+"""Actor and critic: returns and losses by hand, batches of played episodes, a run, and its errors."""
 
 import math
 from pathlib import Path

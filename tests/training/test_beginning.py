@@ -1,4 +1,4 @@
-"""A run that begins with another's weights: a memory for plain attention, other sizes, and runs that do not fit."""
+"""A run that starts from another's weights: a memory for plain attention, other sizes, and runs that do not fit."""
 
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ def test_it_is_done_once(plain: Path, tmp_path: Path) -> None:
     assert all(torch.equal(first[name], again[name]) for name in first)
 
 
-def test_what_does_not_fit_is_named(plain: Path, tmp_path: Path) -> None:
+def test_an_argument_that_does_not_fit_is_named(plain: Path, tmp_path: Path) -> None:
     lines: list[str] = ["first"]
     trained(tmp_path / "wide", PLAIN, "model.ffn=24", f"training.begin={plain}", lines=lines)
     (line,) = [line for line in lines if "tensors are those of" in line]
@@ -76,7 +76,7 @@ def test_a_run_that_cannot_give_initial_weights(
     assert not (tmp_path / "new").exists()
 
 
-def test_no_weight_agrees(plain: Path, tmp_path: Path) -> None:
+def test_runs_without_a_common_weight(plain: Path, tmp_path: Path) -> None:
     other: Any = seqloom.decoder("me", vocab=11, dim=3, depth=1, context=5, ffn=7, embed_scale=False)
     seqloom.save(other, tmp_path / "other")
     with pytest.raises(ValueError, match="has no weight of the name and shape"):

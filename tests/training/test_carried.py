@@ -1,4 +1,4 @@
-"""Training with a memory: stretches that are read on, losses and gradients of the whole text, resuming, refusals."""
+"""Training with a memory: states carried over segments, losses and gradients of the whole text, resuming, errors."""
 
 import json
 import re
@@ -212,7 +212,7 @@ def in_turn(objective: CarriedNextToken, model: Any, batches: list[Batch]) -> Te
 XL = ("model.mixer.kind=transformer_xl", "model.mixer.memory=3", *CARRY)
 
 
-def test_transformer_xl_goes_on_bit_for_bit_and_carries_its_inputs(tmp_path: Path) -> None:
+def test_transformer_xl_resumes_bit_for_bit_and_carries_its_inputs(tmp_path: Path) -> None:
     tiny(tmp_path / "whole", *XL, "training.batches=6")
     tiny(tmp_path / "parts", *XL, "training.batches=4")
     tiny(tmp_path / "parts", *XL, "training.batches=6")

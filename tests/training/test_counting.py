@@ -1,4 +1,4 @@
-"""A model that counts: `fit` in place of loss and update, passes, rows, checkpoints, kills, refusals."""
+"""A model that counts: `fit` in place of loss and update, passes, rows, checkpoints, kills, errors."""
 
 import math
 import signal
@@ -80,7 +80,7 @@ def test_counts_are_those_of_the_text(tmp_path: Path) -> None:
         pytest.param(SECOND_PASS, signal.SIGKILL, marks=pytest.mark.slow),
     ],
 )
-def test_a_run_that_was_killed_within_a_pass_goes_on_bit_for_bit(tmp_path: Path, step: int, number: int) -> None:
+def test_a_run_that_was_killed_within_a_pass_resumes_bit_for_bit(tmp_path: Path, step: int, number: int) -> None:
     changes = (
         *("model={kind: unigram, context: 16, passes: 2}", *CHANGES[1:]),
         *("training.batch=32", "training.batches=1000"),

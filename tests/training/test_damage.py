@@ -58,7 +58,7 @@ def test_all_are_damaged(whole: Whole, out: Path) -> None:
     same(out, whole().run.folder)
 
 
-def test_the_last_two_and_the_best_are_kept(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_two_and_the_best_stay(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = dict(zip(range(2, 13, 2), (5.0, 3.0, 4.0, 3.0, 6.0, 3.5), strict=True))
     asked = iter(losses)
     monkeypatch.setattr(
@@ -81,7 +81,7 @@ def test_the_last_two_and_the_best_are_kept(out: Path, monkeypatch: pytest.Monke
     assert min((row["held_out"], row["step"]) for row in rows(out) if "held_out" in row) == (3.0, 4)
 
 
-def test_the_best_is_remembered_over_an_interruption(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_score_survives_an_interruption(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = iter([1.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0])
     monkeypatch.setattr(
         "seqloom.training.objectives.next_token.score",

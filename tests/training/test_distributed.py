@@ -125,7 +125,7 @@ def test_extras_and_parameters_without_gradients(trained: Trained, tmp_path: Pat
         torch.testing.assert_close(actual["weights"][name], value, rtol=0, atol=1e-10)
 
 
-def test_a_run_goes_on_bit_for_bit(trained: Trained) -> None:
+def test_a_run_resumes_bit_for_bit(trained: Trained) -> None:
     folder, messages = trained
     assert messages["goes on"] == messages["cut"] == ["", ""]
     same(folder / "cut", folder / "whole")
@@ -183,7 +183,7 @@ def test_torchs_own_dropout_is_shared_alike(ranks: int, monkeypatch: pytest.Monk
     test_the_rows_of_all_ranks_drop_what_one_process_drops(ranks)
 
 
-def test_alone_nothing_is_sent() -> None:
+def test_one_process_sends_nothing() -> None:
     config = resolve("tiny").training
     with joined(config) as group:
         assert (group.rank, group.size, group.main) == (0, 1, True)

@@ -1,4 +1,4 @@
-"""Training for exits: the weighted losses of all layers, and a run that then predicts well after fewer of them."""
+"""Training for exits: the weighted losses of all layers, and a run that predicts well after fewer of them."""
 
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,7 @@ def test_a_run_of_mixed_training_goes_on(tmp_path: Path) -> None:
     assert losses[-1] < losses[0]
 
 
-def test_a_run_is_trained_scored_and_goes_on(tmp_path: Path) -> None:
+def test_a_run_is_trained_scored_and_resumes(tmp_path: Path) -> None:
     changes = ("training.objective.kind=exits", "model.depth=3")
     tiny(tmp_path / "whole", *changes)
     tiny(tmp_path / "parts", *changes, "training.batches=4")
@@ -123,6 +123,6 @@ def test_a_run_is_trained_scored_and_goes_on(tmp_path: Path) -> None:
     assert losses[-1] < losses[0]
 
 
-def test_packed_documents_are_refused(tmp_path: Path) -> None:
+def test_packed_documents_are_errors(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="kind=exits reads no packed documents"):
         tiny(tmp_path / "packed", "training.objective.kind=exits", "data.packed=true")

@@ -1,4 +1,4 @@
-"""Auxiliary losses and statistics: results of a pass, through compilation, recomputation and batches in pieces."""
+"""Auxiliary losses and statistics are results of a pass, under compilation, recomputation and micro-batches."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A run in float64: its weights, its losses, its scores, and all that reads it afterwards."""
+"""A run in float64: its weights, its losses, its scores, and everything that reads it afterwards."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The same settings give the same bits in fresh processes, whatever else those processes hold."""
+"""The same settings give the same bits in new processes, whatever else those processes hold."""
 
 import os
 import subprocess

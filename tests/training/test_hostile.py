@@ -1,4 +1,4 @@
-"""Training does not go on from rows that its checkpoint does not count, nor from a folder that was made to harm."""
+"""Training does not resume from rows that its checkpoint does not count, nor from a malicious folder."""
 
 import os
 import re

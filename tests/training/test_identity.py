@@ -1,4 +1,4 @@
-"""What a run is called stays: settings that came later change no identity and no first weight of older runs."""
+"""The identity of a run is stable: settings added later change no identity and no initial weight of older runs."""
 
 import copy
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A run that is killed before any one of its changes to the file system goes on to the same bits."""
+"""A run that is killed before any one of its changes to the file system resumes with the same bits."""
 
 import itertools
 import os

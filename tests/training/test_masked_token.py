@@ -127,7 +127,7 @@ def test_the_commands(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["train", "tiny", "--set", "model.kind=encodr"], "unknown kind 'encodr' of a model; did you mean 'encoder'"),
     ],
 )
-def test_what_is_refused(
+def test_calls_that_raise_an_error(
     words: list[str], error: str, tmp_path: Path, trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [str(trained) if word == "RUN" else word for word in words]

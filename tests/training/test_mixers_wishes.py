@@ -1,4 +1,4 @@
-"""What a mixer may ask of the loop: auxiliary losses that are learned from, and a word after each update."""
+"""What a mixer may ask of the loop: auxiliary losses that are trained on, and a call after each update."""
 
 import math
 
@@ -36,7 +36,7 @@ def test_an_auxiliary_loss_is_no_part_of_the_reported_loss() -> None:
     assert math.isclose(asked, plain, rel_tol=1e-6), "the loss in the rows is nats a token"
 
 
-def test_so_is_one_of_what_follows_the_mixer() -> None:
+def test_a_loss_of_the_second_sublayer_is_trained_on_too() -> None:
     model = decoder("me", dropout=0.0)
     first, channel = model.blocks[0].mixer.get_parameter("w_ext"), model.blocks[1].channel
     assert channel is not None

@@ -89,7 +89,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("change", "message"), REFUSED)
-def test_what_does_not_fit_is_one_line(change: str, message: str) -> None:
+def test_arguments_that_do_not_fit_raise_one_line(change: str, message: str) -> None:
     with pytest.raises(ValueError, match=message) as error:
         resolve("ngram/kneser_ney", [change])
     assert "\n" not in str(error.value)

@@ -79,7 +79,7 @@ def test_micro_batches_are_rows_in_order() -> None:
     assert [part["ids"].shape for part in parts] == [(2, 2)] * 3
 
 
-def test_what_is_carried_and_learned_goes_on_bit_for_bit(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_carried_and_learned_resumes_bit_for_bit(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NextTokenConfig, "build", lambda *values: Weighted())
     changes = ("training.optimizer=adamw", "training.accumulate=2")
     whole = tiny(out / "whole", *changes)

@@ -217,7 +217,7 @@ def test_a_share_keeps_the_ratio_of_the_groups() -> None:
             assert [group["lr"] for group in both.groups] == [share * rate for rate in expected]
 
 
-def test_a_run_with_muon_goes_on_bit_for_bit(tmp_path: Path) -> None:
+def test_a_run_with_muon_resumes_bit_for_bit(tmp_path: Path) -> None:
     changes = (MUON, "training.decay=matrices")
     tiny(tmp_path / "whole", *changes)
     tiny(tmp_path / "cut", *changes, "training.batches=4")
@@ -228,7 +228,7 @@ def test_a_run_with_muon_goes_on_bit_for_bit(tmp_path: Path) -> None:
     assert "layers.0.mixer.w_adj.weight.exp_avg" not in held
 
 
-def test_the_memory_of_another_optimizer_is_an_error() -> None:
+def test_the_state_of_another_optimizer_is_an_error() -> None:
     model = decoder("attention")
     adam, muon = (optimizer(model, resolve("tiny", changes).training) for changes in ([], [MUON]))
     updates(model, muon, windows(), resolve("tiny").training)(0)

@@ -1,4 +1,4 @@
-"""Accumulation, clipping, bfloat16 and compilation change how a step is computed, and hardly what."""
+"""Accumulation, clipping, bfloat16 and compilation change how a step is computed, and its result hardly."""
 
 import copy
 from pathlib import Path

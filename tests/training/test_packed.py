@@ -117,7 +117,7 @@ def test_auxiliary_losses_are_means_over_the_tokens_that_are_read() -> None:
     assert torch.allclose(actual.extras.statistics["layers.0.load"], torch.stack(loads).sum(0), rtol=1e-12)
 
 
-def test_a_run_reports_its_padding_and_goes_on_bit_for_bit(whole: Whole, out: Path) -> None:
+def test_a_run_reports_its_padding_and_resumes_bit_for_bit(whole: Whole, out: Path) -> None:
     changes = (*PACKED, "training.accumulate=2")
     messages: list[str] = []
     tiny(out, *changes, "training.batches=4", say=messages.append)

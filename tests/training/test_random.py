@@ -1,4 +1,4 @@
-"""Random numbers are a pure function of (seed, step): batches of the same for every mixer, dropout, initial weights."""
+"""Random numbers are a function of (seed, step): equal batches for every mixer, dropout, initial weights."""
 
 from pathlib import Path
 

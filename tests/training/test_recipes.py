@@ -1,4 +1,4 @@
-"""The recipes say what their sources say; a change of a setting is read or refused in one line."""
+"""The recipes have the settings of their sources; a change of a setting is applied or raises one line."""
 
 import tomllib
 from pathlib import Path

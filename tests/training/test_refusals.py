@@ -1,4 +1,4 @@
-"""What is not the same run is refused in one line, and what only looks like another one is not."""
+"""Resuming another run raises one line; a run that is the same in other words resumes."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A run that was stopped and goes on ends with the same bits as one that was not."""
+"""A run that was stopped and resumed ends with the same bits as one that was not."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ CUTS = [(1, signal.SIGINT), (4, signal.SIGTERM), (6, signal.SIGHUP), (8, signal.
 
 @pytest.mark.parametrize("kind", first(1, MIXERS))
 @pytest.mark.parametrize(("step", "number"), CUTS, ids=str)
-def test_a_signal_saves_and_the_run_goes_on(
+def test_a_signal_saves_and_the_run_resumes(
     whole: Whole, out: Path, kind: str, step: int, number: signal.Signals
 ) -> None:
     assert apart(out, mixer(kind), arm=at_row(step, number)) == 128 + number

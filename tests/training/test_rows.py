@@ -1,4 +1,4 @@
-"""metrics.jsonl is the truth: a row a step, held-out rows among them, nothing twice and nothing missing."""
+"""metrics.jsonl is complete: a row per step, held-out rows among them, no duplicate and no gap."""
 
 import json
 from collections.abc import Callable

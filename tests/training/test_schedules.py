@@ -1,4 +1,4 @@
-"""The learning rate is a function of the step alone, and a run under any schedule goes on bit for bit."""
+"""The learning rate is a function of the step alone, and a run under any schedule resumes bit for bit."""
 
 import math
 from pathlib import Path
@@ -68,7 +68,7 @@ def test_past_its_end_a_schedule_stays_at_its_final_share() -> None:
 
 
 @pytest.mark.parametrize("kind", first(2, reversed(CHANGES)))
-def test_a_run_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_a_run_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     tiny(whole, *changes(kind))
     append = Metrics.append

@@ -1,4 +1,4 @@
-"""Training with a store: batches with their own neighbors, runs that go on bit for bit, and stores that do not fit."""
+"""Training with a store: batches with their own neighbors, runs that resume bit for bit, and stores that do not fit."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Stages of a training: what each changes, and that a run that stops around a border goes on to the same bits."""
+"""Stages of a training: what each changes, and that a run that stops around a border resumes with the same bits."""
 
 import signal
 from collections.abc import Callable

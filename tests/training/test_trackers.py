@@ -1,4 +1,4 @@
-"""Trackers get a copy of each row; a failing one stops nothing; a missing one is an error before anything starts."""
+"""Trackers get a copy of each row; a failing one does not stop the run; a missing one is an error at the start."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The recipes at tiny sizes: trained, loaded, priced and written with; a tied model goes on."""
+"""The recipes at tiny sizes: trained, loaded, priced, used to generate; a tied model resumes."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_it_is_trained_priced_and_written_with(name: str, tmp_path: Path) -> Non
         torch.testing.assert_close(torch.cat([first, second], 1), model(text), rtol=1e-4, atol=1e-5)
 
 
-def test_a_tied_model_goes_on_bit_for_bit(whole: Callable[..., Outcome], out: Path) -> None:
+def test_a_tied_model_resumes_bit_for_bit(whole: Callable[..., Outcome], out: Path) -> None:
     """The shared matrix and its averages are saved once."""
     tied = ("model.tie=true", "model.sublayers=parallel", "model.glu=true", "model.scaled_init=true")
     tiny(out, *tied, "training.batches=5")

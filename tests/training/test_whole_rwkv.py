@@ -1,4 +1,4 @@
-"""Whole RWKV-4 from settings alone: trained, stopped and gone on with, written with in both modes, over any length."""
+"""Whole RWKV-4 from settings alone: trained, stopped, resumed, used to generate in both modes, at any length."""
 
 import signal
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Every setting of a run reaches what it sets: a changed setting changes the run."""
+"""Every setting of a run has an effect: a changed setting changes the run."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Several processes that train together, as torchrun starts them, for many jobs one after the other."""
+"""Several processes that train together, as torchrun starts them, for many jobs in sequence."""
 
 import multiprocessing
 import os

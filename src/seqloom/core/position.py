@@ -41,8 +41,8 @@ class QueriesKeysPosition(nn.Module, ABC):
     """A positional encoding that changes queries and keys before their product."""
 
     @property
-    def fade(self) -> Tensor | None:
-        """(K,): the product of channel c is multiplied by e^{-fade_c (i - j)}; None for 0."""
+    def decay(self) -> Tensor | None:
+        """(K,): the product of channel c is multiplied by e^{-decay_c (i - j)}; None for 0."""
         return None
 
     @abstractmethod
@@ -53,7 +53,7 @@ class QueriesKeysPosition(nn.Module, ABC):
 
     @abstractmethod
     def price(self, span: Span, /) -> Cost:
-        """The price of changing the queries and keys of these tokens, but for `fade`."""
+        """The price of changing the queries and keys of these tokens, without that of `decay`."""
 
     @abstractmethod
     def rebuild(self, where: device) -> None:

@@ -112,7 +112,7 @@ class DeltaByHead(PackedMixer, ABC):
         return q, k, v.unflatten(-1, (self.steps, self.value_heads, self.V)).permute(0, 3, 1, 2, 4), window
 
     def log_decay(self, x: Tensor) -> Tensor:
-        """g (…, H'); not for a mixer in which nothing fades."""
+        """g (…, H'); not for a mixer without decay."""
         assert self.w_a is not None
         assert self.a_log is not None
         logits = self.w_a(x)

@@ -124,8 +124,8 @@ class Heads(Mixer, ABC):
         assert built is None or isinstance(built, (QueriesKeysPosition, RelativePosition))  # `places` allows no other
         self.position = built
         self.relative = position is not None and not isinstance(built, QueriesKeysPosition)
-        fades = isinstance(built, QueriesKeysPosition) and built.fade is not None
-        self.plain = config.plain and not self.relative and not fades
+        decays = isinstance(built, QueriesKeysPosition) and built.decay is not None
+        self.plain = config.plain and not self.relative and not decays
         """whether scores are q_i · k_j / √K and nothing else"""
 
     @override
@@ -190,7 +190,7 @@ class Heads(Mixer, ABC):
         config = self.config
         given: dict[str, Any] = {"scale": config.scale, "softcap": config.softcap, "sinks": self.sinks}
         if isinstance(self.position, QueriesKeysPosition):
-            return q, {**given, "fade": self.position.fade}
+            return q, {**given, "fade": self.position.decay}
         if not self.relative:
             return q, given
         relative = cast(RelativePosition, self.position or self.shared)
@@ -232,16 +232,16 @@ class Heads(Mixer, ABC):
         elif config.qk_norm == "all":
             norms = rootnorm(rows, self.sizes[0]) + rootnorm(rows, self.sizes[1]).parallel()
         position: Cost | nn.Module | None = self.position
-        fade, biased = None, False
+        decay, biased = None, False
         if self.relative:
             relative = cast(RelativePosition, self.position or self.shared)
             position = relative.price(span, terms, distances)
             with torch.no_grad():
                 biased = relative(0, 0, True).values is not None
-        elif isinstance(self.position, QueriesKeysPosition) and self.position.fade is not None:
-            fade = fading_price(rows, self.width, self.heads + self.kv_heads)
+        elif isinstance(self.position, QueriesKeysPosition) and self.position.decay is not None:
+            decay = fading_price(rows, self.width, self.heads + self.kv_heads)
         changes: dict[str, Any] = {"scale": config.scale, "softcap": config.softcap is not None, "sinks": config.sinks}
         scores = price(rows, terms, self.dim, self.heads, bias=biased, **changes)
         gated = gate(rows * self.dim) if config.output_gate else None
         convolved = None if self.taps is None else taps.price(span, sum(self.sizes), config.kernel)
-        return self.w_qkv, convolved, norms, position, fade, scores, gated, self.w_out
+        return self.w_qkv, convolved, norms, position, decay, scores, gated, self.w_out

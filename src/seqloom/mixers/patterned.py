@@ -39,7 +39,7 @@ BIDIRECTIONAL = Traits(causal="never", streams=False, state="none")
 def require_undecayed(mixer: Heads) -> None:
     """Raises ValueError for a position that changes scores by distance, which sparse patterns do not compute."""
     position = mixer.position
-    if position is not None and (not isinstance(position, QueriesKeysPosition) or position.fade is not None):
+    if position is not None and (not isinstance(position, QueriesKeysPosition) or position.decay is not None):
         raise ValueError("sparse patterns go with rotary positions or none: choose another model.position")
 
 

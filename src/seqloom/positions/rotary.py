@@ -103,7 +103,7 @@ class RotaryConfig(PositionConfig):
 
     kind: Literal["rotary"] = "rotary"
     place: ClassVar = "queries_keys"
-    base: float = Field(10000.0, gt=1, description="ratio of the fastest turn to the slowest, about")
+    base: float = Field(10000.0, gt=1, description="approximate ratio of the fastest rotation to the slowest")
     pairs: Pairs = Field("halves", description="channels that are a pair: c and c + half of the width, or neighbors")
     share: float = Field(1.0, gt=0, le=1, description="share of each head's channels that is turned, from the first")
     later: ClassVar = ("pairs", "share")

@@ -1,13 +1,13 @@
-"""xPos: rotary positions whose products fade with the distance, slower turns the less.
+"""xPos: rotary positions whose products decay with the distance, the more the faster a channel rotates.
 
     ζ_c = (2c/K + γ) / (1 + γ),   c < K/2
     q_c ← q_c e^{ι t θ_c} ζ_c^{t/S},   k_c ← k_c e^{ι u θ_c} ζ_c^{-u/S}     pairs as in `rotary`; γ = 0.4, S = 512
 
-The product has ζ_c^{(t-u)/S}. Only that difference is formed (`fade`, by `seqloom.ops.attention`), so that numbers stay
-finite at any position: ζ_0^{-t/S} itself leaves float32 at t = 36,262. Keys are cached turned and not yet faded.
+The product has ζ_c^{(t-u)/S}. Only this power of the difference is computed (by `seqloom.ops.attention`), so that
+all numbers are finite: ζ_0^{-t/S} overflows float32 at t = 36,262. Keys are cached rotated, without ζ.
 
 Source: Sun et al., arXiv:2212.10554, section 3. There c counts from 0 as here, and S is 512 in the authors' code. In a
-bidirectional layer keys ahead of the query grow with the distance, as in the authors' encoder.
+bidirectional layer the products of keys after the query grow with the distance, as in the authors' encoder.
 """
 
 from typing import ClassVar, Literal, final
@@ -43,7 +43,7 @@ class XPos(QueriesKeysPosition):
 
     @property
     @override
-    def fade(self) -> Tensor:
+    def decay(self) -> Tensor:
         return self.rates
 
     @override
@@ -66,9 +66,9 @@ class XPosConfig(PositionConfig):
 
     kind: Literal["xpos"] = "xpos"
     place: ClassVar = "queries_keys"
-    base: float = Field(10000.0, gt=1, description="ratio of the fastest turn to the slowest, about")
-    gamma: float = Field(0.4, gt=0, description="the larger, the less the fastest turns fade")
-    span: float = Field(512.0, gt=0, description="tokens over which the fastest turn fades by γ / (1 + γ)")
+    base: float = Field(10000.0, gt=1, description="approximate ratio of the fastest rotation to the slowest")
+    gamma: float = Field(0.4, gt=0, description="the larger, the less the fastest rotations decay")
+    span: float = Field(512.0, gt=0, description="tokens over which the fastest rotation decays by γ / (1 + γ)")
 
     @override
     def build(

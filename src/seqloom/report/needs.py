@@ -101,10 +101,10 @@ def needs(rows: Sequence[Row]) -> list[Need]:
         _need("the cheapest training step, at nearly the lowest loss", "ms a step", near, among),
         _need("the least memory in training, at nearly the lowest loss", "peak MB a step", near, among),
         _need(f"the fastest {token}", time, rows),
-        _need("such a token, at nearly the lowest loss", time, near, among),
+        _need(f"the fastest {token}, at nearly the lowest loss", time, near, among),
         _need("the smallest state", state, rows),
         _need("a small state, at nearly the lowest loss", state, near, among),
-        _need("a state of one size, and the lowest loss", LOSS, constant(rows), "among states alike at all lengths"),
+        _need("a state of constant size, and the lowest loss", LOSS, constant(rows), "among states of equal size"),
         *(_need(words, f"{name} right", rows, most=True) for name, words in PROBES.items()),
     ]
     return [need for need in asked if need is not None]

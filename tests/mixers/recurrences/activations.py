@@ -1,4 +1,4 @@
-"""Functions of one number that state-space models have besides the sigmoid, and pairs of numbers as complex ones."""
+"""Activation functions of state-space models other than the sigmoid, and pairs of numbers as complex ones."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The few operations that every recurrence is made of, number by number.
+"""The few operations that the recurrences need, number by number.
 
 Rows are multiplied from the left: x W, with W (D_in, D_out).
 """

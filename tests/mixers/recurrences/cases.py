@@ -1,4 +1,4 @@
-"""Which mixer is held to which recurrence: settings, names, and the numbers that a mixer adds to its paper.
+"""Which mixer is compared with which recurrence: settings, names, and constants that a mixer adds to its paper.
 
 The recurrences know the mixers by the names of their parameters and buffers alone: `NAMES` translates.
 """

@@ -1,4 +1,4 @@
-"""Numbers that a mixer adds to its paper: where the paper divides by what can be 0."""
+"""Constants that a mixer adds to its paper: where the paper divides by what can be 0."""
 
 GUARDS: dict[str, dict[str, float]] = {
     "linear": {"below": 1e-6},  # as the authors' code

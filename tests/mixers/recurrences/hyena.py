@@ -1,4 +1,4 @@
-"""The Hyena operator of order N: long convolutions and products by turns.
+"""The Hyena operator of order N: long convolutions and products alternate.
 
     (x^1, …, x^N, v) = short convolutions of projections of u                   Algorithm 1
     z^1 = v,  z^{n+1}_t = x^n_t (h^n * z^n)_t,  n = 1 … N,  y = z^{N+1}         Definition 3.1, Eq. 4

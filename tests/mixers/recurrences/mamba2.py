@@ -1,4 +1,4 @@
-"""Mamba-2 as a state space: each channel of a head has N states of its own, which all fade by the same number.
+"""Mamba-2 as a state space: each channel of a head has its own N states, which all have the same decay.
 
     (z, u, B, C, dt) = x W_in,   (u, B, C) = silu(conv(u, B, C) + b),   Δ = softplus(dt + b_dt)
     h_t = exp(-e^a Δ_t) h_{t-1} + Δ_t B_t u_t,   y_t = C_t · h_t + d u_t       per channel; a, d and Δ per head

@@ -1,4 +1,4 @@
-"""Formulas as two seed texts print them, evaluated to the letter: each is wrong, and `test_printed_formulas` says how.
+"""Formulas as two seed texts print them, evaluated to the letter: `test_printed_formulas` says what is wrong in each.
 
 Seed 001 is a blog on faster attention, seed 004 a survey from RNN to Mamba. An index that a formula leaves unbound is
 an argument here. One head; q, k, v (T, D); positions count from 0.

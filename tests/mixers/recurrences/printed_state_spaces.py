@@ -1,4 +1,4 @@
-"""What seed 004 prints of state-space models, evaluated to the letter; `test_printed_formulas` says what is wrong.
+"""Seed 004's formulas of state-space models, evaluated to the letter; `test_printed_formulas` says what is wrong.
 
 One channel; u (T,), A (N, N), B and C (N,). Steps count from 0, as the seed's do.
 """

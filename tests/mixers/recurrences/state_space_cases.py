@@ -1,4 +1,4 @@
-"""Which state-space mixer, or long convolution, is held to which recurrence: as `cases`, which takes these in.
+"""Which state-space mixer or long convolution is compared with which recurrence; `cases` includes these.
 
 A mixer keeps complex numbers as pairs, and rates and steps as logarithms; here they become the paper's letters.
 """

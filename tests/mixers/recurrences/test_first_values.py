@@ -1,4 +1,4 @@
-"""What state-space mixers begin with, against the matrices that their papers begin with."""
+"""Initial values of state-space mixers, against the matrices of their papers."""
 
 import math
 from collections.abc import Callable

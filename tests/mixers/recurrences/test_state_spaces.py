@@ -1,4 +1,4 @@
-"""The state-space recurrences against each other and against what their papers prove of them."""
+"""The state-space recurrences against each other and against properties that their papers prove."""
 
 import math
 from collections.abc import Callable

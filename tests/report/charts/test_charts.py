@@ -1,4 +1,4 @@
-"""A chart's specification holds the numbers of its rows and is valid Vega-Lite; names that are shown do not overlap."""
+"""A chart's specification holds the numbers of its rows and is valid Vega-Lite; visible names do not overlap."""
 
 import csv
 import io
@@ -69,7 +69,7 @@ def test_curves_hold_the_rows_and_are_valid(models: int) -> None:
     assert len(named) == (3 if models <= 8 else 2), "the level's name and its paper, and few models' at their lines"
 
 
-def test_a_level_is_in_the_room_that_is_shown() -> None:
+def test_a_level_is_in_the_range_that_is_shown() -> None:
     drawn = curves(
         table(2, seeds=False), X, Y, looks(["mixer_0", "mixer_1"]), levels=[("floor", 1.0), ("entropy", 9.0)]
     )

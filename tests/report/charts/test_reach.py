@@ -1,4 +1,4 @@
-"""Maps of reach: what their colors mean, and that each cell has its own position."""
+"""Maps of reach: the meaning of their colors, and that each cell has its own position."""
 
 import xml.etree.ElementTree as xml
 

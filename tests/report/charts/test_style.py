@@ -1,4 +1,4 @@
-"""One colour per mixer, whatever else is drawn; variants differ in dash and mark; both papers are legible."""
+"""One color per mixer in all charts; variants differ in dash and mark; both color schemes are legible."""
 
 import pytest
 

@@ -33,18 +33,18 @@ AGAIN = "seqloom study paper {} --scale small"
 TEXTS = "table2.jsonl"
 READ = f"""
 Losses are in nats per token: the training loss is the median over the last stretch of batches, as in the paper, the
-held-out loss that of text which is not trained on, after all batches, which the paper does not report. A mean stands
-with ± half of Student's 95% interval from the model's own seeds, a difference with that of Welch's. Seeds share all
-batches and differ in weights and dropout, so the intervals say nothing of other texts. A claim of several differences
-holds where all are below 0, and does not where one is above, though others are missing. Both need at least {FEWEST}
-seeds and a p below {LEVEL} after Holm's correction over all claims of the figure, those that the paper leaves open
-included, for each of the two losses; otherwise the claim is **not settled**. What was run with a single seed was
-**observed once**: it has no interval, and decides nothing. “Close to” asks that a model's loss exceed that of 32
-heads by at most as much as that of 1 head does, a difference that the paper calls slight; a lower loss is close too.
-Claims share runs, so one difference can decide several. In the tables of the studies, p is corrected over the models
-of the table, and the smallest difference that it could have settled is given beneath it. **Holds** means that it
-holds at the size that was run; where that is not the paper's, no verdict says anything of the paper's. The commands
-train on a text of `--source`: a folder, or what `seqloom data` fetches.
+held-out loss that of text which is not trained on, after all batches, which the paper does not report. A mean has ±
+half of Student's 95% interval over the model's own seeds, a difference ± half of Welch's interval. Seeds share all
+batches and differ in weights and dropout, so the intervals do not cover other texts. A claim about several
+differences holds if all are below 0, and does not hold if one is above 0, even if others are missing. Both need at
+least {FEWEST} seeds and a p below {LEVEL} after Holm's correction over all claims of the figure, including those that
+the paper leaves open, for each of the two losses; otherwise the claim is **not settled**. A claim that was measured
+with a single seed was **observed once**: it has no interval and settles nothing. “Close to” means that a model's loss
+exceeds that of 32 heads by at most as much as that of 1 head does, a difference that the paper calls slight; a lower
+loss is close too. Claims share runs, so one difference can decide several claims. In the tables of the studies, p is
+corrected over the models of the table, and the smallest difference that could have been settled is given below the
+table. **Holds** means that the claim holds at the size that was run; if that is not the paper's size, the verdict does
+not apply to the paper's size. The commands train on a text of `--source`: a folder, or what `seqloom data` fetches.
 """.strip()
 Studies: TypeAlias = Mapping[str, Sequence[tuple[str, Study]]]
 """by the study's name: (file, its rows); the first file decides about a claim"""
@@ -115,9 +115,9 @@ class Replication:
         counts = [Measured(count.text, count.section, count.count(), count.command) for count in COUNTS]
         speed = [
             "## Claims about speed",
-            "The paper says that the Extractors have the potential, or are able, to run faster than self-attention; "
-            "here, that all four do, at the sizes named. Ratios are of times taken by turns, with quartiles, on "
-            f"{self.machines}.",
+            "The paper says that the Extractors have the potential, or are able, to run faster than self-attention. "
+            "The claims here are that all four do, at the sizes named. Ratios are of times measured in turns, with "
+            f"quartiles, on {self.machines}.",
             _shown(self.raced),
         ]
         parts = [
@@ -137,7 +137,7 @@ class Replication:
             *(speed if self.raced else []),
             "## The studies",
             self._sizes(),
-            "" if self.studies else "No study's rows are kept yet.",
+            "" if self.studies else "No study's rows are stored yet.",
             *(self._section(file, study) for files in self.studies.values() for file, study in files),
             *self._texts(),
             self.closing,

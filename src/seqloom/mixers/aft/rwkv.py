@@ -1,4 +1,4 @@
-"""RWKV-4's time mixing: an average over time that fades, channel by channel, at a learned rate.
+"""RWKV-4's time mixing: an average over time that decays, channel by channel, at a learned rate.
 
     r = (x_{t-1} + μ_r (x_t - x_{t-1})) W_r,  so k with μ_k, W_k and v with μ_v, W_v           x_0 = 0; no biases
     a_t = (Σ_{j<t} e^{k_j - (t-1-j)w} v_j + e^{u+k_t} v_t) / (Σ_{j<t} e^{k_j - (t-1-j)w} + e^{u+k_t})   w = e^`log_rate`
@@ -103,14 +103,14 @@ class RWKV(PackedMixer):
     @override
     def views(self, x: Stream) -> list[View]:
         lag = torch.arange(x.shape[1], device=x.device)[:, None]
-        faded = torch.where(lag > 0, (lag - 1).clamp(min=0) * -self.log_rate.exp(), self.bonus).exp()
+        decayed = torch.where(lag > 0, (lag - 1).clamp(min=0) * -self.log_rate.exp(), self.bonus).exp()
         mu = torch.stack([self.mu_r, self.mu_k, self.mu_v])
         return [
             View(
                 "decay",
                 "what a key's weight is multiplied by at each lag; at lag 0 the bonus",
                 ("lag", "channel"),
-                faded,
+                decayed,
             ),
             View("token shift", "the part of the token itself in r, k and v, the rest is the one before", AXES, mu),
         ]

@@ -126,7 +126,7 @@ class Differential(PackedMixer):
     @override
     def views(self, x: Stream) -> list[View]:
         q, k, _ = self._projected(x[:1])
-        a = weights(q, k, pattern=banded(self._reach(x.shape[1])), fade=self._fade())[0]
+        a = weights(q, k, pattern=banded(self._reach(x.shape[1])), fade=self._decay())[0]
         return of_heads(a[0::2] - self._share(x[:1])[0] * a[1::2])
 
     @override
@@ -136,12 +136,12 @@ class Differential(PackedMixer):
         wider = 2 * self.heads * (self.V - self.K)
         scores += Cost(mul=terms * wider, add=(terms - rows) * wider)
         less = Cost(mul=n, add=n, path=("multiplication", "addition"))
-        fade = None if self._fade() is None else fading_price(rows, self.K, 2 * self.heads + self.key_heads)
+        decay = None if self._decay() is None else fading_price(rows, self.K, 2 * self.heads + self.key_heads)
         if self.norm is None:
-            return self.w_q, fade, scores, sigmoid(rows * self.heads).parallel(), less, self.w_o
+            return self.w_q, decay, scores, sigmoid(rows * self.heads).parallel(), less, self.w_o
         share = rows * Cost(mul=2 * self.K, add=2 * (self.K - 1) + 2, exp=2)
         scaled = Cost(mul=n, path=("multiplication",))
-        return self.w_q, fade, scores, share, less, self.norm, scaled, self.w_o
+        return self.w_q, decay, scores, share, less, self.norm, scaled, self.w_o
 
     def _projected(self, x: Stream, before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, 2H, T, K), keys and values of tokens that follow `before` (B,) tokens; None is 0."""
@@ -165,7 +165,7 @@ class Differential(PackedMixer):
         """The output of x (B, T, D), whose queries look at these keys."""
         if self.key_heads > self.heads:
             v = v.repeat_interleave(2, 1)
-        both = attend(q, k, v, pattern=banded(window), query_time=now, key_time=then, fade=self._fade())
+        both = attend(q, k, v, pattern=banded(window), query_time=now, key_time=then, fade=self._decay())
         y = both[:, 0::2] - self._share(x) * both[:, 1::2]  # (B, H, T, V)
         if self.norm is not None:
             return self.w_o(self.norm(y) * (1 - self.start_share))
@@ -180,8 +180,8 @@ class Differential(PackedMixer):
         powers = [(tensor[:, 0] * tensor[:, 1]).sum(-1, keepdim=True).exp() for tensor in (of_first, of_second)]
         return powers[0] - powers[1] + self.start_share
 
-    def _fade(self) -> Tensor | None:
-        return None if self.position is None else self.position.fade
+    def _decay(self) -> Tensor | None:
+        return None if self.position is None else self.position.decay
 
     def _reach(self, T: int) -> int | None:
         return None if self.context is None or self.context >= T else self.context

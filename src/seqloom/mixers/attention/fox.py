@@ -1,4 +1,4 @@
-"""FoX, the Forgetting Transformer: attention whose scores fade with every token between a query and a key.
+"""FoX, the Forgetting Transformer: attention whose scores decay with every token between a query and a key.
 
     q = x W_q,   k = x W_k,   v = x W_v                     H heads of width K = D/H; no biases
     g = log σ(x W_f + b_f)                                  per head
@@ -84,8 +84,8 @@ class FoX(PackedMixer):
         count = length.bound if length.even else None
         keys, values = (written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
         used = ring.held(room, length.after(1, 1))
-        none, faded = torch.zeros_like(g)[..., None], self._faded(state, room, g, used)
-        sums = written(faded, room, length.tokens, count, none, True)
+        none, decayed = torch.zeros_like(g)[..., None], self._decayed(state, room, g, used)
+        sums = written(decayed, room, length.tokens, count, none, True)
         seen = None if count is not None else ring.times(room, length.tokens + 1)[:, None, None, :used] >= 0
         k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
         y = weighted(q, k, v, sums[:, :, :used, 0], seen)
@@ -115,16 +115,16 @@ class FoX(PackedMixer):
             g = torch.where(within(lengths, g.shape[2])[:, None], g, 0.0)
         used = ring.held(room, length_of(state).after(k.shape[2], k.shape[2]))
         since = (g.sum(-1, keepdim=True) - g.cumsum(-1))[..., None]
-        given = (("k", state["k"], k), ("v", state["v"], v), ("sums", self._faded(state, room, g, used), since))
+        given = (("k", state["k"], k), ("v", state["v"], v), ("sums", self._decayed(state, room, g, used), since))
         return {name: extended(cache, room, state["length"], new, lengths) for name, cache, new in given}
 
-    def _faded(self, state: State, room: int, g: Tensor, used: int) -> Tensor:
+    def _decayed(self, state: State, room: int, g: Tensor, used: int) -> Tensor:
         """The sums of the keys that are held after tokens of these gates, in `room` slots of which `used` are used."""
         sums = ring.grow(state["sums"].flatten(0, 1), room).unflatten(0, state["sums"].shape[:2])
-        faded = sums[:, :, :used] + g.sum(-1)[:, :, None, None]
+        decayed = sums[:, :, :used] + g.sum(-1)[:, :, None, None]
         held = ring.times(state["sums"].shape[2], state["length"]) >= 0
         held = pad(held, (0, room - held.shape[1]))[:, None, :used, None]
-        return torch.cat([torch.where(held, faded, 0.0), sums[:, :, used:]], 2)
+        return torch.cat([torch.where(held, decayed, 0.0), sums[:, :, used:]], 2)
 
     def _out(self, y: Tensor) -> Stream:
         out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))

@@ -1,19 +1,19 @@
-"""The modal Extractor: an Extractor whose taps are sums of fading waves, so that a state of one size holds all lags.
+"""The modal Extractor: an Extractor whose taps are sums of decaying waves, with a state of constant size for all lags.
 
     z = x W_in                                                   with in_proj
     h_t = λ h_{t-1} + z_t,   e_t = d z_t + 2 Re Σ_n c_n h_{t,n}      N = `order` of λ, c and h in each channel
     y = ((x W_adj) ∘ e) W_out                                    with adjust; with out_proj
 
 which is the sum over lags e_t = Σ_{k≥0} ŵ_k z_{t-k} under the taps ŵ_k = d [k=0] + 2 Re Σ_n c_n λ_n^k. The poles are
-λ = exp(-e^a + iω), with a = `log_rate` and ω = `frequency`, so that all waves fade. HE's and WE's taps belong to
+λ = exp(-e^a + iω), with a = `log_rate` and ω = `frequency`, so that all waves decay. HE's and WE's taps belong to
 channels, ME's are shared by all.
 
-Before training ω = 0, so that the waves are plain decays; they fade to 1/e in L^{1/N}, L^{2/N}, … L tokens, L the
+Before training ω = 0, so that the waves are plain decays; they reach 1/e in L^{1/N}, L^{2/N}, … L tokens, L the
 context, and c is drawn so that e is as loud as z, each wave alike.
 
 Source: the Extractor paper's Eq. 24-29 around the modal form of Massaroli et al., Laughing Hyena Distillery,
 arXiv:2310.18780, to which `seqloom distill` brings a trained Extractor. There the waves begin at lag 1, which only
-scales c, and d is all of lag 0. An Extractor's taps end at its context; these fade.
+scales c, and d is all of lag 0. An Extractor's taps end at its context; these decay.
 """
 
 import math
@@ -102,7 +102,7 @@ class ModalExtractor(PackedMixer):
             View("taps", meaning, ("lag",), taps[:, 0])
             if self.tied
             else View("taps", meaning, ("lag", "channel"), taps),
-            View("memory", "tokens in which a wave fades to 1/e", wave, memory[0] if self.tied else memory),
+            View("memory", "tokens in which a wave decays to 1/e", wave, memory[0] if self.tied else memory),
             View("frequency", "turns of a wave in a token", wave, turns[0] if self.tied else turns),
         ]
 
@@ -150,7 +150,7 @@ class ModalExtractor(PackedMixer):
 
 @register
 class ModalExtractorConfig(MixerConfig):
-    """An Extractor whose taps are fading waves: HE, WE or ME with a memory of one size for all lags."""
+    """An Extractor with decaying waves as taps: HE, WE or ME with a state of constant size."""
 
     kind: Literal["modal_extractor"] = "modal_extractor"
     order: int = Field(16, ge=1, le=2**16, description="waves, and so complex numbers of state, in a channel")

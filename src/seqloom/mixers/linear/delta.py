@@ -1,4 +1,4 @@
-"""DeltaNet: a matrix in which a token puts its value in the place of what its key reads. Nothing fades.
+"""DeltaNet: a matrix in which a token puts its value in the place of what its key reads, without decay.
 
     (q, k, v) = silu(conv(x W_qkv))             H heads of width K = D/H; no biases
     q, k over √(Σ² + 1e-6),   q / √K            per head

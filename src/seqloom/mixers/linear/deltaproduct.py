@@ -2,7 +2,7 @@
 
     (q, k, v) = silu(conv(x W_qkv))             n keys and values per token; H heads of keys, together ¾D wide
     q, k over √(Σ² + 1e-6),   q / √K            per head; each head of q and k serves H'/H heads of values, V = 2K
-    g = -e^a softplus(x W_a + b_a)              per head of values; without `decay` nothing fades
+    g = -e^a softplus(x W_a + b_a)              per head of values; without `decay` there is no decay
     β = 2σ(x W_b), or σ(x W_b)                  per head of values and step
     S_{t,0} = e^{g_t} S_{t-1},   S_{t,j} = S_{t,j-1} + β_{t,j} k_{t,j}ᵀ (v_{t,j} - k_{t,j} S_{t,j-1})        j = 1 … n
     S_t = S_{t,n},   y_t = q_t S_t
@@ -64,13 +64,13 @@ class DeltaProductConfig(DeltaByHeadSettings):
     kind: Literal["deltaproduct"] = "deltaproduct"
     negative: bool = Field(True, description="a step may replace up to twice what its key reads")
     steps: int = Field(2, ge=1, description="steps of the delta rule per token, each with a key and a value: n")
-    decay: bool = Field(True, description="whether the state fades, once per token")
+    decay: bool = Field(True, description="whether the state decays, once per token")
     gate: bool = Field(True, description="whether what the heads read passes a gate of the token's")
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(
         128,
         "a head's few channels are divided by their length, which may be near 0, as in `retention`; reflections and a "
-        "state that does not fade keep every rounding",
+        "state that does not decay keep every rounding",
     )
     examples: ClassVar = (
         {"heads": 2},

@@ -1,4 +1,4 @@
-"""The gated delta rule: a matrix that fades, and in which a token puts its value in the place of what its key reads.
+"""The gated delta rule: a matrix that decays, and in which a token puts its value in the place of what its key reads.
 
     (q, k, v) = silu(conv(x W_qkv))             H heads of keys, together ¾D wide; H' heads of values, of width V = 2K
     q, k over √(Σ² + 1e-6),   q / √K            per head; each head of q and k serves H'/H heads of values

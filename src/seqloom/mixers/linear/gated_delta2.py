@@ -9,7 +9,7 @@
     out = (norm(y) ∘ σ(x G₁ G₂ + b_g)) W_o      norm(y) = y / √(mean of y² + ε) ∘ gain, per head, one gain for all
 
 With b = w = β, one number per head, it is `kda`. That never lengthens a state into which nothing is written; this can,
-by up to √(4/3) per token, and without bound where nothing fades, for I - kᵀ(b ∘ k) is not symmetric. Before training
+by up to √(4/3) per token, and without bound without decay, for I - kᵀ(b ∘ k) is not symmetric. Before training
 e^a is uniform in (1, 16) and softplus(b_a) log-uniform in (0.001, 0.1); neither is decayed.
 
 Source: Hatamizadeh et al., Gated DeltaNet-2, arXiv:2605.22791, whose recurrence is

@@ -1,4 +1,4 @@
-"""Gated linear attention: a matrix in which each channel of the keys fades at a rate that the token sets.
+"""Gated linear attention: a matrix in which each channel of the keys decays at a rate that the token sets.
 
     q = x W_q / √K,   k = x W_k,   v = x W_v            H heads; q and k of width K = D/2H, v of width D/H; no biases
     g = log σ(x W_1 W_2 + b) / τ                        one for each channel of the keys; W_1 W_2 of rank R, τ = 16

@@ -1,4 +1,4 @@
-"""Kimi Delta Attention: the gated delta rule in which each channel of the keys fades at a rate of its own.
+"""Kimi Delta Attention: the gated delta rule in which each channel of the keys decays at a rate of its own.
 
     (q, k, v) = silu(conv(x W_qkv))             H heads of width K = D/H; no biases but b_a and b_g
     q, k over √(Σ² + 1e-6),   q / √K            per head

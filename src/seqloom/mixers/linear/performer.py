@@ -14,7 +14,7 @@ Source: Choromanski et al., Rethinking Attention with Performers, arXiv:2009.147
 1/√R, K^¼ and in its Eq. 11 the normalizer. Ours: no 1e-4 is added to each feature, causal keys are stabilized by the
 maximum so far instead of over the whole sequence, which looks ahead, and each head has directions of its own; for the
 ReLU kernel, which is no softmax, ε = 1e-3 is the authors'. A normalizer below 1e-25, where no key so far answers the
-query in any direction, is taken for 1e-25, so that y fades to 0.
+query in any direction, is taken for 1e-25, so that y decays to 0.
 """
 
 import math

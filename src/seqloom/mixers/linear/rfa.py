@@ -13,7 +13,7 @@ z is a column of S, whose value is 1. For σ = (s, …, s) the product of two fe
 Source: Peng et al., Random Feature Attention, arXiv:2103.02143, Eq. 2-7, section 3.3 and its learned σ. Seed 002 misses
 e^· around -|x-y|²/2σ² and the gate. A product of such features can be negative, while the kernel is at least e^{-2s²},
 0.14 for s = 1, as |q̂|, |k̂| ≤ 1. The paper divides by φ(q)·z as it is, its authors' code by at least a constant, which
-the gate's factor 1 - g gets below; ours is in proportion to s_t (and 1e-25 at least, so that y fades to 0 behind gates
+the gate's factor 1 - g gets below; ours is in proportion to s_t (and 1e-25 at least, so that y decays to 0 behind gates
 within 1e-24 of 1). Directions are rounded to bfloat16 and drawn again after each update, where the authors choose from
 200 draws made beforehand; the last draw is what is evaluated.
 """

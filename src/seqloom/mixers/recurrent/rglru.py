@@ -1,4 +1,4 @@
-"""RG-LRU in Griffin's recurrent block: each channel fades at a rate that its input sets, and keeps its variance.
+"""RG-LRU in Griffin's recurrent block: each channel decays at a rate that its input sets, and keeps its variance.
 
     y = GELU(x W_y + b_y),   u = conv(x W_x + b_x)        E = `width` channels, or D; the convolution without silu
     r = σ(u W_r + b_r),   i = σ(u W_i + b_i)              W_r and W_i block-diagonal, one block per head

@@ -99,7 +99,7 @@ class GSS(PackedMixer):
                 ("lag", "channel"),
                 kernel(rates, weights, x.shape[1]),
             ),
-            View("memory", "tokens in which a state fades to 1/e", ("state",), -1 / rates.real),
+            View("memory", "tokens in which a state decays to 1/e", ("state",), -1 / rates.real),
             View(
                 "gate",
                 "what each number of the wide branch is multiplied by",
@@ -136,7 +136,7 @@ class GSSConfig(MixerConfig):
     """GSS, the gated state space. It looks back on everything; the context only sizes the model's positions."""
 
     kind: Literal["gss"] = "gss"
-    state_dim: int = Field(512, ge=1, description="complex states of each channel, which fade alike in all")
+    state_dim: int = Field(512, ge=1, description="complex states of each channel, with the same decay in all")
     channels: int = Field(0, ge=0, description="channels of the state-space model; 0 for a quarter of the model's")
     width: int = Field(0, ge=0, description="numbers of the gate; 0 for four times the model's channels")
     traits: ClassVar = TRAITS

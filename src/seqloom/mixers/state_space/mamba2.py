@@ -1,4 +1,4 @@
-"""Mamba-2: a selective state space whose states of a head all fade alike, carried as a sum of keys and values.
+"""Mamba-2: a selective state space whose states of a head all have the same decay, carried as a sum of keys and values.
 
     (z, u, B, C, Δ) = x W_in                          E = `expand` D channels of z and u; H heads of width P; no biases
     (u, B, C) = silu(conv(u, B, C))                   B and C of N numbers, one of each for the heads of a group

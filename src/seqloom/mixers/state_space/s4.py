@@ -142,7 +142,7 @@ class S4Config(MixerConfig):
     lr: float = Field(1e-3, gt=0, description="learning rate of Λ, P, B and the steps")
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(
-        12000, "fast modes turn thousands of times before they fade, and Δ moves each turn: phases are rounded"
+        12000, "fast modes turn thousands of times before they decay, and Δ moves each turn: phases are rounded"
     )
     examples: ClassVar = ({"state_dim": 4},)
 

@@ -103,7 +103,7 @@ class S4D(PackedMixer):
                 ("lag", "channel"),
                 kernel(rates, weights, x.shape[1]),
             ),
-            View("memory", "tokens in which a state fades to 1/e", ("channel", "state"), -1 / rates.real),
+            View("memory", "tokens in which a state decays to 1/e", ("channel", "state"), -1 / rates.real),
             View("frequency", "turns of a state in a token, before sampling", ("channel", "state"), self._turns()),
         ]
 
@@ -176,7 +176,7 @@ class S4DConfig(MixerConfig):
     method: Method = Field("zoh", description="how it is made discrete: input held for a step, or bilinear")
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(
-        1300, "fast modes turn thousands of times before they fade, and Δ moves each turn: phases are rounded"
+        1300, "fast modes turn thousands of times before they decay, and Δ moves each turn: phases are rounded"
     )
     examples: ClassVar = (
         {"state_dim": 4},

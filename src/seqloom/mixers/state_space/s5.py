@@ -87,10 +87,10 @@ class System(Mixer, ABC):
         lag = torch.arange(x.shape[1], device=x.device)[:, None]
         z = self._activated(x[:1])[0]
         return [
-            View("memory", "tokens in which each state fades to 1/e", ("state",), -1 / (rates.real * step)),
+            View("memory", "tokens in which each state decays to 1/e", ("state",), -1 / (rates.real * step)),
             View("frequency", "turns of each state in a token", ("state",), rates.imag * step / (2 * math.pi)),
             View(
-                "fading", "what is left of each state after each lag", ("lag", "state"), (lag * rates.real * step).exp()
+                "decay", "what is left of each state after each lag", ("lag", "state"), (lag * rates.real * step).exp()
             ),
             View(
                 "gate",
@@ -226,7 +226,7 @@ class S5Config(MixerConfig):
     step_scale: float = Field(1.0, gt=0, description="what all steps are multiplied by, for data at another rate")
     traits: ClassVar = replace(TRAITS, causal="either")
     rounding: ClassVar = Rounding(
-        9000, "fast modes turn thousands of times before they fade, and Δ moves each turn: phases are rounded"
+        9000, "fast modes turn thousands of times before they decay, and Δ moves each turn: phases are rounded"
     )
     examples: ClassVar = ({"state_dim": 8, "blocks": 2}, {"state_dim": 6, "step_scale": 0.5})
 
