@@ -65,6 +65,7 @@ def page(path: Path = ROWS) -> str | None:
         "# Choose",
         *filter(None, [board.section()]),
         "## The Extractors at the paper's own settings",
+        "![Held-out loss and the time of a training step, six mixers](images/answer.svg)",
         decision(),
         "## For your need",
         f"Which mixer for which need, by the rows of one comparison ([rows](../results/{path.name})) and nothing else: "

@@ -1,4 +1,4 @@
-"""Writes the charts of docs/images that are drawn from rows: README's, that of long texts, and those of the board.
+"""Writes the charts of docs/images that are drawn from rows.
 
     python -m docs.making.images
 
