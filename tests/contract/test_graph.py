@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.fx._lazy_graph_module import _use_lazy_graph_module
 
 from seqloom.core.mixer import Mixer
 from seqloom.core.state import State
@@ -31,10 +32,16 @@ LOOSE = 1e-9
 
 
 @pytest.fixture(autouse=True, scope="module")
-def without_traces() -> Iterator[None]:
-    """Graphs whose nodes do not know the lines that they come from, which takes a sixth of an export."""
-    with pytest.MonkeyPatch.context() as patch:
+def without_reports() -> Iterator[None]:
+    """Graphs without what torch records for its reports alone, which takes a sixth of an export and of a compilation.
+
+    Nodes do not know the lines that they come from, writes into objects are not described, guards are not timed (which
+    empties the processor's caches), and the code of an intermediate graph is written only where the graph is called.
+    """
+    with pytest.MonkeyPatch.context() as patch, _use_lazy_graph_module(True):
         patch.setattr(torch.fx.config, "do_not_emit_stack_traces", True)
+        patch.setattr(torch._dynamo.config, "side_effect_replay_policy", "silent")
+        patch.setattr(torch._dynamo.guards, "profile_guard_manager", lambda *_: 0.0)
         yield
 
 

@@ -5,8 +5,7 @@ declaration. Every state holds `length` (B,) next to the declared entries. The c
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -17,9 +16,7 @@ from seqloom.core.state import Length, State, counted, length_of, measured
 Kind: TypeAlias = Literal["parameters", "wide", "count"]
 
 
-@final
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One tensor of a state."""
 
     shape: tuple[int, ...]
@@ -110,6 +107,8 @@ def check(
     TypeError where it is not a dict of tensors, ValueError for wrong names, sizes, dtypes or devices. With `anyfloat`,
     as under autocast, a floating-point entry may have any floating dtype.
     """
+    if batch is not None and not anyfloat and _fits(memory, state, batch, dtype, device):
+        return
     again = "make it with start(batch)" if batch is None else f"make it with start({batch})"
     if not isinstance(state, dict):
         raise TypeError(f"a state is a dict of tensors, not {described(state)}: {again}")
@@ -145,6 +144,29 @@ def check(
                 f"state entry {name!r} is {described(tensor)}, this mixer's is {_wanted(entry, batch, slots)} "
                 f"{short(stored)} on {device}: {again}"
             )
+
+
+def _fits(memory: Memory, state: Any, batch: int, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether all is as declared, in few instructions, since a graph interprets them; `check` then says what is not."""
+    if not isinstance(state, dict) or len(state) != len(memory) + 1:
+        return False
+    slots = None
+    for name, entry in (*memory.items(), ("length", LENGTH)):
+        tensor = state.get(name)
+        if not isinstance(tensor, Tensor) or tensor.device != device or tensor.layout != torch.strided:
+            return False
+        wanted = entry.shape
+        if entry.grows:
+            if tensor.ndim != 1 + len(wanted):
+                return False
+            found = tensor.shape[1 + entry.axis]
+            slots = found if slots is None else slots
+            if slots < wanted[entry.axis] or (entry.most is not None and slots > entry.most):
+                return False
+            wanted = entry.sizes(slots)
+        if tensor.shape != (batch, *wanted) or tensor.dtype != entry.stored(dtype):
+            return False
+    return True
 
 
 def _first(tensor: Tensor, axis: int, slots: int) -> Tensor:

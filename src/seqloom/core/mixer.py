@@ -212,15 +212,16 @@ class Mixer(nn.Module, ABC):
 
         Names, dtypes, devices and sizes are compared with `memory`; no value is read.
         """
-        device = self.device
-        declared.check(self.memory, state, batch, self.dtype, device, autocasts(device))
+        own = self._any_tensor
+        declared.check(self.memory, state, batch, own.dtype, own.device, autocasts(own.device))
 
     def check_input(self, x: Tensor, keep: Keep | None, ndim: int) -> Tensor:
         """Returns x. Raises unless x is (B, T, D) for an `ndim` of 3 or (B, D) for 2, and keep, if given, fits it.
 
         Both must be on the mixer's device; x has the dtype of the parameters, or under autocast any floating dtype.
         """
-        x = stream(x, self.dim, ndim, self.dtype, self.device)
+        own = self._any_tensor
+        x = stream(x, self.dim, ndim, own.dtype, own.device)
         if keep is not None:
             mask(keep, x)
         return x

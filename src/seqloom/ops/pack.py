@@ -4,7 +4,7 @@ A mixer that reads packed rows never reads a dropped token: rows are padded on t
 causal mixer at a kept token does not depend on the padding.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -18,8 +18,7 @@ def within(lengths: Lengths, T: int) -> Keep:
     return torch.arange(T, device=lengths.device) < lengths[:, None]
 
 
-@dataclass(frozen=True)
-class Packing:
+class Packing(NamedTuple):
     """The positions from which the tokens of packed rows were taken, for `unpack`."""
 
     order: Int[Tensor, "B T"]

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch._C._dynamo import guards
 
+from seqloom.ops.native.fitting import written
+
 Kind: TypeAlias = Literal["real", "number", "integer"]
 """float16 to float64; the same and complex; whole numbers but bool"""
 LARGEST = 1 << 30
@@ -73,6 +75,7 @@ class Signature:
         self._dtypes = dtypes
         self._steps = {argument.step for argument in arguments if argument.step}
         self._dims = [[_Size(size) for size in argument.sizes.split()] for argument in arguments]
+        self._fits = None if numbers or dtypes else written(arguments, least)
         self._last: _Last | None = None
 
     def bind(self, *tensors: Tensor | None, **numbers: int) -> Bound:
@@ -82,7 +85,8 @@ class Signature:
         fits is remembered, so that the check of the next token of the same sizes is fast.
         """
         if torch.compiler.is_compiling():  # sizes may be symbols
-            return self._check(tensors, numbers)
+            found = None if self._fits is None or numbers else self._fits(tensors)
+            return self._check(tensors, numbers) if found is None else Bound(found[0], (), (), found[1])
         return self.again(tensors, numbers)
 
     def again(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:

@@ -32,8 +32,10 @@ def project(x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], bias: Float[
     Small products, captured graphs, autocast and other dtypes always use torch's default, which is not recorded as a
     choice of a backend.
     """
+    if torch.compiler.is_compiling():
+        return linear(x, weight, bias)
     asked = x.numel() * weight.shape[0] >= LEAST or forced("projection") is not None
-    if not asked or torch.compiler.is_compiling() or not onednn.able(x, weight, bias):
+    if not asked or not onednn.able(x, weight, bias):
         return linear(x, weight, bias)
     y: Tensor = OP[OP.choose()](x, weight, bias)
     return y
