@@ -1,4 +1,4 @@
-"""The check that is written for captured graphs says what the general one says, for every signature of an op."""
+"""The check that is written for a signature says what the general one says, for every signature of an op."""
 
 import random
 import sys
@@ -62,7 +62,7 @@ def same(signature: Signature, tensors: list[object]) -> bool:
 @pytest.mark.parametrize("signature", declared(), ids=lambda signature: signature.op)
 def test_both_checks_agree(signature: Signature) -> None:
     if signature._numbers:
-        pytest.skip("of C, which no graph calls")
+        pytest.skip("for C, whose check is the general one")
     chance = random.Random(0)
     refused = 0
     for _ in range(10):

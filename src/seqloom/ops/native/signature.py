@@ -81,16 +81,19 @@ class Signature:
     def bind(self, *tensors: Tensor | None, **numbers: int) -> Bound:
         """Sizes and layout of the tensors, in the order of the arguments; `numbers` are sizes known beforehand.
 
-        ValueError names the argument, what it is and what is expected; TypeError where it is no tensor. What has been
-        fits is remembered, so that the check of the next token of the same sizes is fast.
+        ValueError names the argument, what it is and what is expected; TypeError where it is no tensor.
         """
+        if self._fits is not None and not numbers and (found := self._fits(tensors)) is not None:
+            return Bound(found[0], (), (), found[1])
         if torch.compiler.is_compiling():  # sizes may be symbols
-            found = None if self._fits is None or numbers else self._fits(tensors)
-            return self._check(tensors, numbers) if found is None else Bound(found[0], (), (), found[1])
+            return self._check(tensors, numbers)
         return self.again(tensors, numbers)
 
     def again(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
-        """`bind` outside of graphs, at the price of a token."""
+        """`bind` outside of graphs, at the price of a token.
+
+        What has fit is remembered, so that the check of the next token of the same sizes is fast.
+        """
         given = [tensor for tensor in tensors if tensor is not None]
         absent = [tensor is None for tensor in tensors]
         last = self._last
