@@ -36,7 +36,6 @@ EVERY = {
     "experiments/test_recall.py::test_a_signal_stops_it_and_it_goes_on": 2,
     "generation/test_drafting.py::test_windows_that_slide": 6,
     "generation/test_drafting.py::test_without_chance_it_writes_what_the_large_model_writes": 8,
-    "generation/test_generation_beams.py::test_the_state_is_reordered": 4,
     "generation/test_generation_modes.py::test_slide_is_the_model_on_the_last_tokens": 4,
     "generation/test_generation_modes.py::test_slide_with_a_hop_is_its_definition": 4,
     "generation/test_generation_modes.py::test_stream_is_one_reading_of_the_whole_text": 4,
