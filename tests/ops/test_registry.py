@@ -5,6 +5,7 @@ from operator import itemgetter
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 import seqloom.ops  # noqa: F401  # which registers every op
@@ -37,6 +38,16 @@ def computed(example: Example, forced: dict[str, str], T: int, dtype: torch.dtyp
     return [*outputs, *torch.autograd.grad(total, leaves, allow_unused=True, materialize_grads=True)]
 
 
+def computed_if_able(op: Op, name: str, example: Example, T: int, dtype: torch.dtype) -> list[Tensor] | None:
+    """The same by one backend; None where it cannot do this example."""
+    try:
+        return computed(example, {op.name: name}, T, dtype)
+    except ValueError as error:
+        if f"backend {name!r} of {op.name} cannot do this" not in str(error):
+            raise
+        return None
+
+
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize(("op", "name"), CASES, ids=lambda case: case.name if isinstance(case, Op) else case)
 def test_every_backend_is_the_reference(op: Op, name: str, dtype: torch.dtype) -> None:
@@ -44,17 +55,29 @@ def test_every_backend_is_the_reference(op: Op, name: str, dtype: torch.dtype) -
     for example in op.examples:
         for T in (1, 9):
             expected = computed(example, {op.name: "reference"}, T, torch.float64)
-            try:
-                actual = computed(example, {op.name: name}, T, dtype)
-            except ValueError as error:
-                if f"backend {name!r} of {op.name} cannot do this" not in str(error):
-                    raise
+            actual = computed_if_able(op, name, example, T, dtype)
+            if actual is None:
                 continue
             checked += 1
             for a, b in zip(actual, expected, strict=True):
                 largest = max(1.0, float(b.detach().abs().max()))
                 torch.testing.assert_close(a.to(b.dtype), b, rtol=0, atol=TOLERANCE[dtype] * largest)
     assert checked > 0
+
+
+class Observed(TorchDispatchMode):
+    """Lets every operation run as it is. While it is on, kernels are called as operators of torch, as in a graph."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("op", "name"), CASES, ids=lambda case: case.name if isinstance(case, Op) else case)
+def test_operators_of_torch_return_tensors_of_their_own(op: Op, name: str) -> None:
+    """What an operator returns shares memory neither with its inputs nor with its other outputs; torch checks it."""
+    for example in op.examples:
+        with Observed():
+            computed_if_able(op, name, example, 9, torch.float32)
 
 
 def test_every_op_has_a_reference_an_example_and_a_price() -> None:

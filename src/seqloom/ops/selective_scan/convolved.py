@@ -84,8 +84,9 @@ def _gradients(
     given = (x, taps, bias, window, dy, dx, dwindow, sums, x.new_empty(threads, W + 1, D))
     BACKWARD(*given, threads=threads, silu=silu, W=W, spans=spans)
     total = sums.sum((0, 1), dtype=torch.float64).to(x.dtype)
-    nothing = x.new_empty(0)
-    return dx, total[:W], nothing if bias is None else total[W], nothing if dwindow is None else dwindow
+    # Copies and tensors of their own, since torch lets no output of an operator share memory with another.
+    dbias = x.new_empty(0) if bias is None else total[W].clone()
+    return dx, total[:W], dbias, x.new_empty(0) if dwindow is None else dwindow
 
 
 def _gradient_shapes(
