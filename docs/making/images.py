@@ -20,7 +20,7 @@ from seqloom.report import agents, extrapolate, markov_gap, maze
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Table
 from seqloom.report.charts.draw import svg
 from seqloom.report.charts.points import points
-from seqloom.report.charts.style import looks
+from seqloom.report.charts.style import styles
 from seqloom.report.study.rows import read
 
 IMAGES = Path(__file__).parents[1] / "images"
@@ -56,8 +56,10 @@ def loss_against_time(
     """
     x, y = Axis("ms per step", "ms per training step", log), Axis("loss", "held-out loss, nats per token")
     table = Table(["model", x.column, y.column, "lowest seed", "highest seed"], rows)
-    look = looks([str(row[0]) for row in rows])
-    return Chart(name, title, description, {"rows": table}, [Choice(title, lambda: points(table, x, y, look, front))])
+    styles_by_name = styles([str(row[0]) for row in rows])
+    return Chart(
+        name, title, description, {"rows": table}, [Choice(title, lambda: points(table, x, y, styles_by_name, front))]
+    )
 
 
 def longer() -> Chart:

@@ -9,7 +9,7 @@ from seqloom.mixers import mixer_config
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Table
 from seqloom.report.charts.curves import curves
 from seqloom.report.charts.draw import svg
-from seqloom.report.charts.style import looks
+from seqloom.report.charts.style import styles
 
 DIM = 128
 LENGTHS = (128, 1024, 8192, 65536)
@@ -52,7 +52,8 @@ def curve(kind: str) -> str:
             rows.append([f"{name}: mean of a row", T, whole.mul / T])
     x, y = Axis("tokens T", "tokens T", log=True), Axis("multiplications", "multiplications per token", log=True)
     table = Table(["model", x.column, y.column], rows)
-    look = looks(list(dict.fromkeys(str(row[0]) for row in rows)))
+    styles_by_name = styles(list(dict.fromkeys(str(row[0]) for row in rows)))
     title = f"Price of {kind} by length, dim {DIM}"
     words = "Multiplications of the equation: those of token T alone, and the mean over T tokens."
-    return svg(Chart("price", title, words, {"rows": table}, [Choice(title, lambda: curves(table, x, y, look))]))
+    choice = Choice(title, lambda: curves(table, x, y, styles_by_name))
+    return svg(Chart("price", title, words, {"rows": table}, [choice]))

@@ -27,7 +27,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_reads_rows(whole: Path) -> None:
     result = read(whole)
-    assert len(result.looks) == len(result.contenders) == 7
+    assert len(result.styles) == len(result.contenders) == 7
     assert [len(run.losses) for run in result.contenders[0].seeds] == [20, 20]
     assert [step for step, _ in result.contenders[0].seeds[0].held_out] == [6, 13, 20]
     assert result.contenders[0].span("held-out loss") is not None

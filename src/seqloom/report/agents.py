@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self, final
 from seqloom.core.statistics import Word, differences
 from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
-from seqloom.report.charts.style import Look, looks
+from seqloom.report.charts.style import LineStyle, styles
 from seqloom.report.results import read
 
 Rows = Sequence[Mapping[str, Any]]
@@ -28,7 +28,7 @@ SETTLED: Mapping[Word, str] = {
     "not settled": "not settled",
     "observed once": "observed once, which decides nothing",
 }
-NEUTRAL = Look(11, (2, 3), "cross")
+NEUTRAL = LineStyle(11, (2, 3), "cross")
 """and how it is drawn"""
 
 
@@ -111,14 +111,16 @@ def answer(rows: Rows) -> list[str]:
         if row["asked"] == most[source(row)]:
             runs.setdefault((source(row), str(row["mixer"])), {})[row["seed"]] = float(row["mean"])
     mixers = {name: [mixer for origin, mixer in runs if origin == name] for name in most}
-    first = {name: min(own, key=lambda mixer: not mixer.startswith("attention")) for name, own in mixers.items()}
+    first = {
+        name: min(of_source, key=lambda mixer: not mixer.startswith("attention")) for name, of_source in mixers.items()
+    }
     apart = differences(runs, {key: (key[0], first[key[0]]) for key in runs}, paired=True)
     sentences = []
-    for name, own in mixers.items():
-        reached = ", ".join(f"{mixer} {fmean(runs[name, mixer].values()):.4g}" for mixer in own)
+    for name, of_source in mixers.items():
+        reached = ", ".join(f"{mixer} {fmean(runs[name, mixer].values()):.4g}" for mixer in of_source)
         words = [
             f"{mixer} to {first[name]} {apart[name, mixer].estimate.mean:+.4g}, {SETTLED[apart[name, mixer].word]}"
-            for mixer in own
+            for mixer in of_source
             if (name, mixer) in apart
         ]
         compared = f" ({'; '.join(words)})" if words else ""
@@ -130,8 +132,8 @@ def charts(rows: Rows) -> list[Chart]:
     """The four charts of each source, without those whose rows are all at one place so far."""
     made = []
     for name in dict.fromkeys(source(row) for row in rows):
-        own = [row for row in rows if source(row) == name]
-        made += [chart(own, finding) for finding in FINDINGS if len(_places(own, finding)) > 1]
+        of_source = [row for row in rows if source(row) == name]
+        made += [chart(of_source, finding) for finding in FINDINGS if len(_places(of_source, finding)) > 1]
     return made
 
 
@@ -144,12 +146,12 @@ def chart(rows: Rows, finding: Finding) -> Chart:
     """One of the four charts, of the rows of one source."""
     table = points([row for row in rows if finding.name in row["findings"]], finding)
     x = Axis(finding.x.column, finding.x.label, finding.x.log, sorted(set(table.numbers(finding.x.column))))
-    look = looks(list(dict.fromkeys(str(name) for name in table.column("model")))) | {AS_ASKED: NEUTRAL}
+    styles_by_name = styles(list(dict.fromkeys(str(name) for name in table.column("model")))) | {AS_ASKED: NEUTRAL}
 
     def draw() -> Spec:
         from seqloom.report.charts.curves import curves
 
-        return curves(table, x, REACHED, look, marks=True)
+        return curves(table, x, REACHED, styles_by_name, marks=True)
 
     where = source(rows[0])
     heading = f"{finding.heading}: {where}"
@@ -163,16 +165,16 @@ def points(rows: Rows, finding: Finding) -> Table:
     column = finding.x.column
     groups: dict[tuple[str, float], list[float]] = {}
     for row in rows:
-        places = [row[column]] if row[column] is not None else sorted({other[column] for other in rows} - {None})
-        for place in places:
-            groups.setdefault((finding.label(row), place), []).append(float(row["mean"]))
+        xs = [row[column]] if row[column] is not None else sorted({other[column] for other in rows} - {None})
+        for x in xs:
+            groups.setdefault((finding.label(row), x), []).append(float(row["mean"]))
     cells: list[list[Cell]] = [
-        [name, rounded(place), rounded(fmean(means)), rounded(min(means)), rounded(max(means))]
-        for (name, place), means in sorted(groups.items())
+        [name, rounded(x), rounded(fmean(means)), rounded(min(means)), rounded(max(means))]
+        for (name, x), means in sorted(groups.items())
     ]
     if column == "asked":
-        places = sorted({place for _, place in groups})
-        cells += [[AS_ASKED, *[rounded(place)] * 4] for place in places]
+        xs = sorted({x for _, x in groups})
+        cells += [[AS_ASKED, *[rounded(x)] * 4] for x in xs]
     return Table(["model", column, REACHED.column, *SEEDS], cells)
 
 

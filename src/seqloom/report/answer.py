@@ -94,21 +94,20 @@ def _floor(comparison: Comparison, best: Contender) -> list[str]:
 def _price(comparison: Comparison) -> list[str]:
     """The time of a token and the size of the state after the longest text that was measured."""
     lengths = [int(name.removeprefix(TIME).replace(",", "")) for name in _names(comparison) if name.startswith(TIME)]
-    far = f"{max(lengths, default=0):,}"
-    timed = [contender for contender in comparison.contenders if _timed(contender, far)]
+    longest = f"{max(lengths, default=0):,}"
+    timed = [contender for contender in comparison.contenders if _timed(contender, longest)]
     if not timed:
         return []
-    fastest = min(timed, key=lambda contender: _number(contender, f"{TIME}{far}"))
-    smallest = min(timed, key=lambda contender: _number(contender, f"{STATE}{far}"))
+    time, state = TIME + longest, STATE + longest
+    fastest = min(timed, key=lambda contender: _number(contender, time))
+    smallest = min(timed, key=lambda contender: _number(contender, state))
     sentence = (
-        f"After {far} tokens the fastest next token is that of {fastest.name} ({_number(fastest, TIME + far):.2f} ms)"
+        f"After {longest} tokens the fastest next token is that of {fastest.name} ({_number(fastest, time):.2f} ms)"
     )
-    sentence += f", the smallest state that of {smallest.name} ({_number(smallest, STATE + far):,.0f} bytes)"
+    sentence += f", the smallest state that of {smallest.name} ({_number(smallest, state):,.0f} bytes)"
     peer = next((contender for contender in timed if contender.name == comparison.baseline), None)
     if peer is not None:
-        sentence += (
-            f"; {peer.name} takes {_number(peer, TIME + far):.2f} ms and {_number(peer, STATE + far):,.0f} bytes"
-        )
+        sentence += f"; {peer.name} takes {_number(peer, time):.2f} ms and {_number(peer, state):,.0f} bytes"
     return [f"{sentence}."]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from seqloom.report.charts.style import Look, looks
+from seqloom.report.charts.style import LineStyle, styles
 
 FORMAT = 2
 """the newest format of comparison.json that is read here"""
@@ -158,9 +158,9 @@ class Comparison(_Part):
     left_out: list[LeftOut] = []
 
     @property
-    def looks(self) -> dict[str, Look]:
+    def styles(self) -> dict[str, LineStyle]:
         """How each contender is drawn, by its name."""
-        return looks(
+        return styles(
             sorted(contender.name for contender in self.contenders),
             {contender.name: contender.kind for contender in self.contenders},
         )

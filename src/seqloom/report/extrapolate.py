@@ -10,7 +10,7 @@ from typing import Any, Self, final
 
 from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Chart, Choice, Spec, Table, rounded
-from seqloom.report.charts.style import Look, looks
+from seqloom.report.charts.style import LineStyle, styles
 from seqloom.report.results import read
 
 LOSSES = (
@@ -33,7 +33,7 @@ class ExtrapolateReport:
     lengths: list[int]
     table: list[tuple[str, list[str]]]
     """the cells of each run: mixer, position, context, and the loss at each length"""
-    looks: dict[str, Look]
+    styles: dict[str, LineStyle]
     refused: list[str]
     origin: Mapping[str, Any]
     text: str
@@ -49,7 +49,7 @@ class ExtrapolateReport:
             charts=charts(rows),
             lengths=lengths,
             table=table(rows, lengths),
-            looks=looks_of(rows),
+            styles=styles_of(rows),
             refused=refused(rows),
             origin=rows[-1],
             text=", ".join(dict.fromkeys(str(row["text"]) for row in rows)),
@@ -98,9 +98,9 @@ def table(rows: Rows, lengths: Sequence[int]) -> list[tuple[str, list[str]]]:
     """A line per run: mixer, position, context and losses; – where a length could not be read."""
     made = []
     for run in dict.fromkeys(row["run"] for row in rows):
-        own = {row["length"]: row for row in rows if row["run"] == run}
-        first = next(iter(own.values()))
-        losses = [own[length]["loss"] if length in own else None for length in lengths]
+        of_run = {row["length"]: row for row in rows if row["run"] == run}
+        first = next(iter(of_run.values()))
+        losses = [of_run[length]["loss"] if length in of_run else None for length in lengths]
         cells = [first["mixer"], first["position"], f"{first['context']:,}"]
         made.append((str(run), cells + ["–" if loss is None else f"{loss:.3f}" for loss in losses]))
     return made
@@ -115,13 +115,13 @@ def refused(rows: Rows) -> list[str]:
     return [f"{run} at {', '.join(lengths)}: {why}" for (run, why), lengths in runs.items()]
 
 
-def looks_of(rows: Rows) -> dict[str, Look]:
+def styles_of(rows: Rows) -> dict[str, LineStyle]:
     """The color and stroke of each run, by its positional encoding, or by its mixer where it has none."""
     names = list(dict.fromkeys(str(row["run"]) for row in rows))
     kinds = {
         str(row["run"]): str(row["mixer"] if row["position"] == "none" else row["position"]) for row in rows
     }  # fmt: skip
-    return looks(names, kinds)
+    return styles(names, kinds)
 
 
 def trained(rows: Rows) -> list[tuple[str, float]]:
@@ -154,6 +154,6 @@ def _chart(rows: Rows, name: str, heading: str, description: str, cells: Table) 
 
         lengths = Axis("length", "tokens of a window", log=True, marked=sorted(set(cells.numbers("length"))))
         loss = Axis("loss", "loss (nats per token)")
-        return curves(cells, lengths, loss, looks_of(rows), marks=True, borders=borders)
+        return curves(cells, lengths, loss, styles_of(rows), marks=True, borders=borders)
 
     return Chart(f"extrapolate-{name}", heading, description, {"rows": cells}, [Choice(heading, draw)])

@@ -57,7 +57,7 @@ def looks_back(rows: Comparison) -> list[Chart]:
         Choice(f"layer {layer}", partial(_of_layer, table, rows, layer)) for layer in sorted({v.layer for _, v in taps})
     ]
     description = "The root mean square of the taps over the channels, by lag."
-    return [Chart("lags", "How far back each looks", description, {"rows": table}, choices, "Layer")]
+    return [Chart("lags", "How far back each styles", description, {"rows": table}, choices, "Layer")]
 
 
 def layers(rows: Comparison) -> list[Layer]:
@@ -88,8 +88,8 @@ def _rows(view: View) -> list[list[float]]:
 def _of_layer(table: Table, rows: Comparison, layer: int) -> Spec:
     from seqloom.report.charts.curves import curves
 
-    own = Table(table.head, [row for row in table.rows if row[1] == layer])
-    drawn = curves(own, Axis("lag", "lag (tokens back)"), SIZE, rows.looks)
+    of_layer = Table(table.head, [row for row in table.rows if row[1] == layer])
+    drawn = curves(of_layer, Axis("lag", "lag (tokens back)"), SIZE, rows.styles)
     return drawn | {"transform": [{"filter": f"datum.layer == {layer}"}]}
 
 
@@ -102,7 +102,7 @@ def _line(rows: Comparison, contender: Contender, view: View) -> Chart:
     def draw() -> Spec:
         from seqloom.report.charts.curves import curves
 
-        return curves(table, x, Axis("weight", "weight"), rows.looks, height=240)
+        return curves(table, x, Axis("weight", "weight"), rows.styles, height=240)
 
     name = filename(contender.name, "layer", view.layer, view.name)
     return Chart(name, view.name, view.meaning, {"rows": table}, [Choice(view.name, draw)])

@@ -85,7 +85,8 @@ def by_position(rows: Comparison) -> list[Chart]:
     several = any(len(contender.by_position) > 1 for contender, _ in shown)
     points = [[contender.name, *point] for contender, line in shown for point in _points(line, several)]
     table = Table(["model", "tokens before", "loss", *(SEEDS if several else ())], points)
-    floor = [level for level in levels(rows) if level[0].startswith("floor")]  # the others are far above
+    # the other levels lie far above the losses
+    floor = [level for level in levels(rows) if level[0].startswith("floor")]
     draw = partial(_drawn, table, Axis("tokens before", "tokens before it in the window"), rows, levels=floor)
     description = "Mean held-out loss of the token that follows 1, 2, … tokens of its window" + (
         "," + BANDS if several else "."
@@ -131,4 +132,4 @@ def _points(line: Curve, several: bool) -> list[list[float | int | None]]:
 def _drawn(table: Table, x: Axis, rows: Comparison, **options: Any) -> Spec:
     from seqloom.report.charts.curves import curves
 
-    return curves(table, x, LOSS, rows.looks, **options)
+    return curves(table, x, LOSS, rows.styles, **options)

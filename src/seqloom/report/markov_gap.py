@@ -11,7 +11,7 @@ from typing import Any, Self, final
 
 from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, rounded
-from seqloom.report.charts.style import Look, looks
+from seqloom.report.charts.style import LineStyle, styles
 from seqloom.report.results import read
 
 Rows = Sequence[Mapping[str, Any]]
@@ -26,14 +26,14 @@ class MarkovGapReport:
     sources: list[str]
     table: list[tuple[str, list[str]]]
     """the gap of each model on each chain"""
-    looks: dict[str, Look]
+    styles: dict[str, LineStyle]
     origin: Mapping[str, Any]
 
     @classmethod
     def from_rows(cls, rows: Rows) -> Self:
         """The report of these rows."""
         sources = list(dict.fromkeys(str(row["source"]) for row in rows))
-        return cls([chart(rows)], sources, table(rows, sources), looks_of(rows), rows[-1])
+        return cls([chart(rows)], sources, table(rows, sources), styles_of(rows), rows[-1])
 
 
 def table(rows: Rows, sources: Sequence[str]) -> list[tuple[str, list[str]]]:
@@ -64,7 +64,7 @@ def chart(rows: Rows) -> Chart:
         from seqloom.report.charts.curves import curves
 
         order = Axis("order", "order of the chain", marked=sorted(set(drawn.numbers("order"))))
-        return curves(drawn, order, Axis("gap", "nats per token above the true chain"), looks_of(rows), marks=True,
+        return curves(drawn, order, Axis("gap", "nats per token above the true chain"), styles_of(rows), marks=True,
                       borders=borders)  # fmt: skip
 
     heading = "Distance to the true chain"
@@ -74,9 +74,9 @@ def chart(rows: Rows) -> Chart:
     return Chart("markov-gap", heading, words, {"rows": drawn}, [Choice(heading, draw)])
 
 
-def looks_of(rows: Rows) -> dict[str, Look]:
+def styles_of(rows: Rows) -> dict[str, LineStyle]:
     """How each model is drawn."""
-    return looks(list(dict.fromkeys(str(row["model"]) for row in rows)))
+    return styles(list(dict.fromkeys(str(row["model"]) for row in rows)))
 
 
 def write(out: Path) -> Path:

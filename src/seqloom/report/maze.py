@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self, final
 from seqloom.report import html
 from seqloom.report.agents import SEEDS
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
-from seqloom.report.charts.style import looks
+from seqloom.report.charts.style import styles
 from seqloom.report.results import read
 
 Rows = Sequence[Mapping[str, Any]]
@@ -56,7 +56,7 @@ def answer(rows: Rows) -> list[str]:
             reached.setdefault(str(row["agent"]), []).append(float(row["reached"]))
     ranked = sorted(reached, key=lambda agent: -fmean(reached[agent]))
     shares = ", ".join(f"{agent} {fmean(reached[agent]):.0%}" for agent in ranked)
-    seeds = max(len(own) for own in reached.values())
+    seeds = max(len(returns) for returns in reached.values())
     many = "Each was observed once, which decides nothing." if seeds == 1 else f"Means of up to {seeds} seeds."
     return [f"Right turns {length:,} steps after the cue: {shares}; {CHANCE[0]} {CHANCE[1]:.0%}.", many]
 
@@ -68,9 +68,9 @@ def charts(rows: Rows) -> list[Chart]:
     ends = [row for row in rows if row["batches"] == batches]
     made = [_chart(ends, BY_LENGTH, words, Axis("length", "steps from the cue to the turn"))]
     for length in sorted({int(row["length"]) for row in rows}):
-        own = [row for row in rows if row["length"] == length]
+        of_length = [row for row in rows if row["length"] == length]
         heading = f"While it learns: T-maze of {length} steps"
-        made.append(_chart(own, heading, "Mean return of 100 episodes.", Axis("batches", "batches")))
+        made.append(_chart(of_length, heading, "Mean return of 100 episodes.", Axis("batches", "batches")))
     return made
 
 
@@ -79,8 +79,8 @@ def _chart(rows: Rows, heading: str, words: str, x: Axis) -> Chart:
     for row in rows:
         groups.setdefault((str(row["agent"]), int(row[x.column])), []).append(float(row["reached"]))
     cells: list[list[Cell]] = [
-        [name, place, rounded(fmean(found)), rounded(min(found)), rounded(max(found))]
-        for (name, place), found in sorted(groups.items())
+        [name, at, rounded(fmean(found)), rounded(min(found)), rounded(max(found))]
+        for (name, at), found in sorted(groups.items())
     ]
     table = Table(["model", x.column, "return", *SEEDS], cells)
     names = list(dict.fromkeys(str(row["agent"]) for row in rows))
@@ -89,8 +89,8 @@ def _chart(rows: Rows, heading: str, words: str, x: Axis) -> Chart:
     def draw() -> Spec:
         from seqloom.report.charts.curves import curves
 
-        look = looks(names, {name: KINDS[name] for name in names if name in KINDS})
-        return curves(table, marked, Axis("return", "right turns"), look, marks=True, levels=[CHANCE])
+        styles_by_name = styles(names, {name: KINDS[name] for name in names if name in KINDS})
+        return curves(table, marked, Axis("return", "right turns"), styles_by_name, marks=True, levels=[CHANCE])
 
     return Chart(filename("maze", heading), heading, words, {"rows": table}, [Choice(heading, draw)])
 

@@ -91,19 +91,19 @@ def needs(rows: Sequence[Row]) -> list[Need]:
     """Every need that the rows have the columns for."""
     losses = [row[LOSS] for row in rows if row.get(LOSS) is not None]
     limit = (1 + NEAR) * min(losses, default=0.0)
-    near = [row for row in rows if row.get(LOSS) is not None and row[LOSS] <= limit]
+    close = [row for row in rows if row.get(LOSS) is not None and row[LOSS] <= limit]
     among = f"among those within {NEAR:.0%} of the lowest held-out loss"
-    far = farthest(rows)
-    time, state = (f"{TIME}{far:,}", f"{STATE}{far:,}") if far else ("ms a generated token", "state bytes")
-    token = f"token after {far:,} tokens" if far else "generated token"
+    longest = farthest(rows)
+    time, state = (f"{TIME}{longest:,}", f"{STATE}{longest:,}") if longest else ("ms a generated token", "state bytes")
+    token = f"token after {longest:,} tokens" if longest else "generated token"
     asked = [
         _need("the lowest loss on held-out text", LOSS, rows),
-        _need("the cheapest training step, at nearly the lowest loss", "ms a step", near, among),
-        _need("the least memory in training, at nearly the lowest loss", "peak MB a step", near, among),
+        _need("the cheapest training step, at nearly the lowest loss", "ms a step", close, among),
+        _need("the least memory in training, at nearly the lowest loss", "peak MB a step", close, among),
         _need(f"the fastest {token}", time, rows),
-        _need(f"the fastest {token}, at nearly the lowest loss", time, near, among),
+        _need(f"the fastest {token}, at nearly the lowest loss", time, close, among),
         _need("the smallest state", state, rows),
-        _need("a small state, at nearly the lowest loss", state, near, among),
+        _need("a small state, at nearly the lowest loss", state, close, among),
         _need("a state of constant size, and the lowest loss", LOSS, constant(rows), "among states of equal size"),
         *(_need(words, f"{name} right", rows, most=True) for name, words in PROBES.items()),
     ]
@@ -121,7 +121,9 @@ def constant(rows: Sequence[Row]) -> list[Row]:
     """Those whose state was measured after several lengths, and is alike after all of them."""
     sizes = [[value for name, value in row.items() if name.startswith(STATE)] for row in rows]
     return [
-        row for row, own in zip(rows, sizes, strict=True) if len(own) > 1 and None not in own and len(set(own)) == 1
+        row
+        for row, of_row in zip(rows, sizes, strict=True)
+        if len(of_row) > 1 and None not in of_row and len(set(of_row)) == 1
     ]
 
 

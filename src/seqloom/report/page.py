@@ -73,8 +73,8 @@ class Report:
     @property
     def charts(self) -> list[Chart]:
         """All charts of the page."""
-        own = [chart for section in self.sections for chart in section.charts]
-        return [*own, *self.lags, *(chart for layer in self.layers for chart in layer.charts)]
+        of_sections = [chart for section in self.sections for chart in section.charts]
+        return [*of_sections, *self.lags, *(chart for layer in self.layers for chart in layer.charts)]
 
     @property
     def maps(self) -> list[inside.Map]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from seqloom.report.charts.chart import Axis, Chart, Choice, Spec, Table, all_rounded
-from seqloom.report.charts.style import Look
+from seqloom.report.charts.style import LineStyle
 from seqloom.report.comparison import LOSS, Column, Comparison
 from seqloom.report.needs import farthest
 
@@ -31,12 +31,12 @@ def tradeoffs(rows: Comparison) -> list[Chart]:
             if price is not None and loss is not None:
                 points[contender.name] = (price, loss, *(contender.span(LOSS) or (None, None)))
         if points:
-            made.append(chart(column.name, label(column), points, rows.looks, column.meaning))
+            made.append(chart(column.name, label(column), points, rows.styles, column.meaning))
     return made
 
 
 def chart(
-    column: str, words: str, points: Mapping[str, Point], looks: Mapping[str, Look], meaning: str, name: str = ""
+    column: str, words: str, points: Mapping[str, Point], styles: Mapping[str, LineStyle], meaning: str, name: str = ""
 ) -> Chart:
     """Held-out loss against one price, that of `column`; `words` label its axis."""
     front = pareto({model: (price, loss) for model, (price, loss, *_) in points.items()})
@@ -47,7 +47,7 @@ def chart(
     )
     prices = [price for price, *_ in points.values()]
     log = min(prices) > 0 and max(prices) / min(prices) >= WIDE
-    draw = partial(_drawn, table, Axis(column, words, log), looks, front)
+    draw = partial(_drawn, table, Axis(column, words, log), styles, front)
     return Chart(name or f"price of {column}", words, meaning, {"rows": table}, [Choice(column, draw)])
 
 
@@ -76,7 +76,7 @@ def names_its_unit(column: Column) -> bool:
     return all(word in column.name.split() for word in column.unit.split())
 
 
-def _drawn(table: Table, x: Axis, looks: Mapping[str, Look], front: Sequence[str]) -> Spec:
+def _drawn(table: Table, x: Axis, styles: Mapping[str, LineStyle], front: Sequence[str]) -> Spec:
     from seqloom.report.charts.points import points
 
-    return points(table, x, Axis("held-out loss", "held-out loss (nats per token)"), looks, front)
+    return points(table, x, Axis("held-out loss", "held-out loss (nats per token)"), styles, front)

@@ -23,7 +23,7 @@ from seqloom.report.charts.picture import (  # noqa: E402
 )
 from seqloom.report.charts.points import NARROWEST, _boxes, _meet, _pixels, points, sides  # noqa: E402
 from seqloom.report.charts.reach import grid  # noqa: E402
-from seqloom.report.charts.style import DARK, SERIES, looks  # noqa: E402
+from seqloom.report.charts.style import DARK, SERIES, styles  # noqa: E402
 
 X, Y = Axis("batches", "batches"), Axis("loss", "loss (nats per token)")
 
@@ -51,9 +51,9 @@ def layers(specification: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("models", [1, 8, 9, 40])
 def test_curves_hold_the_rows_and_are_valid(models: int) -> None:
     rows = table(models)
-    look = looks([f"mixer_{at}" for at in range(models)])
-    raw = dict.fromkeys(look, 2.0)
-    drawn = curves(rows, X, Y, look, levels=[("floor", 3.5)], raw=raw)
+    styles_by_name = styles([f"mixer_{at}" for at in range(models)])
+    raw = dict.fromkeys(styles_by_name, 2.0)
+    drawn = curves(rows, X, Y, styles_by_name, levels=[("floor", 3.5)], raw=raw)
     chart = Chart("c", "h", "d", {"rows": rows}, [Choice("a", lambda: drawn)])
     whole = chart.specification()
     alt.Chart.from_dict(whole)  # checks it against the schema of Vega-Lite
@@ -64,14 +64,16 @@ def test_curves_hold_the_rows_and_are_valid(models: int) -> None:
         for part in layers(drawn)
         if "scale" in str(part.get("encoding", {}).get("color"))
     )
-    assert dict(zip(scale["domain"], scale["range"], strict=True)) == {name: one.colour for name, one in look.items()}
+    assert dict(zip(scale["domain"], scale["range"], strict=True)) == {
+        name: one.colour for name, one in styles_by_name.items()
+    }
     named = [part for part in layers(drawn) if part.get("mark", {}).get("type") == "text"]
     assert len(named) == (3 if models <= 8 else 2), "the level's name and its paper, and few models' at their lines"
 
 
 def test_a_level_is_in_the_range_that_is_shown() -> None:
     drawn = curves(
-        table(2, seeds=False), X, Y, looks(["mixer_0", "mixer_1"]), levels=[("floor", 1.0), ("entropy", 9.0)]
+        table(2, seeds=False), X, Y, styles(["mixer_0", "mixer_1"]), levels=[("floor", 1.0), ("entropy", 9.0)]
     )
     domains = ranges(drawn)
     assert domains
@@ -79,7 +81,7 @@ def test_a_level_is_in_the_range_that_is_shown() -> None:
     texts = [part["encoding"]["text"] for part in layers(drawn) if "text" in part.get("encoding", {})]
     words = [text["value"] for text in texts if "value" in text]
     assert words == ["↓ floor 1", "↑ entropy 9"]
-    near = curves(table(2, seeds=False), X, Y, looks(["mixer_0", "mixer_1"]), levels=[("floor", 3.8)])
+    near = curves(table(2, seeds=False), X, Y, styles(["mixer_0", "mixer_1"]), levels=[("floor", 3.8)])
     domains = ranges(near)
     assert all(low < 3.8 for low, _ in domains)
 
@@ -92,7 +94,7 @@ def test_a_chart_of_points_is_valid_and_its_names_do_not_overlap() -> None:
     )
     x = Axis("ms a step", "ms a step")
     alt.Chart.from_dict(
-        points(result, x, Y, looks([str(row[0]) for row in rows]), ["mixer_1"]) | {"datasets": {"rows": result.csv}}
+        points(result, x, Y, styles([str(row[0]) for row in rows]), ["mixer_1"]) | {"datasets": {"rows": result.csv}}
     )
     positions = _pixels(result, x, Y)
     boxes = [_boxes(name, *positions[name])[side] for side, names in sides(result, x, Y, []).items() for name in names]
@@ -137,8 +139,8 @@ def test_numbers_and_names() -> None:
 @pytest.mark.slow
 def test_a_chart_is_svg_on_both_papers() -> None:
     rows = table(2)
-    look = looks(["mixer_0", "mixer_1"])
-    drawn = svg(Chart("c", "A title", "", {"rows": rows}, [Choice("", lambda: curves(rows, X, Y, look))]))
+    styles_by_name = styles(["mixer_0", "mixer_1"])
+    drawn = svg(Chart("c", "A title", "", {"rows": rows}, [Choice("", lambda: curves(rows, X, Y, styles_by_name))]))
     words = [each.text for each in xml.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
     assert {"A title", "mixer_0", "mixer_1", "batches"} <= set(words)
     assert all(f'"{one}"' in drawn and f":{other}" in drawn for one, other in DARK.items() if one not in SERIES)
@@ -152,8 +154,10 @@ def test_a_bar_is_drawn_of_several_seeds_alone(ends: tuple[float | None, float |
     pytest.importorskip("vl_convert", reason="vl-convert is not installed")
     head = ["model", "price", "loss", "lowest seed", "highest seed"]
     rows = Table(head, [["a", 1, 4.4, *ends], ["b", 2, 4.5, None, None]])
-    axes, look = (Axis("price", "price"), Axis("loss", "loss")), looks(["a", "b"])
-    drawn = svg(Chart("p", "A price", "", {"rows": rows}, [Choice("", lambda: points(rows, *axes, look, ["a"]))]))
+    axes, styles_by_name = (Axis("price", "price"), Axis("loss", "loss")), styles(["a", "b"])
+    drawn = svg(
+        Chart("p", "A price", "", {"rows": rows}, [Choice("", lambda: points(rows, *axes, styles_by_name, ["a"]))])
+    )
     assert drawn.count('aria-roledescription="rule mark"') == bars
     height = re.search(r'height="(\d+)"', drawn)
     assert height is not None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seqloom.report.charts.style import COLOURS, DARK, FAINT, INK, MUTED, PAPER, SERIES, css, kind_of, looks
+from seqloom.report.charts.style import COLOURS, DARK, FAINT, INK, MUTED, PAPER, SERIES, css, kind_of, styles
 
 
 def luminance(colour: str) -> float:
@@ -27,25 +27,25 @@ def test_colours_stand_out_from_the_paper(paper: dict[str, str]) -> None:
 
 
 def test_a_mixer_has_its_colour_whatever_others_there_are() -> None:
-    alone = {name: looks([name])[name].colour for name in (*COLOURS, "unknown_one", "another")}
-    together = looks([*reversed(COLOURS), "another", "unknown_one"])
+    alone = {name: styles([name])[name].colour for name in (*COLOURS, "unknown_one", "another")}
+    together = styles([*reversed(COLOURS), "another", "unknown_one"])
     assert {name: together[name].colour for name in alone} == alone
-    papers = looks(["attention-heads=32", "she", "he", "we", "me", "mamba", "rwkv", "retention"])
-    assert len({look.colour for look in papers.values()}) == len(papers), "what is often compared is told apart"
+    papers = styles(["attention-heads=32", "she", "he", "we", "me", "mamba", "rwkv", "retention"])
+    assert len({style.colour for style in papers.values()}) == len(papers), "what is often compared is told apart"
 
 
 def test_variants_share_the_colour_and_differ_in_dash_and_mark() -> None:
     names = ["she", "she, no positions", "she-groups=4", "she:order=2", "attention as she"]
-    result = looks(names)
-    assert {result[name].colour for name in names[:4]} == {looks(["she"])["she"].colour}
-    assert result["attention as she"].colour == looks(["attention"])["attention"].colour
+    result = styles(names)
+    assert {result[name].colour for name in names[:4]} == {styles(["she"])["she"].colour}
+    assert result["attention as she"].colour == styles(["attention"])["attention"].colour
     assert len({result[name].dash for name in names[:4]}) == len({result[name].shape for name in names[:4]}) == 4
 
 
 def test_a_kind_may_be_given() -> None:
     assert kind_of("attention-heads=32") == "attention"
     assert kind_of("") == ""
-    assert looks(["my model"], {"my model": "mamba"})["my model"].colour == looks(["mamba"])["mamba"].colour
+    assert styles(["my model"], {"my model": "mamba"})["my model"].colour == styles(["mamba"])["mamba"].colour
 
 
 def test_the_style_declares_every_colour_of_both_papers() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from seqloom.report.board.standing import Board, Standing
 from seqloom.report.board.table import STATE, Times
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, rounded
-from seqloom.report.charts.style import Look, looks
+from seqloom.report.charts.style import LineStyle, styles
 from seqloom.report.tradeoffs import WIDE, pareto
 
 BITS = "bits per byte"
@@ -68,7 +68,7 @@ def recall(rows: Sequence[Mapping[str, Any]]) -> Chart | None:
     table = Table(["model", "state bytes", RIGHT, "lowest seed", "highest seed"], cells)
     heading = f"Recall of pairs (MQAR, difficulty {hardest}) against state bytes"
     words = "The share of right answers at the best learning rate; higher and further left is better."
-    draw = partial(_drawn, table, _axis(table, "state bytes"), Axis(RIGHT, RIGHT), looks(list(kinds), kinds), ())
+    draw = partial(_drawn, table, _axis(table, "state bytes"), Axis(RIGHT, RIGHT), styles(list(kinds), kinds), ())
     return Chart("board-recall", heading, words, {"rows": table}, [Choice(heading, draw)])
 
 
@@ -86,7 +86,7 @@ def _chart(
         for standing in shown
     ]
     table = Table(["model", *columns, BITS, "lowest seed", "highest seed"], rows)
-    look = looks(
+    styles_by_name = styles(
         [standing.title for standing in shown], {standing.title: standing.name.partition("-")[0] for standing in shown}
     )
     choices = []
@@ -98,7 +98,7 @@ def _chart(
         }
         known = Table(table.head, [row for row in rows if row[0] in points])
         axis = _axis(known, column)
-        choices.append(Choice(column, partial(_drawn, known, axis, Axis(BITS, BITS), look, pareto(points))))
+        choices.append(Choice(column, partial(_drawn, known, axis, Axis(BITS, BITS), styles_by_name, pareto(points))))
     return Chart(name, heading, words, {"rows": table}, choices, "price")
 
 
@@ -112,7 +112,7 @@ def _axis(table: Table, column: str) -> Axis:
     return Axis(column, column, min(numbers) > 0 and max(numbers) / min(numbers) >= WIDE)
 
 
-def _drawn(table: Table, x: Axis, y: Axis, look: Mapping[str, Look], front: Sequence[str]) -> Spec:
+def _drawn(table: Table, x: Axis, y: Axis, styles: Mapping[str, LineStyle], front: Sequence[str]) -> Spec:
     from seqloom.report.charts.points import points
 
-    return points(table, x, y, look, front)
+    return points(table, x, y, styles, front)

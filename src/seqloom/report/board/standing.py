@@ -131,13 +131,15 @@ class Board:
         """The answers to all questions; the correction covers those that can be tested."""
         runs = {name: standing.runs for name, standing in self.standings.items()}
         asked = {str(number): question for number, question in enumerate(self.lineup.questions)}
-        sums = {
+        by_question = {
             number: paired
             for number, question in asked.items()
             if (paired := _paired(runs.get(question.first, {}), runs.get(question.second, {})))
         }
-        zero = {f"{number} baseline": dict.fromkeys(runs, 0.0) for number, runs in sums.items()}
-        tested = differences({**sums, **zero}, {number: f"{number} baseline" for number in sums}, paired=True)
+        zero = {f"{number} baseline": dict.fromkeys(runs, 0.0) for number, runs in by_question.items()}
+        tested = differences(
+            {**by_question, **zero}, {number: f"{number} baseline" for number in by_question}, paired=True
+        )
         return [Answer(question, tested.get(number)) for number, question in asked.items()]
 
     def to_host(self, name: str) -> Estimate | None:
@@ -163,8 +165,8 @@ class Board:
             return None
         losses = {rate: inf if row["validation"] is None else row["validation"] for rate, row in first.items()}
         rate = min(losses, key=lambda rate: (losses[rate], rate))
-        own = [row for row in self.rows if row["contender"] == name and row["lr"] == rate]
-        rows = {row["seed"]: row for row in sorted(own, key=lambda row: row["seed"]) if row["failed"] is None}
+        at_rate = [row for row in self.rows if row["contender"] == name and row["lr"] == rate]
+        rows = {row["seed"]: row for row in sorted(at_rate, key=lambda row: row["seed"]) if row["failed"] is None}
         if not rows:
             return None
         chosen = {rate / 2, rate * 2} <= losses.keys()

@@ -9,7 +9,7 @@ import altair as alt
 
 from seqloom.report.charts.chart import Axis, Spec, Table
 from seqloom.report.charts.encodings import FEW, HEIGHT, SEEDS, across, colour, dash, data, tooltip, up
-from seqloom.report.charts.style import MUTED, PAPER, SIZE, Look
+from seqloom.report.charts.style import MUTED, PAPER, SIZE, LineStyle
 
 Room: TypeAlias = tuple[float, float]
 FLAT = 1.7
@@ -22,7 +22,7 @@ def curves(
     table: Table,
     x: Axis,
     y: Axis,
-    looks: Mapping[str, Look],
+    styles: Mapping[str, LineStyle],
     *,
     levels: Sequence[tuple[str, float]] = (),
     raw: Mapping[str, float] | None = None,
@@ -38,28 +38,28 @@ def curves(
     and raw values are shown only for the one under the pointer.
     """
     shown = set(table.column("model"))
-    looks = {name: look for name, look in looks.items() if name in shown}
+    styles = {name: style for name, style in styles.items() if name in shown}
     room = _range(table, x, y, levels, cut=raw is not None)
     along = table.numbers(x.column)
-    rows = data("rows").encode(across(x.column, x, along), up(y.column, y, room), colour(looks))
+    rows = data("rows").encode(across(x.column, x, along), up(y.column, y, room), colour(styles))
     hover = alt.selection_point("hover", fields=["model"], on="pointerover", nearest=True, clear="pointerout")
     pick = alt.selection_point("pick", fields=["model"], bind="legend")
     picked = alt.when(hover & pick)
     layers: list[alt.Chart | alt.LayerChart] = []
     if raw is not None:
-        layers.append(_raw(raw, x, y, room, along, looks))
+        layers.append(_raw(raw, x, y, room, along, styles))
     if SEEDS[0] in table.head:
-        layers.append(_band(rows, y, room, len(looks)))
+        layers.append(_band(rows, y, room, len(styles)))
     layers.append(rows.mark_line(clip=True, point=False).encode(
-        strokeDash=dash(looks), opacity=picked.then(alt.value(1)).otherwise(alt.value(0.15))))  # fmt: skip
+        strokeDash=dash(styles), opacity=picked.then(alt.value(1)).otherwise(alt.value(0.15))))  # fmt: skip
     points = rows.mark_point(filled=True, size=50, clip=True).encode(
         opacity=alt.value(1 if marks else 0), tooltip=tooltip(table, x, y)
     )
     layers.append(points.add_params(hover, pick))
     layers += [_level(name, at, y, room, height) for name, at in levels]
     layers += [_border(name, at, x, along) for name, at in borders]
-    if len(looks) <= FEW:
-        layers.append(_names(table, x, y, room, height, looks))
+    if len(styles) <= FEW:
+        layers.append(_names(table, x, y, room, height, styles))
     return alt.layer(*layers).properties(width="container", height=height).to_dict(validate=False)
 
 
@@ -108,11 +108,11 @@ def _range(table: Table, x: Axis, y: Axis, levels: Sequence[tuple[str, float]], 
 
 
 def _raw(
-    amounts: Mapping[str, float], x: Axis, y: Axis, room: Room, along: Sequence[float], looks: Mapping[str, Look]
+    amounts: Mapping[str, float], x: Axis, y: Axis, room: Room, along: Sequence[float], styles: Mapping[str, LineStyle]
 ) -> alt.Chart:
     """The faint raw values; with many models, only those of the one under the pointer."""
     amount = f"datum.batches * {json.dumps(dict(amounts))}[datum.model]"
-    faint = alt.value(0.15 if len(looks) <= FEW else 0)
+    faint = alt.value(0.15 if len(styles) <= FEW else 0)
     return (
         data("raw")
         .transform_calculate(x=amount)
@@ -120,7 +120,7 @@ def _raw(
         .encode(
             across("x", x, along),
             up("loss", y, room),
-            colour(looks),
+            colour(styles),
             opacity=alt.when("hover", empty=False).then(alt.value(0.5)).otherwise(faint),
         )
     )
@@ -158,7 +158,7 @@ def _border(name: str, at: float, x: Axis, along: Sequence[float]) -> alt.LayerC
     return alt.LayerChart(layer=[line, text.encode(y=alt.value(0), text=alt.value(name))])
 
 
-def _names(table: Table, x: Axis, y: Axis, room: Room, height: int, looks: Mapping[str, Look]) -> alt.LayerChart:
+def _names(table: Table, x: Axis, y: Axis, room: Room, height: int, styles: Mapping[str, LineStyle]) -> alt.LayerChart:
     """The name of each model to the right, behind a piece of its line, as high as its line ends, moved apart."""
     points = zip(table.column("model"), table.column(x.column), table.column(y.column), strict=True)
     known = [(str(name), a, b) for name, a, b in points if isinstance(a, int | float) and isinstance(b, int | float)]
@@ -167,7 +167,7 @@ def _names(table: Table, x: Axis, y: Axis, room: Room, height: int, looks: Mappi
     low, high = (scaled(end) for end in room)
     heights = spread([scaled(at) for at in last.values()], (high - low) * LINE / height, low, high)
     ends = [{"model": name, "y": back(at)} for name, at in zip(last, heights, strict=True)]
-    right = alt.Chart(alt.InlineData(values=ends)).encode(up("y", y, room), colour(looks), x=alt.value("width"))
-    pieces = right.mark_point(shape="stroke", size=20**2, xOffset=16, strokeWidth=2).encode(strokeDash=dash(looks))
+    right = alt.Chart(alt.InlineData(values=ends)).encode(up("y", y, room), colour(styles), x=alt.value("width"))
+    pieces = right.mark_point(shape="stroke", size=20**2, xOffset=16, strokeWidth=2).encode(strokeDash=dash(styles))
     words = right.mark_text(align="left", dx=32, limit=190).encode(text=alt.Text("model", type="nominal"))
     return alt.LayerChart(layer=[pieces, words], name="names")

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from seqloom.report.charts.chart import Axis, Table
-from seqloom.report.charts.style import Look
+from seqloom.report.charts.style import LineStyle
 
 FEW = 8
 """models that are named next to their lines; more have a legend"""
@@ -48,26 +48,26 @@ def up(column: str, y: Axis, room: tuple[float, float]) -> alt.Y:
     return alt.Y(column, type="quantitative", title=y.label, scale=scale)
 
 
-def key(looks: Mapping[str, Look]) -> alt.Legend | None:
+def key(styles: Mapping[str, LineStyle]) -> alt.Legend | None:
     """The legend of more than a few models; a click on a name shows it alone."""
-    return None if len(looks) <= FEW else alt.Legend(symbolLimit=0, symbolType="stroke", symbolOpacity=1)
+    return None if len(styles) <= FEW else alt.Legend(symbolLimit=0, symbolType="stroke", symbolOpacity=1)
 
 
-def colour(looks: Mapping[str, Look], *, legend: bool = True) -> alt.Color:
+def colour(styles: Mapping[str, LineStyle], *, legend: bool = True) -> alt.Color:
     """The colour of each model; more than a few have a legend."""
-    scale = alt.Scale(domain=list(looks), range=[look.colour for look in looks.values()])
-    return alt.Color("model", type="nominal", scale=scale, title=None, legend=key(looks) if legend else None)
+    scale = alt.Scale(domain=list(styles), range=[style.colour for style in styles.values()])
+    return alt.Color("model", type="nominal", scale=scale, title=None, legend=key(styles) if legend else None)
 
 
-def dash(looks: Mapping[str, Look]) -> alt.StrokeDash:
+def dash(styles: Mapping[str, LineStyle]) -> alt.StrokeDash:
     """The dash of each model's line."""
-    scale = alt.Scale(domain=list(looks), range=[list(look.dash) for look in looks.values()])
-    return alt.StrokeDash("model", type="nominal", scale=scale, title=None, legend=key(looks))
+    scale = alt.Scale(domain=list(styles), range=[list(style.dash) for style in styles.values()])
+    return alt.StrokeDash("model", type="nominal", scale=scale, title=None, legend=key(styles))
 
 
-def shape(looks: Mapping[str, Look]) -> alt.Shape:
+def shape(styles: Mapping[str, LineStyle]) -> alt.Shape:
     """The shape of each model's mark."""
-    scale = alt.Scale(domain=list(looks), range=[look.shape for look in looks.values()])
+    scale = alt.Scale(domain=list(styles), range=[style.shape for style in styles.values()])
     return alt.Shape("model", type="nominal", scale=scale, legend=None)
 
 

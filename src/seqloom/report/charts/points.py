@@ -8,7 +8,7 @@ import altair as alt
 
 from seqloom.report.charts.chart import Axis, Spec, Table
 from seqloom.report.charts.encodings import HEIGHT, across, colour, data, shape, tooltip
-from seqloom.report.charts.style import INK, PAPER, SIZE, Look
+from seqloom.report.charts.style import INK, PAPER, SIZE, LineStyle
 
 NARROWEST = 420
 """the width in pixels for which names are placed; on a wider chart the marks are further apart"""
@@ -26,17 +26,17 @@ Box = tuple[float, float, float, float]
 """left, top, right, bottom in pixels; y grows downwards"""
 
 
-def points(table: Table, x: Axis, y: Axis, looks: Mapping[str, Look], front: Sequence[str]) -> Spec:
+def points(table: Table, x: Axis, y: Axis, styles: Mapping[str, LineStyle], front: Sequence[str]) -> Spec:
     """A mark for each row of data called `rows` (model, `x`, `y`, lowest seed, highest seed); `front` has names.
 
     Names are placed where they cover neither another name nor a mark; a name without room is shown under the pointer.
     """
     shown = set(table.column("model"))
-    looks = {name: look for name, look in looks.items() if name in shown}
+    styles = {name: style for name, style in styles.items() if name in shown}
     rows = data("rows").encode(
         across(x.column, x, table.numbers(x.column), padding=24),
         alt.Y(y.column, type="quantitative", title=y.label, scale=alt.Scale(zero=False, padding=24, nice=False)),
-        colour(looks, legend=False),
+        colour(styles, legend=False),
     )
     best = rows.transform_filter(alt.FieldOneOfPredicate(field="model", oneOf=list(front)))
     steps = best.mark_line(interpolate="step-after", color=INK, opacity=0.45, strokeWidth=1.3)
@@ -47,7 +47,7 @@ def points(table: Table, x: Axis, y: Axis, looks: Mapping[str, Look], front: Seq
     several = rows.transform_filter("isValid(datum['lowest seed']) && datum['lowest seed'] !== ''")
     layers.append(several.mark_rule().encode(y=alt.Y("lowest seed", type="quantitative"), y2=alt.Y2("highest seed")))
     marks = rows.mark_point(filled=True, size=90, opacity=1)
-    layers.append(marks.encode(shape=shape(looks), tooltip=tooltip(table, x, y)))
+    layers.append(marks.encode(shape=shape(styles), tooltip=tooltip(table, x, y)))
     for side, placed in sides(table, x, y, front).items():
         some = rows.transform_filter(alt.FieldOneOfPredicate(field="model", oneOf=placed))
         words = some.encode(text=alt.Text("model", type="nominal"), color=alt.value(INK))

@@ -53,7 +53,7 @@ SIZE = 13
 
 @final
 @dataclass(frozen=True)
-class Look:
+class LineStyle:
     """How one model is drawn: the number of its colour, the dash of its line, and the shape of its mark."""
 
     number: int
@@ -71,8 +71,8 @@ def kind_of(name: str) -> str:
     return (re.match(r"\w+", name) or [""])[0]
 
 
-def looks(names: Sequence[str], kinds: Mapping[str, str] | None = None) -> dict[str, Look]:
-    """The look of each model, by name. Its colour depends on its mixer alone, whatever other models there are.
+def styles(names: Sequence[str], kinds: Mapping[str, str] | None = None) -> dict[str, LineStyle]:
+    """The style of each model, by name. Its colour depends on its mixer alone, whatever other models there are.
 
     Models whose mixers share a colour, such as two variants of one mixer, differ in dash and mark. `kinds` are the
     mixers of models whose names do not begin with it.
@@ -84,7 +84,7 @@ def looks(names: Sequence[str], kinds: Mapping[str, str] | None = None) -> dict[
         colour = COLOURS.get(kind, crc32(kind.encode()) % len(SERIES))
         variant = used.get(colour, 0)
         used[colour] = variant + 1
-        made[name] = Look(colour, DASHES[variant % len(DASHES)], SHAPES[(colour + variant) % len(SHAPES)])
+        made[name] = LineStyle(colour, DASHES[variant % len(DASHES)], SHAPES[(colour + variant) % len(SHAPES)])
     return made
 
 

@@ -5,7 +5,7 @@ from statistics import fmean
 
 from seqloom.report import tradeoffs
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, all_rounded, filename
-from seqloom.report.charts.style import Look, looks
+from seqloom.report.charts.style import LineStyle, styles
 from seqloom.report.study.compared import PEER
 from seqloom.report.study.rows import Line, Seed, Study
 
@@ -88,7 +88,7 @@ def sweep(study: Study) -> list[Chart]:
     for name, column, y, description in (
         ("training", "training", TRAINING, training), ("held-out", "held_out", HELD_OUT, held_out),
     ):  # fmt: skip
-        ends = {_named(own): _ends(own, column) for own in grouped}
+        ends = {_named(lines): _ends(lines, column) for lines in grouped}
         heading = f"{y.partition(' (')[0].capitalize()} against {over}"
         made.append(
             _curves(
@@ -114,17 +114,17 @@ def prices(study: Study) -> list[Chart]:
             meaning = (
                 "Held-out loss after all batches; lower and further left is better. The line joins the Pareto front."
             )
-            made.append(tradeoffs.chart(name, words, points, looks_of(study), meaning, name=_file(study, name)))
+            made.append(tradeoffs.chart(name, words, points, styles_of(study), meaning, name=_file(study, name)))
     return made
 
 
-def looks_of(study: Study) -> dict[str, Look]:
+def styles_of(study: Study) -> dict[str, LineStyle]:
     """How each line is drawn: by its series, whether it is finished or not."""
-    by_series = looks(list(dict.fromkeys(line.series for line in study.lines)))
+    by_series = styles(list(dict.fromkeys(line.series for line in study.lines)))
     return (
         by_series
         | {line.name: by_series[line.series] for line in study.lines}
-        | {_unfinished(series): look for series, look in by_series.items()}
+        | {_unfinished(series): style for series, style in by_series.items()}
     )
 
 
@@ -154,7 +154,7 @@ def _chart(
     def draw() -> Spec:
         from seqloom.report.charts.curves import curves
 
-        return curves(table, x, Axis("loss", y), looks_of(study), levels=levels, marks=marks)
+        return curves(table, x, Axis("loss", y), styles_of(study), levels=levels, marks=marks)
 
     return Chart(_file(study, name), heading, description, {"rows": table}, [Choice(heading, draw)])
 
@@ -168,25 +168,27 @@ def _middles(seed: Seed) -> Points:
 
 
 def _differences(line: Line, peer: Line) -> list[Points]:
-    pairs = [(_middles(own), _middles(other)) for own, other in zip(line.seeds, peer.seeds, strict=True)]
-    return [{x: own[x] - other[x] for x in own if x in other} for own, other in pairs]
+    pairs = [
+        (_middles(points), _middles(peer_points)) for points, peer_points in zip(line.seeds, peer.seeds, strict=True)
+    ]
+    return [{x: points[x] - peer_points[x] for x in points if x in peer_points} for points, peer_points in pairs]
 
 
-def _ends(own: Sequence[Line], column: str) -> list[Points]:
+def _ends(lines: Sequence[Line], column: str) -> list[Points]:
     """The final value of each seed, over the setting that the study varies."""
-    count = max(len(line.seeds) for line in own)
+    count = max(len(line.seeds) for line in lines)
     return [
         {
             line.x: float(line.seeds[at].row[column])
-            for line in own
+            for line in lines
             if line.x is not None and line.seeds[at].row["finished"] and line.seeds[at].row[column] is not None
         }
         for at in range(count)
     ]
 
 
-def _named(own: Sequence[Line]) -> str:
-    return own[0].series if all(line.finished for line in own) else _unfinished(own[0].series)
+def _named(lines: Sequence[Line]) -> str:
+    return lines[0].series if all(line.finished for line in lines) else _unfinished(lines[0].series)
 
 
 def _unfinished(series: str) -> str:

@@ -12,7 +12,7 @@ from typing import final, get_args
 
 from seqloom.report.study.compared import Loss
 from seqloom.report.study.rows import Study
-from seqloom.report.study.rules import MANY, ONE, at_best, below, ends, every, highest, lowest, near, share, slope
+from seqloom.report.study.rules import MANY, ONE, at_best, below, close_to, ends, every, highest, lowest, share, slope
 from seqloom.report.study.verdicts import Rule, Verdict, counted, judged
 
 SIX = (ONE, MANY, "she", "he", "we", "me")
@@ -38,11 +38,11 @@ CLAIMS = (
     HEADLINE,
     Claim("The same batch by batch.", "section 6, Figure 9", "fig9", below(("she", MANY)), share),
     Claim("HE does better than 32-head self-attention.", "sections 6, 7, 8; Figure 8", "fig8", below(("he", MANY))),
-    Claim("WE is close to 32-head self-attention.", "section 6, Figure 8", "fig8", near(("we", MANY))),
+    Claim("WE is close to 32-head self-attention.", "section 6, Figure 8", "fig8", close_to(("we", MANY))),
     Claim("WE does better than 1-head self-attention.", "sections 7, 8; Figure 8", "fig8", below(("we", ONE))),
-    Claim("ME is close to 1-head self-attention.", "sections 6, 7, 8; Figure 8", "fig8", near(("me", ONE))),
+    Claim("ME is close to 1-head self-attention.", "sections 6, 7, 8; Figure 8", "fig8", close_to(("me", ONE))),
     Claim("HE, WE and ME do about as well as self-attention or better: ME as 1 head, the others as 32.",
-          "abstract; section 6, Figure 8", "fig8", near(("he", MANY), ("we", MANY), ("me", ONE))),
+          "abstract; section 6, Figure 8", "fig8", close_to(("he", MANY), ("we", MANY), ("me", ONE))),
     Claim("The linear map that HE has before its extraction makes it better than WE.", "section 5.3; Figure 8", "fig8",
           below(("he", "we"))),
     Claim("The types trade loss for price: SHE below HE below WE below ME.", "sections 5.2 to 5.4; Figure 8", "fig8",
@@ -116,9 +116,9 @@ def decided(study: Study) -> dict[Claim, dict[Loss, Verdict]]:
 def conclusions(study: Study) -> list[str]:
     """How many of the paper's claims about a study hold by its rows, and how many of those that it leaves open."""
     made = []
-    own = decided(study)
+    verdicts_of = decided(study)
     for claims, whose in ((CLAIMS, "The paper makes {} about these models"), (OPEN, "The paper leaves {} open")):
-        verdicts = [own[claim] for claim in claims if claim in own]
+        verdicts = [verdicts_of[claim] for claim in claims if claim in verdicts_of]
         if verdicts:
             some = whose.format(f"{len(verdicts)} claim{'s' * (len(verdicts) > 1)}")
             training, held_out = (counted([by_loss[loss] for by_loss in verdicts]) for loss in get_args(Loss))

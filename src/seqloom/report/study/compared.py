@@ -68,8 +68,8 @@ class Compared:
 
     def mean(self, line: Line) -> Estimate | None:
         """The mean of a line's own runs; None where none is finished."""
-        own = self.losses[key(line)]
-        return mean_of(list(own.values())) if own else None
+        losses = self.losses[key(line)]
+        return mean_of(list(losses.values())) if losses else None
 
     def difference(self, line: Line) -> Difference | None:
         """The difference of a line to the baseline; None for the baseline itself."""

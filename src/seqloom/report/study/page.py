@@ -9,8 +9,8 @@ from typing import Self, final
 from seqloom.core.statistics import p_text
 from seqloom.report import html
 from seqloom.report.charts.chart import Chart
-from seqloom.report.charts.style import Look
-from seqloom.report.study.charts import charts, looks_of
+from seqloom.report.charts.style import LineStyle
+from seqloom.report.study.charts import charts, styles_of
 from seqloom.report.study.claims import Claim, conclusions, decided
 from seqloom.report.study.compared import Compared, Loss
 from seqloom.report.study.rows import Line, Study, read
@@ -32,7 +32,7 @@ class StudyReport:
     table: list[tuple[Line, list[tuple[str, str]]]]
     """(line, cells): the text of a cell, and the number that it is sorted by"""
     smallest_difference: str
-    looks: dict[str, Look]
+    styles: dict[str, LineStyle]
     csv: str
 
     @classmethod
@@ -51,7 +51,7 @@ class StudyReport:
                 for line, row in table_rows(study)
             ],
             smallest_difference=Compared(study, "held_out").beneath,
-            looks=looks_of(study),
+            styles=styles_of(study),
             csv=_csv(study),
         )
 

@@ -104,9 +104,9 @@ def _lines(rows: list[dict[str, Any]]) -> list[Line]:
         number, key = row["line"], (row["line"], row["seed"])
         match row["row"]:
             case "cell":
-                own = lines.setdefault(number, Line(row["series"], row["of"], row["x"], row["family"]))
+                line = lines.setdefault(number, Line(row["series"], row["of"], row["x"], row["family"]))
                 seeds[key] = Seed(row)
-                own.seeds.append(seeds[key])
+                line.seeds.append(seeds[key])
             case "median":
                 seeds[key].medians.append((row["first"], row["last"], row[LOSS]))
             case "held-out":

@@ -21,7 +21,7 @@ def below(*pairs: tuple[str, str]) -> Rule:
     ]
 
 
-def near(*pairs: tuple[str, str]) -> Rule:
+def close_to(*pairs: tuple[str, str]) -> Rule:
     """The loss of the first of each pair is below that of the second and `ALLOWED` together."""
 
     def rule(study: Study) -> list[Contrast]:
@@ -39,7 +39,7 @@ def near(*pairs: tuple[str, str]) -> Rule:
 def slope(label: str, *terms: tuple[str, float]) -> Rule:
     """A weighted sum of series falls over the logarithm of what the study varies: the slope of least squares.
 
-    The series "" is all that the study has.
+    A term whose series is "" stands for every series of the study.
     """
 
     def rule(study: Study) -> list[Contrast]:
@@ -84,8 +84,8 @@ def every(*rules: Rule) -> Rule:
 def lowest(series: str) -> Rule:
     """Its loss is below that of every other model of the study."""
     return lambda study: [
-        Contrast(f"{called(series)} - {called(other)}", {(series, own): 1, (other, x): -1})
-        for own in _points(study, series)
+        Contrast(f"{called(series)} - {called(other)}", {(series, own_x): 1, (other, x): -1})
+        for own_x in _points(study, series)
         for other, x in _others(study, series)
     ]
 
@@ -93,8 +93,8 @@ def lowest(series: str) -> Rule:
 def highest(series: str) -> Rule:
     """Its loss is above that of every other model of the study."""
     return lambda study: [
-        Contrast(f"{called(other)} - {called(series)}", {(series, own): -1, (other, x): 1})
-        for own in _points(study, series)
+        Contrast(f"{called(other)} - {called(series)}", {(series, own_x): -1, (other, x): 1})
+        for own_x in _points(study, series)
         for other, x in _others(study, series)
     ]
 
@@ -108,12 +108,12 @@ def ends(study: Study) -> str:
 def share(study: Study) -> str:
     """In how many of the kept batches of the second half SHE's loss is lower than that of 32 heads, and the mean."""
     batches = {line.series: dict(line.seeds[0].every) for line in study.lines}
-    ours, theirs = batches.get("she", {}), batches.get(MANY, {})
-    both = [step for step in ours if step in theirs and step > study.figure["batches"] / 2]
-    lower = sum(ours[step] < theirs[step] for step in both)
+    she, many = batches.get("she", {}), batches.get(MANY, {})
+    both = [step for step in she if step in many and step > study.figure["batches"] / 2]
+    lower = sum(she[step] < many[step] for step in both)
     if not both:
         return ""
-    mean, every = fmean(ours[step] - theirs[step] for step in both), both[1] - both[0] if len(both) > 1 else 1
+    mean, every = fmean(she[step] - many[step] for step in both), both[1] - both[0] if len(both) > 1 else 1
     thinned = f" (one in {every} is kept)" if every > 1 else ""
     return f"SHE is lower in {lower} of {len(both)} batches of the second half{thinned}, on average {mean:+.4f}"
 

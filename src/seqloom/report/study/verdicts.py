@@ -88,16 +88,16 @@ class Evidence:
 def judged(rules: Mapping[Name, Rule], study: Study, loss: Loss) -> dict[Name, Verdict]:
     """The verdicts on all claims of a figure, which are one family."""
     by_name = {name: evidence(rule(study), study, loss) for name, rule in rules.items()}
-    tested = {name: own.p for name, own in by_name.items() if own.p is not None}
+    tested = {name: found.p for name, found in by_name.items() if found.p is not None}
     adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
-    return {name: _verdict(own, adjusted.get(name)) for name, own in by_name.items()}
+    return {name: _verdict(found, adjusted.get(name)) for name, found in by_name.items()}
 
 
-def _verdict(own: Evidence, adjusted: float | None) -> Verdict:
+def _verdict(evidence: Evidence, adjusted: float | None) -> Verdict:
     if adjusted is None:
-        return own.otherwise
+        return evidence.otherwise
     settled = adjusted < LEVEL
-    verdict = own.verdict if settled else own.otherwise
+    verdict = evidence.verdict if settled else evidence.otherwise
     return verdict if verdict.why else replace(verdict, why=f"adjusted p {p_text(adjusted)}")
 
 
