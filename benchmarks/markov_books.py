@@ -53,7 +53,7 @@ def main() -> None:
                 step += 1
                 ended = step % windows.pass_steps(ROWS) == 0 and model.end_pass()
         counted = time.perf_counter() - began
-        scores = score(model, corpus.held, batch=4 * ROWS, context=SCORED)
+        scores = score(model, corpus.held_out, batch=4 * ROWS, context=SCORED)
         row = {
             "model": name,
             **settings,

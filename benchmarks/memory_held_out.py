@@ -45,7 +45,7 @@ def trained(name, memory, given):
     outcome = train(config, Path(given.out) / f"{name}-{memory}")
     if outcome.step < given.batches:
         raise SystemExit(f"{name} was not trained to its end: run the same command again")
-    model, held = outcome.model, outcome.corpus.held
+    model, held = outcome.model, outcome.corpus.held_out
     alone, on = score(model, held), score_reading(model, held)
     assert alone.tokens == on.tokens
     steps = [row for row in read(outcome.run.metrics) if "loss" in row]

@@ -48,7 +48,7 @@ def main() -> None:
     words = [f"w{id}" for id in range(corpus.tokenizer.vocab)]
     tables = counted(corpus.train.ids[:COUNTED].astype(np.int64), len(words))
     peer = read_by_kenlm(tables, words)
-    ids = corpus.held.ids[:QUERIED].astype(np.int64)
+    ids = corpus.held_out.ids[:QUERIED].astype(np.int64)
     text = " ".join(words[id] for id in ids)
     theirs = np.array([log for log, _, _ in peer.full_scores(text, bos=False, eos=False)])
     difference = np.abs(tables.log_probabilities(ids, begin=False) / np.log(10) - theirs).max()

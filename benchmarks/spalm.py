@@ -62,7 +62,7 @@ def main() -> None:
         gates: list[torch.Tensor] = []
         if name == "spalm":
             model.gate.register_forward_hook(partial(append_gate, gates))
-        scores = score_reading(model, corpus.held)
+        scores = score_reading(model, corpus.held_out)
         opened = {"gate": round(float(torch.cat(gates).mean()), 3)} if gates else {}
         size = sum(weights.numel() for weights in model.parameters())
         sizes = {"tokens": len(corpus.train), "held_out_tokens": scores.tokens, "batches": BATCHES, "parameters": size}

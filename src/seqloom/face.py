@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from seqloom.core.arguments import count, described
-from seqloom.core.config import near, read
+from seqloom.core.config import read, suggestion
 from seqloom.core.device import chosen
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.model import Model, require_model
@@ -40,7 +40,7 @@ def mixer(kind: str, *, dim: int, context: int | None = None, causal: bool = Tru
     """A mixer for `dim` channels that looks back on `context` tokens: an nn.Module, (B, T, D) → (B, T, D).
 
     With `causal=False` its bidirectional form, which reads whole sequences; ValueError where it has none.
-    `settings` are the mixer's own, such as heads=32 for attention. ValueError, with what was near, for unknown ones;
+    `settings` are the mixer's own, such as heads=32 for attention. ValueError, with a suggestion, for unknown ones;
     ValueError or TypeError, too, for sizes that are none or do not fit into the memory.
     """
     _size("dim", dim)
@@ -128,14 +128,14 @@ def _listed(kinds: Any, settings: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _known(kind: str, settings: dict[str, Any]) -> None:
-    """Raises ValueError for settings that are neither the mixer's nor, by a slip, near one of the decoder's."""
+    """Raises ValueError for settings that are neither the mixer's nor, misspelled, close to one of the decoder's."""
     if kind not in kinds():
         return  # the constructor's error names a similar kind
     fields = kinds()[kind].model_fields
     unknown = next((name for name in settings if name not in fields), None)
     if unknown is not None:
         known = {*fields, *FURTHER, *signature(decoder).parameters} - {"settings"}
-        raise ValueError(f"unknown setting {unknown!r}; {near(unknown, known)}")
+        raise ValueError(f"unknown setting {unknown!r}; {suggestion(unknown, known)}")
 
 
 def _size(name: str, size: Any) -> None:

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from seqloom.core import progress as shown
-from seqloom.core.config import Config, near, read
+from seqloom.core.config import Config, read, suggestion
 from seqloom.core.cost import Cost, Span, gate, linear
 from seqloom.core.device import chosen
 from seqloom.core.table import table
@@ -46,8 +46,8 @@ def test_settings_are_frozen() -> None:
 
 
 def test_near() -> None:
-    assert near("attnetion", ["attention", "she"]) == "did you mean 'attention'?"
-    assert near("qqqqqq", ["b", "a"]) == "there is a, b"
+    assert suggestion("attnetion", ["attention", "she"]) == "did you mean 'attention'?"
+    assert suggestion("qqqqqq", ["b", "a"]) == "there is a, b"
 
 
 def test_a_table_lines_up() -> None:

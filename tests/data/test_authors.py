@@ -99,9 +99,9 @@ def test_a_corpus_has_three_parts_and_the_same_for_every_seed(tmp_path: Path) ->
     assert first.identity == second.identity
     assert first.test is not None
     assert first.division is not None
-    sizes = [len(side) for side in (first.train, first.held, first.test)]
+    sizes = [len(side) for side in (first.train, first.held_out, first.test)]
     assert min(sizes) > 0
-    assert [side.documents for side in (first.train, first.held, first.test)] == [
+    assert [side.documents for side in (first.train, first.held_out, first.test)] == [
         side.documents for side in first.division.sides
     ]
     assert prepare(tmp_path, vocab=300, context=8, held_out=0.1).test is None

@@ -75,9 +75,9 @@ def test_a_source_is_known_by_its_chain() -> None:
 def test_each_letter_is_a_token(source: str, letters: int, tmp_path: Path) -> None:
     corpus = prepare(source, vocab=300, context=16, cache=tmp_path)
     assert (corpus.tokenizer.vocab, corpus.tokenizer.eos) == (letters + 1, 0)
-    assert len(corpus.train) + len(corpus.held) == 1000 * 1001
-    text = corpus.tokenizer.decode(corpus.held.ids[:1000].tolist())
-    assert corpus.tokenizer.encode(text) == corpus.held.ids[:1000].tolist()
+    assert len(corpus.train) + len(corpus.held_out) == 1000 * 1001
+    text = corpus.tokenizer.decode(corpus.held_out.ids[:1000].tolist())
+    assert corpus.tokenizer.encode(text) == corpus.held_out.ids[:1000].tolist()
     assert text in {document.text for document in read(source)}
     given = prepare(source, vocab=300, context=16, cache=tmp_path, tokenizer=Tokenizer.of_bytes())
     assert given.tokenizer.vocab == 257, "a tokenizer that is given is taken"

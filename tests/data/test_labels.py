@@ -68,7 +68,7 @@ def test_sides_ids_and_labels_of_a_file(tmp_path: Path) -> None:
     assert corpus.labels == ("a", "b", "rare")
     texts = {line.partition("\t")[2] for line in lines}
     read = []
-    for side in (corpus.train, corpus.held):
+    for side in (corpus.train, corpus.held_out):
         assert side.labels is not None
         assert (side.texts, len(side.labels) * 2) == (2, side.documents)
         parts = [
@@ -81,9 +81,9 @@ def test_sides_ids_and_labels_of_a_file(tmp_path: Path) -> None:
         read += pairs
     assert len(read) == len(texts)
     assert set(read) == texts
-    assert corpus.held.labels is not None
-    assert 8 <= len(corpus.held.labels) <= 11
-    assert 2 not in corpus.held.labels, "what no other example has the label of is learned"
+    assert corpus.held_out.labels is not None
+    assert 8 <= len(corpus.held_out.labels) <= 11
+    assert 2 not in corpus.held_out.labels, "what no other example has the label of is learned"
 
 
 def test_a_second_call_opens_what_the_first_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_pairs_are_held_out_by_whole_books(tmp_path: Path) -> None:
             corpus.tokenizer.decode(side.ids[start:end].tolist())[:2]
             for start, end in zip(side.starts, side.ends, strict=True)
         }
-        for side in (corpus.train, corpus.held)
+        for side in (corpus.train, corpus.held_out)
     ]
     assert not books[0] & books[1]
     assert len(books[0] | books[1]) == 6

@@ -168,13 +168,13 @@ def test_a_corpus_has_sources_and_targets_in_turn(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"in {number}\tout {number}\n" for number in range(30)))
     corpus = prepared(str(path))
-    for side in (corpus.train, corpus.held):
+    for side in (corpus.train, corpus.held_out):
         texts = [corpus.tokenizer.decode(ids.tolist()) for ids in np.split(side.ids, side.starts[1:])]
         assert all(
             source.replace("in", "out") == target for source, target in zip(texts[::2], texts[1::2], strict=True)
         )
         assert side.texts == 2
-    assert (corpus.train.documents, corpus.held.documents) == (48, 12)
+    assert (corpus.train.documents, corpus.held_out.documents) == (48, 12)
     assert prepared(str(path)).identity == corpus.identity != prepared(str(path), seed=1).identity
 
 

@@ -38,7 +38,7 @@ def make(folder, tmp_path):
 def test_ids_are_the_documents(make, folder) -> None:
     corpus = make()
     train, held = map(list, hold_out(read(folder), 0.05, 0))
-    for tokens, documents in ((corpus.train, train), (corpus.held, held)):
+    for tokens, documents in ((corpus.train, train), (corpus.held_out, held)):
         assert tokens.documents == len(documents)
         for start, end, size, document in zip(tokens.starts, tokens.ends, tokens.sizes, documents, strict=True):
             text = unwrap(document.text)
@@ -74,7 +74,7 @@ def test_settings_and_text_are_the_identity(make, folder, change: dict) -> None:
 @pytest.mark.parametrize("damage", ["flip", "cut"])
 def test_damaged_files_are_built_again_with_a_message(make, tmp_path, capsys, pattern: str, damage: str) -> None:
     first = make()
-    train, held = first.train.ids.copy(), first.held.ids.copy()  # the damage is done under their mapping
+    train, held = first.train.ids.copy(), first.held_out.ids.copy()  # the damage is done under their mapping
     [path] = (tmp_path / "cache").rglob(pattern)
     whole = bytearray(path.read_bytes())
     whole[-9] ^= 1
@@ -83,7 +83,7 @@ def test_damaged_files_are_built_again_with_a_message(make, tmp_path, capsys, pa
     second = make()
     assert "again" in capsys.readouterr().err
     np.testing.assert_array_equal(second.train.ids, train)
-    np.testing.assert_array_equal(second.held.ids, held)
+    np.testing.assert_array_equal(second.held_out.ids, held)
     make()
     assert capsys.readouterr().err == ""
 
@@ -106,8 +106,8 @@ def test_one_file_is_cut_near_its_end(tmp_path, folder) -> None:
     path = tmp_path / "one.txt"
     path.write_text(" ".join(WORDS * 100))
     corpus = prepare(path, vocab=300, context=8, cache=tmp_path / "cache")
-    assert (corpus.train.documents, corpus.held.documents) == (1, 1)
-    assert corpus.held.sizes.sum() / corpus.train.sizes.sum() == pytest.approx(0.05 / 0.95, rel=0.05)
+    assert (corpus.train.documents, corpus.held_out.documents) == (1, 1)
+    assert corpus.held_out.sizes.sum() / corpus.train.sizes.sum() == pytest.approx(0.05 / 0.95, rel=0.05)
 
 
 @pytest.mark.parametrize(

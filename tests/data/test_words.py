@@ -120,7 +120,7 @@ def test_a_corpus_is_cached_hashed_and_checked(tmp_path: Path, capsys: pytest.Ca
     assert "zebra" not in corpus.tokenizer.names
     assert corpus.train.unknown == 1
     assert corpus.train.lost == 0
-    assert corpus.held.lost == 4
+    assert corpus.held_out.lost == 4
     (made,) = (cache / "corpora").iterdir()
     (made / "tokenizer.json").write_text("{}")
     again = prepare(book, vocab=300, unit="words", context=8, cache=cache)

@@ -25,7 +25,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 def test_the_true_loss_adds_up_letters_and_ends(corpus: Corpus) -> None:
     source = chain_of("markov:3:2:7")
     assert source is not None
-    texts = corpus.tokenizer.decode(corpus.held.ids.tolist())
+    texts = corpus.tokenizer.decode(corpus.held_out.ids.tolist())
     documents = [texts[first : first + 1000] for first in range(0, len(texts), 1000)]
     assert len(documents) == 50
     letters = -sum(source.log_probability(text) for text in documents) + 50 * 2 * math.log(3)

@@ -169,7 +169,7 @@ def test_the_plan_reads_or_times(grid: Grid, monkeypatch: pytest.MonkeyPatch) ->
     study = STUDIES["fig8"](grid).only(TWO)
     result = plan(Paper(grid, [(study, 1)]).study, grid.out)
     assert stepped == ["attention", "she"]
-    scoring = 2 * len(grid.corpus.held) / (4 * 16) / 3
+    scoring = 2 * len(grid.corpus.held_out) / (4 * 16) / 3
     assert result.hours == pytest.approx(2 * (12 + scoring))
     assert "2 runs of 24 batches in all, 0 finished" in str(result)
     assert [part.parameters for part in result.parts] == [28492, 42828]

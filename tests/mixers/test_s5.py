@@ -12,7 +12,7 @@ from seqloom.mixers import mixer_config
 from seqloom.mixers.state_space.s5 import S5
 from seqloom.ops import backends
 from seqloom.ops.scans import hold
-from seqloom.ops.scans.hold import held
+from seqloom.ops.scans.hold import zero_order_hold
 from seqloom.ops.state_space.hippo import normal
 
 D, P = 5, 8
@@ -150,8 +150,8 @@ def test_small_steps_are_exact_in_single_precision() -> None:
     """(e^{λΔ} - 1) / λ at Δ of 10^-6, where the difference has two digits left."""
     v, step = torch.ones(1, 1, 2, dtype=torch.complex64), torch.full((2,), -13.8)
     values = torch.tensor([[-0.5, 0.0], [-0.5, 3.0]])
-    x, _ = held(v, step, values)
-    expected, _ = held(v.to(torch.complex128), step.double(), values.double())
+    x, _ = zero_order_hold(v, step, values)
+    expected, _ = zero_order_hold(v.to(torch.complex128), step.double(), values.double())
     torch.testing.assert_close(x.to(expected.dtype), expected, rtol=3e-7, atol=0)
     torch.testing.assert_close(expected.abs()[0, 0], step.double().exp(), rtol=1e-5, atol=0)
 
@@ -163,7 +163,7 @@ def test_a_hold_is_the_same_at_each_token_or_for_all() -> None:
     result = []
     for name in BACKENDS:
         with backends.use(scans=name):
-            result.append(held(v, step, values, scale=0.7, lengths=lengths))
+            result.append(zero_order_hold(v, step, values, scale=0.7, lengths=lengths))
     for x, after in result[1:]:
         torch.testing.assert_close(x[1, :4], result[0][0][1, :4])
         torch.testing.assert_close(after, result[0][1])

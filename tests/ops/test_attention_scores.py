@@ -35,8 +35,8 @@ def loop(q: Tensor, k: Tensor, v: Tensor, pattern: Any = causal, **given: Any) -
 
 
 def score(q: Tensor, k: Tensor, h: int, distance: int, given: dict[str, Any]) -> Tensor:
-    if "fade" in given:
-        k = k * torch.exp(-given["fade"] * distance)
+    if "decay" in given:
+        k = k * torch.exp(-given["decay"] * distance)
     z = (q * k).sum() * given.get("scale", 1 / math.sqrt(K))
     if "softcap" in given:
         z = given["softcap"] * torch.tanh(z / given["softcap"])
@@ -46,7 +46,7 @@ def score(q: Tensor, k: Tensor, h: int, distance: int, given: dict[str, Any]) ->
     return z
 
 
-FADE = torch.tensor([0.0, 0.3, 0.01, 1.0], dtype=torch.float64)
+DECAY = torch.tensor([0.0, 0.3, 0.01, 1.0], dtype=torch.float64)
 CASES: dict[str, dict[str, Any]] = {
     "scale": {"scale": 1.0},
     "softcap": {"softcap": 0.7, "scale": 2.0},
@@ -59,8 +59,8 @@ CASES: dict[str, dict[str, Any]] = {
     "bias in a wider window": {"bias": Bias(draw(H, 5, seed=4)), "pattern": banded(8)},
     "bias everywhere": {"bias": Bias(draw(H, 7, seed=4), -3), "pattern": everywhere},
     "bias around": {"bias": Bias(draw(H, 7, seed=4), -3), "pattern": around(4), "sinks": draw(H, seed=3)},
-    "fade": {"fade": FADE},
-    "fade and bias": {"fade": FADE, "bias": Bias(draw(H, 5, seed=4)), "pattern": banded(6)},
+    "decay": {"decay": DECAY},
+    "decay and bias": {"decay": DECAY, "bias": Bias(draw(H, 5, seed=4)), "pattern": banded(6)},
 }
 
 
@@ -70,7 +70,7 @@ def tiles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(by_distance, "TILE", 5)
         monkeypatch.setattr(by_distance, "BAND", 2)
         monkeypatch.setattr(fast, "SCORES", 4 * B * H * T)
-        monkeypatch.setattr(attention, "FADED", 4)
+        monkeypatch.setattr(attention, "DECAY_TILE", 4)
 
 
 @pytest.mark.usefixtures("tiles")
@@ -78,11 +78,11 @@ def tiles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("case", CASES)
 def test_every_backend_is_the_equation(case: str, backend: str) -> None:
     given = CASES[case]
-    leaves = [*inputs(), *(given[name] for name in ("sinks", "fade") if name in given)]
+    leaves = [*inputs(), *(given[name] for name in ("sinks", "decay") if name in given)]
     if "bias" in given:
         leaves.append(given["bias"].values)
     leaves = [leaf.detach().requires_grad_() for leaf in leaves]
-    names = [name for name in ("sinks", "fade") if name in given]
+    names = [name for name in ("sinks", "decay") if name in given]
     changed = {**given, **dict(zip(names, leaves[3:], strict=False))}
     if "bias" in given:
         changed["bias"] = Bias(leaves[-1], given["bias"].first)
@@ -146,10 +146,10 @@ def test_distant_keys_of_a_steep_bias_are_skipped_without_a_change_of_any_number
 
 def test_fading_scores_are_finite_at_any_position() -> None:
     rates = torch.linspace(0.0, 3e-3, 8)
-    q = torch.randn(1, 1, 2 * attention.FADED + 5, 8)
+    q = torch.randn(1, 1, 2 * attention.DECAY_TILE + 5, 8)
     at = torch.arange(q.shape[2])[None]
-    here = attend(q, q, q, fade=rates)
-    far = attend(q, q, q, fade=rates, query_time=at + 10**6, key_time=at + 10**6)
+    here = attend(q, q, q, decay=rates)
+    far = attend(q, q, q, decay=rates, query_time=at + 10**6, key_time=at + 10**6)
     assert bool(here.isfinite().all())
     torch.testing.assert_close(far, here, rtol=1e-4, atol=1e-5)
 

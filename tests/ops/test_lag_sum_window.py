@@ -25,7 +25,7 @@ def begun(L: int, histories: list[Tensor], w: Tensor) -> tuple[Tensor, Length]:
     """The window after each row has read its history, and how many tokens that were."""
     lengths = torch.tensor([len(history) for history in histories])
     rows = torch.nn.utils.rnn.pad_sequence(histories, batch_first=True, padding_value=77.0)
-    empty = bounded({"past": window.begin(len(histories), L, D, w), "length": torch.zeros_like(lengths)})
+    empty = bounded({"past": window.empty(len(histories), L, D, w), "length": torch.zeros_like(lengths)})
     return window.carry(rows, w, empty, "past", lengths)[1]["past"], measured(lengths)
 
 
@@ -34,7 +34,7 @@ def begun(L: int, histories: list[Tensor], w: Tensor) -> tuple[Tensor, Length]:
 @pytest.mark.parametrize("reuse", [[True] * 19, [False] * 19, [n % 3 == 1 for n in range(19)]])
 def test_token_by_token_is_the_whole(kind: str, L: int, reuse: list[bool]) -> None:
     z, w = numbers(2, 19, D), drawn(kind, L)
-    past, result = window.begin(2, L, D, w), []
+    past, result = window.empty(2, L, D, w), []
     for position, again in enumerate(reuse):
         y, past = window.advance(z[:, position], w, past, measured(torch.full((2,), position)), again)
         result.append(y)

@@ -57,7 +57,7 @@ def test_counts_are_those_of_the_text(tmp_path: Path) -> None:
     outcome = tiny(tmp_path / "run", *CHANGES, "training.batches=1000")
     assert outcome.corpus is not None
     assert outcome.score is not None
-    tokens, held = outcome.corpus.train, outcome.corpus.held
+    tokens, held = outcome.corpus.train, outcome.corpus.held_out
     read = tokens.ids[1 : 1 + (len(tokens) - 1) // 16 * 16]
     model = seqloom.load(tmp_path / "run")
     assert isinstance(model, Unigram)

@@ -62,7 +62,7 @@ def test_it_is_loaded_scored_and_written_with(folder: Path) -> None:
     outcome = tiny(folder, DOUBLE)  # it is done: nothing is trained
     model, run = load(folder)
     assert {weight.dtype for weight in model.parameters()} == {torch.float64}
-    actual = score(model, outcome.corpus.held)
+    actual = score(model, outcome.corpus.held_out)
     assert actual.loss == pytest.approx(newest(folder).meta["best"]["loss"], rel=1e-12)
     ids = torch.arange(1, 9)[None]
     expected = cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())

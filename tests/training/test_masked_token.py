@@ -79,7 +79,7 @@ def test_it_is_resumed_bit_for_bit(out: Path) -> None:
     assert "nats per masked token" in cut.summary
     model, run = load(out / "cut")
     assert model.config.vocab == whole.corpus.tokenizer.vocab + 1  # type: ignore[union-attr]
-    assert rows(out / "cut")[-1] == {"step": 9, **objective_of(model).score(model, whole.corpus.held)}  # type: ignore[union-attr]
+    assert rows(out / "cut")[-1] == {"step": 9, **objective_of(model).score(model, whole.corpus.held_out)}  # type: ignore[union-attr]
     assert newest(out / "cut").tensors.keys() == {"model", "optimizer"}
     assert run.settings["model"]["kind"] == "encoder"
 

@@ -24,7 +24,7 @@ def test_a_row_a_step(whole: Callable[..., Outcome]) -> None:
     held = [row for row in result if "held_out" in row]
     assert [row["step"] for row in held] == [4, 8, 9]
     assert all(row.keys() == {"step", "held_out", "bits_per_byte", "tokens", "by_position"} for row in held)
-    assert {row["tokens"] for row in held} == {len(outcome.corpus.held)}
+    assert {row["tokens"] for row in held} == {len(outcome.corpus.held_out)}
     assert {len(row["by_position"]) for row in held} == {16}
     assert len(result) == len(steps) + len(held)
 
@@ -32,8 +32,8 @@ def test_a_row_a_step(whole: Callable[..., Outcome]) -> None:
 def test_the_last_held_out_row_is_of_the_saved_model(whole: Callable[..., Outcome]) -> None:
     outcome = whole()
     model, run = load(outcome.run.folder)
-    assert {"step": 9, **score(model, outcome.corpus.held, batch=4).row()} == rows(run.folder)[-1] | {
-        "by_position": score(model, outcome.corpus.held, batch=4).by_position
+    assert {"step": 9, **score(model, outcome.corpus.held_out, batch=4).row()} == rows(run.folder)[-1] | {
+        "by_position": score(model, outcome.corpus.held_out, batch=4).by_position
     }
     assert outcome.score is not None
     assert outcome.score["held_out"] == rows(run.folder)[-1]["held_out"]

@@ -29,11 +29,11 @@ def test_the_text_follows_its_settings(folder: Path, change: str) -> None:
     _, plain = with_text(resolve("tiny", [*settings, f"data.source={folder}"]))
     _, other = with_text(resolve("tiny", [*settings, f"data.source={folder}", change]))
     assert other.identity != plain.identity
-    changed = (len(other.train), len(other.held), other.tokenizer.json) != (
-        *(len(plain.train), len(plain.held)),
+    changed = (len(other.train), len(other.held_out), other.tokenizer.json) != (
+        *(len(plain.train), len(plain.held_out)),
         plain.tokenizer.json,
     )
-    assert changed or other.held.ids.tolist() != plain.held.ids.tolist()
+    assert changed or other.held_out.ids.tolist() != plain.held_out.ids.tolist()
 
 
 def test_unwrap_joins_lines(folder: Path) -> None:

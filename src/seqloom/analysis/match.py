@@ -65,12 +65,11 @@ class Match:
         """Both quantities and their difference, in words."""
         words = {"params": "parameters", "mul": "multiplications", "time": "ms a training step"}[self.equal]
         here, there = (f"{number:,}" if isinstance(number, int) else written(1e3 * number) for number in self._both)
-        what, other = f"{here} {words}", f"the {there} of {title(self.to)}"
+        quantity, other = f"{here} {words}", f"the {there} of {title(self.to)}"
         if self.quantity == self.aim:
-            return f"{what}, exactly {other}"
-        return (
-            f"{what}, {written(100 * abs(self.difference))}% {'above' if self.quantity > self.aim else 'below'} {other}"
-        )
+            return f"{quantity}, exactly {other}"
+        side = "above" if self.quantity > self.aim else "below"
+        return f"{quantity}, {written(100 * abs(self.difference))}% {side} {other}"
 
     @property
     def _both(self) -> tuple[int | float, int | float]:
@@ -83,9 +82,9 @@ def match(
     """Changes only `by` of `config` until its quantity is as near to that of `to` as it can be.
 
     Of two sizes that are as near the smaller is taken. `row`, for time alone, is what `experiments.clock.clock` timed
-    in this process; the nearest of its sizes is taken. ValueError if that is not within 1% (time: 5%), with how near it
-    is and what else could do it; if a model cannot be built; if `row` is missing, or of other models, another size,
-    machine or process; and if `mul` or time is asked for between different contexts.
+    in this process; the nearest of its sizes is taken. ValueError if that is not within 1% (time: 5%), which names the
+    nearest size and another way to match; if a model cannot be built; if `row` is missing, or of other models, another
+    size, machine or process; and if `mul` or time is asked for between different contexts.
     """
     for name, value, known in (("equal", equal, get_args(Equal)), ("by", by, get_args(By))):
         if value not in known:
@@ -109,9 +108,9 @@ def _by_count(config: LayeredConfig, to: LayeredConfig, equal: Counted, by: By) 
     quantity(config, equal)  # raises the error of a model that cannot be built
 
     def moved(by: By) -> Match:
-        after = nearest(config, equal, by, aim)
-        changed = at(config, by, after)
-        return Match(changed, to, equal, by, getattr(config, by), after, quantity(changed, equal), aim)
+        size = nearest(config, equal, by, aim)
+        changed = at(config, by, size)
+        return Match(changed, to, equal, by, getattr(config, by), size, quantity(changed, equal), aim)
 
     best = moved(by)
     if best.close:
@@ -129,19 +128,17 @@ def _by_time(config: LayeredConfig, to: LayeredConfig, by: By, row: TimedSizes |
     if row is None:
         raise ValueError("to match time, time it first: row=seqloom.experiments.clock.clock(config, to, by, training)")
     row.require(config, to, by)
-    after = row.nearest
-    result = Match(
-        at(config, by, after), to, "time", by, getattr(config, by), after, row.seconds(after), row.other.median
-    )
+    size = row.nearest
+    result = Match(at(config, by, size), to, "time", by, getattr(config, by), size, row.seconds(size), row.other.median)
     if result.close:
         return result
     name, instead = title(config), f"match by {' or '.join(_others(by))} instead"
-    if after == min(row.sizes) and result.difference > 0:
-        raise ValueError(f"{name} is slower than {title(to)} even at {by} {after:,}: {result.compared}; {instead}")
-    if after == max(row.sizes) and result.difference < 0:
-        raise ValueError(f"{name} is quicker than {title(to)} even at {by} {after:,}: {result.compared}; {instead}")
+    if size == min(row.sizes) and result.difference > 0:
+        raise ValueError(f"{name} is slower than {title(to)} even at {by} {size:,}: {result.compared}; {instead}")
+    if size == max(row.sizes) and result.difference < 0:
+        raise ValueError(f"{name} is quicker than {title(to)} even at {by} {size:,}: {result.compared}; {instead}")
     raise ValueError(
-        f"no {by} that was timed brings {name} within 5% of {title(to)}: the nearest, {by} {after:,}, takes "
+        f"no {by} that was timed brings {name} within 5% of {title(to)}: the nearest, {by} {size:,}, takes "
         f"{result.compared}; time it again with more repeats while nothing else runs, or {instead}"
     )
 

@@ -107,10 +107,10 @@ def peak_bytes(run: Callable[[], object]) -> int:
     assert record.profiler is not None
     assert record.profiler.kineto_results is not None
     moves = [event for event in record.profiler.kineto_results.events() if event.name() == "[memory]"]
-    held = most = 0
+    in_use = most = 0
     for move in sorted(moves, key=lambda event: event.start_ns()):
-        held += move.nbytes()
-        most = max(most, held)
+        in_use += move.nbytes()
+        most = max(most, in_use)
     return most
 
 

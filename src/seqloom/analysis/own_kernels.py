@@ -45,22 +45,22 @@ def scanned(call: Call) -> Cost:
 
 def decayed(call: Call) -> Cost:
     """Our own decaying sum on a GPU, forward: by chunks, each of which is computed whole, with all its pairs."""
-    (B, H, T, K), V, fades = call.args[0].shape, call.args[2].shape[3], call.args[3] is not None
+    (B, H, T, K), V, has_decay = call.args[0].shape, call.args[2].shape[3], call.args[3] is not None
     C = decay_gpu.chunk(call.args[0].dtype)
     n = -(-T // C) * C
     products = n * (C * (K + V) + 2 * K * V)
-    fading = Cost(mul=n * (C + 2 * V) + n // C * K * V, add=n * (C + 2), exp=n * (C + 2) + n // C)
-    return times(Cost(mul=products, add=products) + times(fading, int(fades)), B * H)
+    decay = Cost(mul=n * (C + 2 * V) + n // C * K * V, add=n * (C + 2), exp=n * (C + 2) + n // C)
+    return times(Cost(mul=products, add=products) + times(decay, int(has_decay)), B * H)
 
 
 def decayed_natively(call: Call) -> Cost:
     """Our own decaying sum on a CPU, forward: by chunks; pairs once for the heads that share keys."""
-    (B, T, G, K), (H, V), fades = call.args[0].shape, call.args[2].shape[2:], call.args[3] is not None
+    (B, T, G, K), (H, V), has_decay = call.args[0].shape, call.args[2].shape[2:], call.args[3] is not None
     C = decay_native.CHUNK
     chunks, pairs = -(-T // C), T // C * C * (C + 1) // 2 + (T % C) * (T % C + 1) // 2
     products = G * pairs * K + H * (pairs * V + 2 * T * K * V)
-    fading = Cost(mul=H * (2 * pairs + 2 * T * V + chunks * K * V + 2 * T), exp=H * T)
-    return times(Cost(mul=products, add=products) + times(fading, int(fades)), B)
+    decay = Cost(mul=H * (2 * pairs + 2 * T * V + chunks * K * V + 2 * T), exp=H * T)
+    return times(Cost(mul=products, add=products) + times(decay, int(has_decay)), B)
 
 
 def erased(call: Call) -> Cost:

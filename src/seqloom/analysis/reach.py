@@ -53,14 +53,14 @@ def reach_of(mixer: Mixer, x: Stream, *, probes: int | None = None, seed: int = 
     T, D = x.shape[1:]
     frozen = {name: weights.detach() for name, weights in mixer.named_parameters()}
     directions = _directions(T, D, probes, seed).to(x)
-    many = directions.shape[1]
+    probes_per_token = directions.shape[1]
     copies = max(1, COPIES // max(T * D, 1))
     squares = torch.zeros(T, T, dtype=torch.float64)
-    flat = directions.flatten(0, 1)  # (T·many, D)
+    flat = directions.flatten(0, 1)  # (T · probes, D)
     for row in x.detach():
         for first in range(0, len(flat), copies):
             some = flat[first : first + copies]
-            positions = torch.arange(first, first + len(some)) // many
+            positions = torch.arange(first, first + len(some)) // probes_per_token
             with torch.enable_grad():
                 read = row.expand(len(some), T, D).clone().requires_grad_()
                 y = functional_call(mixer, frozen, (read,))
@@ -76,7 +76,7 @@ def tokens_back(config: ModelConfig) -> int | None:
     """The most tokens before its own that an output of the model depends on; None if its settings do not limit it."""
     if not isinstance(config, LayeredConfig) or config.encoder_pattern is not None:
         return None
-    if config.channel not in ("ffn", "none"):  # the others look back themselves
+    if config.channel not in ("ffn", "none"):  # the other channels read earlier tokens, too
         return None
     total = 0
     for mixer in config.mixers:
@@ -94,7 +94,7 @@ def in_words(layer: int | None, model: int | None, depth: int) -> str:
     return f"A layer reaches {layer:,} tokens back at most{whole}."
 
 
-def view(mixer: Mixer, x: Stream, far: str = "") -> View:
+def view(mixer: Mixer, x: Stream, sentence: str = "") -> View:
     """The reach map of a report: an estimate for the first tokens of the first row of x (B, T, D), as logarithms.
 
     `far`, a sentence of `in_words`, is added to the description.
@@ -106,7 +106,7 @@ def view(mixer: Mixer, x: Stream, far: str = "") -> View:
         f"How much each output moves with each input, |∂y_t/∂x_s|: {DECADES} is the largest slope, one less a tenth, "
         "0 a thousandth or less."
     )
-    return View("reach", f"{meaning} {far}".strip(), ("query", "key"), powers)
+    return View("reach", f"{meaning} {sentence}".strip(), ("query", "key"), powers)
 
 
 def _directions(T: int, D: int, probes: int | None, seed: int) -> Tensor:

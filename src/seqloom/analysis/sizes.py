@@ -24,18 +24,18 @@ def quantity(config: LayeredConfig, equal: Counted) -> int:
     Priced on the meta device: nothing is held or drawn. ValueError if a mixer cannot be built at these sizes.
     """
     with torch.device("meta"):
-        for mixer in config.pattern:  # raises before the rest is built, because a search asks thousands of sizes
+        for mixer in config.pattern:  # raises before a model is built, since a search tries thousands of sizes
             mixer.build(config.dim, config.context, config.causal)
     return int(getattr(weightless(config).inner_cost(config.context), equal))
 
 
 def nearest(config: LayeredConfig, equal: Counted, by: By, aim: int) -> int:
     """The size `by` at which the quantity is as near to `aim` as it can be; of two as near, the smaller."""
-    before: int = getattr(config, by)
+    current: int = getattr(config, by)
     # at this size the two matrices of the ffn alone reach the aim; `sizes` ends at its double
-    enough = aim * before // (2 * config.dim * config.ffn * config.depth * (config.context if equal == "mul" else 1))
+    enough = aim * current // (2 * config.dim * config.ffn * config.depth * (config.context if equal == "mul" else 1))
     step = allowed(config, by).step
-    sizes = range(step + before % step, 2 * (max(before, enough) + 1) + step, step)
+    sizes = range(step + current % step, 2 * (max(current, enough) + 1) + step, step)
 
     @cache
     def priced(size: int) -> int | None:

@@ -44,10 +44,10 @@ class Growth:
 
     def agrees(self, within: float = 0.2) -> bool:
         """Whether both exponents are as printed, but for what constants and smaller terms still do at these sizes."""
-        return near(self.measured, self.printed, within)
+        return same_exponents(self.measured, self.printed, within)
 
 
-def near(first: tuple[float, float], other: tuple[float, float], within: float = 0.2) -> bool:
+def same_exponents(first: tuple[float, float], other: tuple[float, float], within: float = 0.2) -> bool:
     """Whether two pairs of exponents are the same."""
     return all(abs(a - b) <= within for a, b in zip(first, other, strict=True))
 
@@ -107,14 +107,14 @@ def operations(mixer: Mixer, n: int, projections: bool = True) -> int:
 def kept_bytes(run: Callable[[], object], excluded: Sequence[Tensor] = ()) -> int:
     """The bytes that the graph of `run()` holds for its backward, without those of the tensors `excluded`."""
     known = {tensor.untyped_storage().data_ptr() for tensor in excluded}
-    held: dict[int, Tensor] = {}
+    saved: dict[int, Tensor] = {}
 
     def keep(tensor: Tensor) -> Tensor:
-        held[tensor.untyped_storage().data_ptr()] = tensor
+        saved[tensor.untyped_storage().data_ptr()] = tensor
         return tensor
 
     with saved_tensors_hooks(keep, lambda tensor: tensor):
         graph = run()
-    total = sum(tensor.untyped_storage().nbytes() for address, tensor in held.items() if address not in known)
+    total = sum(tensor.untyped_storage().nbytes() for address, tensor in saved.items() if address not in known)
     del graph
     return total

@@ -63,8 +63,8 @@ class TimedSizes:
         """ValueError unless these times are of those two models and that size, measured here, by this process."""
         again = "time them again with seqloom.experiments.clock.clock"
         if (self.config, self.to) != (config, to):
-            ours, theirs = (f"{title(a)} against {title(b)}" for a, b in ((config, to), (self.config, self.to)))
-            other = f"{theirs}, not of {ours}" if ours != theirs else f"{theirs} at other settings"
+            wanted, timed = (f"{title(a)} against {title(b)}" for a, b in ((config, to), (self.config, self.to)))
+            other = f"{timed}, not of {wanted}" if wanted != timed else f"{timed} at other settings"
             raise ValueError(f"the times are of {other}: {again}")
         if self.by != by:
             raise ValueError(f"the times are of sizes of {self.by}, not of {by}: {again}")

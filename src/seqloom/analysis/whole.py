@@ -38,10 +38,10 @@ class Refused:
 
 
 def whole(config: ModelConfig, T: int) -> dict[Use, Cost]:
-    """The prices of a model for T tokens: of one that does not generate training alone.
+    """The prices of a model for T tokens, by use: `training` always, the others as far as the model generates.
 
-    One that translates has the price of a token too: the T-th of a target to a source of T tokens. ValueError where
-    the model cannot be built or reads fewer.
+    The `token` of a model that translates is the T-th of a target to a source of T tokens. ValueError where the model
+    cannot be built or reads fewer tokens.
     """
     model = weightless(config)
     longest = model.traits.longest

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union
 from pydantic import BeforeValidator, Field, create_model, field_validator
 
 from seqloom.cli import registry
-from seqloom.core.config import Config, IntLists, Ints, SizedConfig, near, read, read_inside
+from seqloom.core.config import Config, IntLists, Ints, SizedConfig, read, read_inside, suggestion
 from seqloom.experiments.contender import contender
 from seqloom.training.preset import preset_values
 
@@ -46,12 +46,12 @@ def require_mixer(values: dict[str, Any]) -> None:
         registry.load()
         known = registry.mixers()
     if not isinstance(kind, str) or kind not in known:
-        raise ValueError(f"unknown mixer {kind!r}; {near(str(kind), known)}")
-    read(_ours(kind) if kind in registry.read()["mixers"] else _mixer(kind, known[kind]["settings"]), values)
+        raise ValueError(f"unknown mixer {kind!r}; {suggestion(str(kind), known)}")
+    read(_built_in(kind) if kind in registry.read()["mixers"] else _mixer(kind, known[kind]["settings"]), values)
 
 
 @cache
-def _ours(kind: str) -> type[Config]:
+def _built_in(kind: str) -> type[Config]:
     return _mixer(kind, registry.read()["mixers"][kind]["settings"])
 
 
@@ -99,7 +99,7 @@ def _model(setting: dict[str, Any], of_kind: Callable[[str], type[Config]], valu
     kind = values.get("kind", "decoder")
     *_, known = (field["choices"] for field in setting["settings"] if field["name"] == "kind")
     if kind not in known:
-        raise ValueError(f"unknown kind {kind!r} of a model; {near(str(kind), known)}")
+        raise ValueError(f"unknown kind {kind!r} of a model; {suggestion(str(kind), known)}")
     return read_inside(of_kind(kind), values)
 
 

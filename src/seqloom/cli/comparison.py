@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import final, get_args
 
 from seqloom.analysis.match import By, Equal
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 from seqloom.core.statistics import could_settle
 from seqloom.core.table import table
 from seqloom.data.probes import PROBES
@@ -55,7 +55,7 @@ class Asked:
         """The study to be run. ValueError for options that do not fit."""
         for name, value, allowed in (("--match", self.equal, get_args(Equal)), ("--by", self.by, get_args(By))):
             if value is not None and value not in allowed:
-                raise ValueError(f"{name} {value!r} is unknown; {near(value, allowed)}")
+                raise ValueError(f"{name} {value!r} is unknown; {suggestion(value, allowed)}")
         if self.by is not None and self.equal is None:
             raise ValueError("--by needs --match params, mul or time: it names the size that changes")
         if self.every and self.equal is not None:

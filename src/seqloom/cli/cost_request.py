@@ -5,7 +5,7 @@ from typing import Any, Literal, final
 
 from seqloom.cli import registry
 from seqloom.cli.checked import require_mixer, require_settings
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 from seqloom.core.yaml_text import parse_yaml
 from seqloom.training.recipes import RECIPES
 
@@ -71,7 +71,7 @@ def requested(kind: str, arguments: list[str]) -> PricedMixer | PricedModel:
     if kind not in registry.mixers():
         registry.load()
     if kind not in registry.mixers():
-        raise ValueError(f"unknown mixer {kind!r}; {near(kind, [*registry.mixers(), *RECIPES])}")
+        raise ValueError(f"unknown mixer {kind!r}; {suggestion(kind, [*registry.mixers(), *RECIPES])}")
     return _mixer(kind, arguments)
 
 
@@ -96,7 +96,7 @@ def _model(preset: str, arguments: list[str]) -> PricedModel:
     given, changes = options(arguments, ("set", "tokens", "per", "json", *(("all", "sort") if every else ())))
     sort = given.get("sort")
     if sort is not None and sort not in COLUMNS:
-        raise ValueError(f"--sort {sort!r} is no column; {near(sort, COLUMNS)}")
+        raise ValueError(f"--sort {sort!r} is no column; {suggestion(sort, COLUMNS)}")
     per = choice(given, "per", ("sequence", "prefill", "token"))
     changes = ["data.source=stories", *changes]
     require_settings(preset, changes)
@@ -115,7 +115,7 @@ def options(arguments: list[str], known: tuple[str, ...]) -> tuple[dict[str, str
             raise ValueError(f"unexpected argument {word!r}: options are --name value")
         if name not in known:
             named = [f"--{name.replace('_', '-')}" for name in known]
-            raise ValueError(f"unknown option {word.partition('=')[0]!r}; {near(word.partition('=')[0], named)}")
+            raise ValueError(f"unknown option {word.partition('=')[0]!r}; {suggestion(word.partition('=')[0], named)}")
         if name in ALONE and sign:
             raise ValueError(f"option --{name} takes no value")
         if name not in ALONE and not sign:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seqloom.cli.retrieval import model_of, tokens_of
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 from seqloom.core.model import Model
 from seqloom.core.table import table
 from seqloom.depth.classifier import Confident
@@ -106,6 +106,6 @@ def measure_of(model: Model, named: str) -> Measure:
     if word is not None:
         return word
     if not Path(named, NAME).is_file():
-        known = near(named, MEASURES)
+        known = suggestion(named, MEASURES)
         raise ValueError(f"--exit-by {named[:60]!r} is no measure and no folder of `seqloom study exits`; {known}")
     return open_exits(named, model)

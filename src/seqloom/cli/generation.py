@@ -32,16 +32,16 @@ def write(
     max_tokens: int,
     mode: Any,
     hop: int,
-    ways: Mapping[str, Any],
+    decoding: Mapping[str, Any],
     **drawing: Any,
 ) -> None:
     """Prints the prompt and its continuation, or the target to a source; the price goes to standard error."""
     model = _with_tokenizer(run, step)
     if model.config.objective == "pairs":
-        _refuse(ways, "leave it out of a translation")
+        _refuse(decoding, "leave it out of a translation")
         _write_target(model, _source(model, prompt, mode, hop), max_tokens, **drawing)
         return
-    chosen = _decoding(model, ways, max_tokens)
+    chosen = _decoding(model, decoding, max_tokens)
     text = generate(model, prompt, max_tokens=max_tokens, mode=mode, hop=hop, **chosen, **drawing)
     print(prompt, end="", flush=True)
     written = []
@@ -62,8 +62,8 @@ def write_best(
     run: Path, prompt: str, *, step: int | None, max_tokens: int, mode: Any, hop: int, **settings: Any
 ) -> None:
     """Prints the prompt with its likeliest continuation; of several, a line with log p and score before each."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    beams: Beams = read(Beams, given)
+    options = {name: value for name, value in settings.items() if value is not None}
+    beams: Beams = read(Beams, options)
     model = _with_tokenizer(run, step)
     eos = model.tokenizer.eos
     if model.config.objective == "pairs":
@@ -117,40 +117,40 @@ def _print_best(found: Sequence[Hypothesis], best: int, text: Callable[[list[int
         print(text(hypothesis.ids))
 
 
-def _decoding(model: Model, given: Mapping[str, Any], max_tokens: int) -> dict[str, Any]:
+def _decoding(model: Model, options: Mapping[str, Any], max_tokens: int) -> dict[str, Any]:
     """The arguments `neighbors`, `draft` and `exits` of `generate`, from the options that the command line has."""
     return {
-        "neighbors": neighbors_of(model, given.get("knn"), given.get("search")),
-        "draft": _draft(given),
-        "exits": _exits(model, given, max_tokens),
+        "neighbors": neighbors_of(model, options.get("knn"), options.get("search")),
+        "draft": _draft(options),
+        "exits": _exits(model, options, max_tokens),
     }
 
 
-def _refuse(given: Mapping[str, Any], reason: str) -> None:
+def _refuse(options: Mapping[str, Any], reason: str) -> None:
     """ValueError where the command line has one of these options."""
-    for name in given:
+    for name in options:
         raise ValueError(f"--{name.replace('_', '-')} is of a text that is written on: {reason}")
 
 
-def _draft(given: Mapping[str, Any]) -> Draft | None:
+def _draft(options: Mapping[str, Any]) -> Draft | None:
     """The draft model of `--draft`. ValueError where options of a draft are given without it."""
-    settings = {name: given[name] for name in ("drafts", "confidence", "take_back") if name in given}
-    if "draft" not in given:
+    settings = {name: options[name] for name in ("drafts", "confidence", "take_back") if name in options}
+    if "draft" not in options:
         for name in settings:
             option = f"--{name.replace('_', '-')}"
             raise ValueError(f"{option} is of a model that writes ahead: give --draft RUN, or leave it out")
         return None
     if "drafts" in settings:
         settings["tokens"] = settings.pop("drafts")
-    return Draft(load(given["draft"]), **settings)
+    return Draft(load(options["draft"]), **settings)
 
 
-def _exits(model: Model, given: Mapping[str, Any], max_tokens: int) -> Exits | None:
+def _exits(model: Model, options: Mapping[str, Any], max_tokens: int) -> Exits | None:
     """When layers are left out; ValueError for a measure without its threshold."""
-    if not {"exit", "exit_by", "exit_from"} & set(given):
+    if not {"exit", "exit_by", "exit_from"} & set(options):
         return None
-    by = measure_of(model, given.get("exit_by", "softmax"))
-    if "exit" not in given and not isinstance(by, Classifier):
-        option = "--exit-by is how sure a token is" if "exit_by" in given else "--exit-from is the first layer to end"
+    by = measure_of(model, options.get("exit_by", "softmax"))
+    if "exit" not in options and not isinstance(by, Classifier):
+        option = "--exit-by is how sure a token is" if "exit_by" in options else "--exit-from is the first layer to end"
         raise ValueError(f"{option} where layers are left out: give --exit, or leave it out")
-    return Exits(given.get("exit"), by, most=max(max_tokens, 1), first=given.get("exit_from", 1))
+    return Exits(options.get("exit"), by, most=max(max_tokens, 1), first=options.get("exit_from", 1))

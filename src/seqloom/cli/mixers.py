@@ -6,7 +6,7 @@ from typing import Any
 
 from seqloom.cli import registry
 from seqloom.cli.settings import lines
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 from seqloom.core.table import table
 
 SIZES = "dim 128, context 128"
@@ -28,7 +28,7 @@ def listed(family: str | None = None, *, wide: bool = False, as_json: bool = Fal
     known = registry.mixers()
     families = list(dict.fromkeys(mixer["family"] for mixer in known.values()))
     if family is not None and family not in families:
-        raise ValueError(f"unknown family {family!r}; {near(family, families)}")
+        raise ValueError(f"unknown family {family!r}; {suggestion(family, families)}")
     chosen = {name: mixer for name, mixer in known.items() if family in (None, mixer["family"])}
     if as_json:
         return json.dumps(chosen, ensure_ascii=False)
@@ -46,7 +46,7 @@ def shown(name: str, *, as_json: bool = False) -> str:
         registry.load()
     known = registry.mixers()
     if name not in known:
-        raise ValueError(f"unknown mixer {name!r}; {near(name, known)}")
+        raise ValueError(f"unknown mixer {name!r}; {suggestion(name, known)}")
     mixer = known[name]
     if as_json:
         return json.dumps({name: mixer}, ensure_ascii=False)

@@ -40,8 +40,8 @@ def numbers(option: str, text: str, example: str, kind: type[int] | type[float] 
             raise ValueError
         return [kind(word) for word in text.split(",")]
     except ValueError:
-        what = "whole numbers" if kind is int else "numbers"
-        raise ValueError(f"{option} is a list of {what}, as {example}, not {text[:60]!r}") from None
+        expected = "whole numbers" if kind is int else "numbers"
+        raise ValueError(f"{option} is a list of {expected}, as {example}, not {text[:60]!r}") from None
 
 
 def sizes(option: str, text: str) -> list[int]:

@@ -93,8 +93,8 @@ def recall(
         return stopped.code
     for line in failures(results):
         print(f"seqloom: {line}", file=sys.stderr)
-    for _, those in groupby(results.of(Answers), key=lambda row: (row.probe, row.difficulty)):
-        print("\n" + printed(list(those)))
+    for _, answers in groupby(results.of(Answers), key=lambda row: (row.probe, row.difficulty)):
+        print("\n" + printed(list(answers)))
     print(f"\nthe rows are in {out / RESULTS}")
     return 2 if results.failed else 0
 

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from seqloom.core.config import near
 from seqloom.core.config import read as read_config
+from seqloom.core.config import suggestion
 from seqloom.core.model import Model
 from seqloom.core.table import table
 from seqloom.data.corpora import read
@@ -138,4 +138,4 @@ def trained_on(run: Path) -> tuple[str, Tokens]:
 
 def _require_kind(search: Any) -> None:
     if search is not None and search not in KINDS:
-        raise ValueError(f"unknown search {search!r}; {near(str(search), KINDS)}")
+        raise ValueError(f"unknown search {search!r}; {suggestion(str(search), KINDS)}")

@@ -114,7 +114,7 @@ def scored(
 
 
 def by_byte(scores: Scores) -> list[tuple[str, object]]:
-    """The rows of bits per byte, and of unknown words, with which there are none."""
+    """Rows for bits per byte, which a text with unknown words has none of, and for unknown words."""
     bits = "none: unknown words are lost" if scores.bits_per_byte is None else scores.bits_per_byte
     unknown = [] if scores.unknown is None else [("unknown words, of all tokens", f"{scores.unknown:.2%}")]
     return [("bits a byte", bits), *unknown]

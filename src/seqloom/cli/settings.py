@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from seqloom.cli import registry
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 
 MIXER = "model.mixer"
 SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<", "multiple_of": "a multiple of"}
@@ -51,7 +51,7 @@ def _sections_of(path: str) -> dict[str, list[dict[str, Any]]]:
     names = {word.rsplit(".", 1)[-1] for word in words}
     sections = _named(everywhere, path) if path in words | names else _containing(everywhere, path)
     if not sections:
-        raise ValueError(f"no setting {path!r}; {near(path, {*words, *names, *trees, *_by_mixer()} - {''})}")
+        raise ValueError(f"no setting {path!r}; {suggestion(path, {*words, *names, *trees, *_by_mixer()} - {''})}")
     return sections
 
 

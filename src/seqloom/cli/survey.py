@@ -22,8 +22,8 @@ def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str,
     size = 5000 if tokenizer in (None, "words") and vocab is None else vocab
     corpus = prepare(source, vocab=size, context=1, column=column, tokenizer=given, unit=unit)
     survey = corpus.survey
-    tokens = len(corpus.train) + len(corpus.held)
-    encoded_bytes = int(corpus.train.sizes.sum() + corpus.held.sizes.sum())
+    tokens = len(corpus.train) + len(corpus.held_out)
+    encoded_bytes = int(corpus.train.sizes.sum() + corpus.held_out.sizes.sum())
     values = {
         "documents": survey.documents,
         "bytes": survey.bytes,
@@ -32,8 +32,8 @@ def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str,
         "vocabulary": corpus.tokenizer.vocab,
     }
     if corpus.tokenizer.unknown is not None:
-        values["unknown"] = (corpus.train.lost + corpus.held.lost) / tokens
-    sides = {"training": corpus.train, "held_out": corpus.held}
+        values["unknown"] = (corpus.train.lost + corpus.held_out.lost) / tokens
+    sides = {"training": corpus.train, "held_out": corpus.held_out}
     if as_json:
         counts = {name: {"documents": side.documents, "tokens": len(side)} for name, side in sides.items()}
         longest = [{"document": name, "bytes": count} for name, count in survey.longest]

@@ -62,7 +62,7 @@ def generate(
     """Writes on from a prompt, as it is drawn; or the likeliest text of a beam search."""
     searching: dict[str, Any] = {"beams": beams, "best": best, "length_penalty": length_penalty}
     sampling: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    ways = given_of(
+    decoding = given_of(
         {
             **{"knn": knn, "search": search, "draft": draft, "drafts": drafts, "confidence": confidence},
             **{"take_back": take_back, "exit": exit_at, "exit_by": exit_by},
@@ -71,14 +71,14 @@ def generate(
     )
     drawing: dict[str, Any] = {"stop": stop or [], **sampling}
     changed = {name: value for name, value in drawing.items() if value != NOTHING_DRAWN[name]}
-    require_one_way(searching, changed | ways)
+    require_one_way(searching, changed | decoding)
     from seqloom.cli.generation import write, write_best
 
     how: dict[str, Any] = {"step": step, "max_tokens": max_tokens, "mode": mode, "hop": hop}
     if beams is not None:
         write_best(run, prompt, **how, **searching)
         return
-    write(run, prompt, **how, ways=ways, **drawing)
+    write(run, prompt, **how, decoding=decoding, **drawing)
 
 
 def require_one_way(searching: dict[str, Any], drawing: dict[str, Any]) -> None:

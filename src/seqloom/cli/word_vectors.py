@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 from seqloom.core.table import table
 from seqloom.data.corpora import read
 from seqloom.data.skipgram import skipgram
@@ -31,12 +31,12 @@ def learned(
 def neighbors(file: Path, words: Sequence[str], count: int, *, as_json: bool) -> str:
     """The nearest words of each as tables, or as one JSON object. ValueError for a word that the file lacks."""
     known, vectors = open_vectors(file).read()
-    place = {word: number for number, word in enumerate(known)}
+    row_of = {word: number for number, word in enumerate(known)}
     for word in words:
-        if word not in place:
-            raise ValueError(f"{file} has no vector of the word {word!r}; {near(word, known[:SOUGHT])}")
+        if word not in row_of:
+            raise ValueError(f"{file} has no vector of the word {word!r}; {suggestion(word, known[:SOUGHT])}")
     found = {
-        word: [(known[at], cosine) for at, cosine in nearest(vectors, place[word], count)]
+        word: [(known[at], cosine) for at, cosine in nearest(vectors, row_of[word], count)]
         for word in dict.fromkeys(words)
     }
     if as_json:

@@ -56,7 +56,9 @@ class Largest:
     def note(self, difference: float, allowed: float, message: str) -> None:
         """Remembers the difference if it is the largest so far; NaN is larger than any."""
         size = torch.inf if math.isnan(difference) else difference
-        share = size / allowed if allowed else size * torch.inf if size else 0.0
+        share = torch.inf if size else 0.0
+        if allowed:
+            share = size / allowed
         if (share, size) > (self._share, self.difference):
             self._share = share
             self.difference = size

@@ -43,9 +43,11 @@ def _form(module: nn.Module, T: int, cost: Cost) -> None:
         value = getattr(cost, name, None)
         if type(value) is not int or value < 0:
             raise Broken(f"{name} of {T} tokens is {value!r}, not a whole number of 0 or more")
-    held = sum(parameter.numel() for parameter in module.parameters())
-    if cost.params != held:
-        raise Broken(f"the price says {cost.params} parameters, the module has {held}", abs(cost.params - held))
+    in_module = sum(parameter.numel() for parameter in module.parameters())
+    if cost.params != in_module:
+        raise Broken(
+            f"the price says {cost.params} parameters, the module has {in_module}", abs(cost.params - in_module)
+        )
     if not isinstance(module, Mixer):
         return
     if not cost.path:

@@ -88,17 +88,17 @@ def _pieces_are_the_whole(subject: Subject, module: nn.Module, T: int, worst: La
     draws = random.Random(0)
     x = subject.draw(2, T, subject.dim)
     whole = forward(module, x)
-    _, after = in_pieces(module, x, [])
-    two = [[cut] for cut in range(T + 1)] if T < 10 else [[1], [T // 2], [T - 1]]
-    more = [sorted(draws.choices(range(T + 1), k=k)) for k in (2, 3, 4, 6)]
-    ways = [*two, *more, [0, 0, min(3, T), min(3, T), T, T], list(range(1, T))]
+    _, end_state = in_pieces(module, x, [])
+    one_cut = [[cut] for cut in range(T + 1)] if T < 10 else [[1], [T // 2], [T - 1]]
+    several_cuts = [sorted(draws.choices(range(T + 1), k=k)) for k in (2, 3, 4, 6)]
+    all_cuts = [*one_cut, *several_cuts, [0, 0, min(3, T), min(3, T), T, T], list(range(1, T))]
     if not isinstance(module, Mixer):  # only mixers must read empty pieces
-        ways = [sorted({*cuts} - {0, T}) for cuts in ways]
-    for cuts in ways:
+        all_cuts = [sorted({*cuts} - {0, T}) for cuts in all_cuts]
+    for cuts in all_cuts:
         y, state = in_pieces(module, x, cuts)
         _by_position(worst, y, whole, subject.rounding, f"cut at {cuts}")
         if isinstance(module, Mixer):
-            same_state(worst, module.trim(state), module.trim(after), subject.rounding, f"cut at {cuts}")
+            same_state(worst, module.trim(state), module.trim(end_state), subject.rounding, f"cut at {cuts}")
 
 
 def _steps_are_the_whole(subject: Subject, mixer: Mixer, T: int, worst: Largest) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from seqloom.contracts.finding import first_line
 from seqloom.contracts.subject import Subject, working_dtype
-from seqloom.core.config import near, read
+from seqloom.core.config import read, suggestion
 from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.mixers import kinds
@@ -70,7 +70,7 @@ def resolve(target: str) -> Any:
     if not colon:
         if target in kinds():
             return kinds()[target]
-        raise ValueError(f"{target!r} is no mixer and no package.module:Thing; {near(target, kinds())}")
+        raise ValueError(f"{target!r} is no mixer and no package.module:Thing; {suggestion(target, kinds())}")
     if not module_name or not name:
         raise ValueError(f"{target!r} is no package.module:Thing")
     try:
@@ -80,7 +80,7 @@ def resolve(target: str) -> Any:
     for part in name.split("."):
         if not hasattr(value, part):
             public = [attribute for attribute in dir(value) if attribute[0] != "_"]
-            raise ValueError(f"{module_name} has no {name}; {near(part, public)}")
+            raise ValueError(f"{module_name} has no {name}; {suggestion(part, public)}")
         value = getattr(value, part)
     return value
 
@@ -117,7 +117,7 @@ def _called(
     takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in known.values())
     unknown = [name for name in settings if name not in known and not takes_any]
     if unknown:
-        raise ValueError(f"{target} takes no argument {unknown[0]!r}; {near(unknown[0], known)}")
+        raise ValueError(f"{target} takes no argument {unknown[0]!r}; {suggestion(unknown[0], known)}")
     width = next((name for name in DIM if name in known), None)
     room = next((name for name in CONTEXT if name in known), None)
     given = {**({width: dim} if width else {}), **settings}

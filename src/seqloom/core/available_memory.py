@@ -23,7 +23,7 @@ def available_memory(proc: Path = Path("/proc"), groups: Path = _GROUPS) -> int:
     free = _kernel(proc / "meminfo")
     if free is None:
         free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(0, min([free, *_left(proc / "self/cgroup", groups)]))
+    return max(0, min([free, *_bytes_left(proc / "self/cgroup", groups)]))
 
 
 def require_memory(what: str, need: int, advice: str, *, available: int | None = None, where: str = "") -> None:
@@ -78,7 +78,7 @@ def _kernel(meminfo: Path) -> int | None:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
 
 
-def _left(membership: Path, groups: Path) -> Iterator[int]:
+def _bytes_left(membership: Path, groups: Path) -> Iterator[int]:
     """Bytes left in each control group above this process; page cache that the kernel can drop counts as free."""
     try:
         lines = membership.read_text(encoding="utf-8").splitlines()

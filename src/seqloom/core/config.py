@@ -73,7 +73,7 @@ MANY = 30
 """the most names that an error lists in full"""
 
 
-def near(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, known: Iterable[str]) -> str:
     """The end of an error about an unknown name: the nearest known name, else all of them, or some of many."""
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
@@ -130,12 +130,12 @@ def _line(kind: type[BaseModel], problem: Any, outside: Sequence[str]) -> str:
     field = ".".join(names)
     match problem["type"]:
         case "extra_forbidden":
-            return f"unknown setting {field!r}; {near(names[-1], inside.model_fields)}"
+            return f"unknown setting {field!r}; {suggestion(names[-1], inside.model_fields)}"
         case "missing":
             return f"setting {field!r} is missing"
         case "union_tag_invalid":
             tag = str(problem["ctx"]["tag"])
-            return f"unknown {field} {tag!r}; {near(tag, choices)}"
+            return f"unknown {field} {tag!r}; {suggestion(tag, choices)}"
         case "union_tag_not_found":
             return f"{field} needs a kind; there is {', '.join(choices)}"
         case "model_attributes_type" if choices:

@@ -49,8 +49,8 @@ class Span:
 
     def terms_around(self, reach: int | None = None) -> int:
         """The number of (query, key) pairs among T positions that are less than `reach` apart, in both directions."""
-        near = self.T if reach is None else min(self.T, reach)
-        return self.T + max(near - 1, 0) * (2 * self.T - near)
+        distances = self.T if reach is None else min(self.T, reach)
+        return self.T + max(distances - 1, 0) * (2 * self.T - distances)
 
 
 def span(T: Any, per: Any) -> Span:

@@ -112,5 +112,5 @@ def _require_path(path: Path) -> None:
 def _require_regular(path: Path, status: os.stat_result) -> None:
     kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
-        what = _KINDS.get(kind, "a link" if kind == stat.S_IFLNK else "something else")
-        raise ValueError(f"{path} is {what}, not a regular file")
+        found = _KINDS.get(kind, "a link" if kind == stat.S_IFLNK else "something else")
+        raise ValueError(f"{path} is {found}, not a regular file")

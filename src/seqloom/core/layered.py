@@ -123,7 +123,7 @@ class LayeredConfig(ModelConfig, ABC):
     @property
     @override
     def distinct(self) -> int:
-        """The number of first layers to which all later ones are equal in price and in sizes of weights (`like`)."""
+        """How many first layers differ: each later one has the price and weight sizes of one of them (`like`)."""
         if self.one_block:
             return 1
         return min(self.depth, len(self.pattern) * max(mixer.distinct(self.depth) for mixer in self.pattern))

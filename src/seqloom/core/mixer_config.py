@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self, final
 
 from torch import nn
 
-from seqloom.core.config import SizedConfig, near, read
+from seqloom.core.config import SizedConfig, read, suggestion
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.position import Place, PositionConfig
@@ -145,6 +145,6 @@ def mixer_config(values: dict[str, Any]) -> MixerConfig:
         raise ValueError("a mixer needs a kind, such as {kind: attention}: `seqloom list` has them all")
     kind = values["kind"]
     if not isinstance(kind, str) or kind not in kinds():
-        raise ValueError(f"unknown mixer {kind!r}; {near(str(kind), kinds())}")
+        raise ValueError(f"unknown mixer {kind!r}; {suggestion(str(kind), kinds())}")
     config: MixerConfig = read(kinds()[kind], values)
     return config

@@ -158,11 +158,15 @@ def _chosen(characters: Mapping[str, int], part: float, source: str) -> dict[str
     order = sorted(characters, key=lambda group: hashlib.sha256(group.encode()).digest())
     chosen = dict.fromkeys(order, 0)
     for number in (2, 1):
-        held = 0
+        characters_chosen = 0
         for group in order:
-            if chosen[group] == 0 and held < wanted and held + characters[group] <= MOST * wanted:
+            if (
+                chosen[group] == 0
+                and characters_chosen < wanted
+                and characters_chosen + characters[group] <= MOST * wanted
+            ):
                 chosen[group] = number
-                held += characters[group]
+                characters_chosen += characters[group]
     empty = [name for number, name in enumerate(PARTS) if number not in chosen.values()]
     if empty:
         raise ValueError(

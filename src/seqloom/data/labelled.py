@@ -48,15 +48,17 @@ def prepare_labelled(
     `labels.given` and `corpora.read` do, and ValueError where there is only one label, or an example exceeds the
     context.
     """
-    train, held = _sides(source, task, words, held_out, seed, column)
+    train, held_out_examples = _sides(source, task, words, held_out, seed, column)
     names = tuple(sorted({example.label for example in train}))
     if len(names) < 2:
         raise ValueError(f"{source}: all examples for training have the label {names[0]!r}: at least two are needed")
-    require_known(held, names)
+    require_known(held_out_examples, names)
     settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "labels": task}
     settings |= {"passage": words} if task != "given" else {}
     settings |= training_settings(vocab, unit) if tokenizer is None else {"tokenizer": digest(tokenizer)}
-    documents = [Document(example.name, "\t".join((example.label, *example.texts))) for example in (*train, *held)]
+    documents = [
+        Document(example.name, "\t".join((example.label, *example.texts))) for example in (*train, *held_out_examples)
+    ]
     survey = surveyed(Documents.of(documents, source, unit="example"), settings)
     home = cached.folder(cache) / "labels" / survey.identity
     if tokenizer is None:
@@ -64,10 +66,10 @@ def prepare_labelled(
         tokenizer = learned_tokenizer(path, functools.partial(_texts, train), vocab, unit)
     mark = digest(tokenizer)[:16]
     sides = []
-    for name, examples in (("train", train), ("held", held)):
+    for name, examples in (("train", train), ("held", held_out_examples)):
         tokens = mapped_tokens(home / f"{name}-{mark}.tokens", functools.partial(_texts, examples), tokenizer)
         sides.append(_with_labels(tokens, examples, names, context))
-    counts = f"training {len(train):,} examples, held out {len(held):,}; {len(names)} labels"
+    counts = f"training {len(train):,} examples, held out {len(held_out_examples):,}; {len(names)} labels"
     description = f"{source}: {counts}; vocabulary {tokenizer.vocab:,}"
     return Corpus(sides[0], sides[1], tokenizer, survey.identity, description, survey, labels=names)
 
@@ -83,8 +85,8 @@ def _sides(
 ) -> tuple[list[Example], list[Example]]:
     """The examples for training and the held-out ones."""
     if task in ("later", "same"):
-        train, held = hold_out(read(source, column=column), held_out, seed)
-        return implied(list(train), task, words, seed), implied(list(held), task, words, seed)
+        train, held_out_documents = hold_out(read(source, column=column), held_out, seed)
+        return implied(list(train), task, words, seed), implied(list(held_out_documents), task, words, seed)
     documents = [] if task == "given" else list(read(source, column=column))
     examples = given(source, column) if task == "given" else implied(documents, task, words, seed)
     keys = [hashlib.sha256("\n".join((str(seed), *example.texts)).encode()).digest() for example in examples]

@@ -45,13 +45,13 @@ class PackedRows:
         self._tokens = tokens
         self._width = context + 1
         self._seed = seed
-        firsts, targets, begins = cut(tokens, context)
+        firsts, targets, starts_document = cut(tokens, context)
         order = permute(np.arange(len(firsts)), 0, len(firsts), seed)
         row = best_fit((targets[order] + 1).tolist(), self._width)
         order = order[np.argsort(row, kind="stable")]  # the pieces of row 0, then of row 1, …
         self._firsts = firsts[order]
         self._sizes = targets[order] + 1
-        self._begins = begins[order]
+        self._begins = starts_document[order]
         self._ends = np.cumsum(np.bincount(row))
 
     @property
@@ -88,10 +88,10 @@ class PackedRows:
         column = _counted(np.bincount(row, sizes, batch).astype(np.int64))  # the column of each token
         offset = _counted(sizes)
         position = np.repeat(self._firsts[piece], sizes) + offset - 1
-        begins = np.repeat(self._begins[piece], sizes) & (offset == 0)
+        starts_document = np.repeat(self._begins[piece], sizes) & (offset == 0)
         eos = self._tokens.eos
         ids = np.full((batch, self._width), eos, np.int64)
-        ids[np.repeat(row, sizes), column] = np.where(begins, eos, self._tokens.ids[np.maximum(position, 0)])
+        ids[np.repeat(row, sizes), column] = np.where(starts_document, eos, self._tokens.ids[np.maximum(position, 0)])
         document = np.full((batch, self._width), -1, np.int64)
         document[np.repeat(row, sizes), column] = np.repeat(number, sizes)
         return torch.from_numpy(ids), torch.from_numpy(document)

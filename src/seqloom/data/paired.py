@@ -41,21 +41,21 @@ def prepare_paired(
     It is read from the cache if it was built before. Raises as `read_pairs` does, and ValueError where there are too
     few pairs to hold one out, or a text exceeds the context.
     """
-    train, held = divided(read_pairs(source), held_out, seed, source)
+    train, held_out_pairs = divided(read_pairs(source), held_out, seed, source)
     settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "pairs": True}
     settings |= training_settings(vocab, unit) if tokenizer is None else {"tokenizer": digest(tokenizer)}
-    whole = [Document(pair.name, f"{pair.source}\t{pair.target}") for pair in (*train, *held)]
+    whole = [Document(pair.name, f"{pair.source}\t{pair.target}") for pair in (*train, *held_out_pairs)]
     survey = surveyed(Documents.of(whole, source, unit="pair"), settings)
     home = cached.folder(cache) / "pairs" / survey.identity
     if tokenizer is None:
         tokenizer = learned_tokenizer(home / "tokenizer.json", functools.partial(_texts, train), vocab, unit)
     mark = digest(tokenizer)[:16]
     sides = []
-    for name, pairs in (("train", train), ("held", held)):
+    for name, pairs in (("train", train), ("held", held_out_pairs)):
         tokens = mapped_tokens(home / f"{name}-{mark}.tokens", functools.partial(_texts, pairs), tokenizer)
         require_fit(pairs, tokens, context)
         sides.append(replace(tokens, texts=2))
-    counts = f"training {len(train):,} pairs, held out {len(held):,}"
+    counts = f"training {len(train):,} pairs, held out {len(held_out_pairs):,}"
     description = f"{source}: {counts}; vocabulary {tokenizer.vocab:,}"
     return Corpus(sides[0], sides[1], tokenizer, survey.identity, description, survey)
 
@@ -72,10 +72,10 @@ def divided(pairs: Sequence[Pair], held_out: float, seed: int, source: str) -> t
     keys = [hashlib.sha256(f"{seed}\n{pair.source}".encode()).digest() for pair in pairs]
     limit = sorted(keys)[min(max(round(held_out * len(keys)), 1), len(keys)) - 1]
     train = [pair for pair, key in zip(pairs, keys, strict=True) if key > limit]
-    held = [pair for pair, key in zip(pairs, keys, strict=True) if key <= limit]
+    held_out_pairs = [pair for pair, key in zip(pairs, keys, strict=True) if key <= limit]
     if not train:
         raise ValueError(f"{source}: {len(pairs)} pairs cannot be divided into two sides: add pairs of other sources")
-    return train, held
+    return train, held_out_pairs
 
 
 def require_fit(pairs: Sequence[Pair], tokens: Tokens, context: int) -> None:

@@ -62,7 +62,7 @@ class Corpus:
     """
 
     train: Tokens
-    held: Tokens
+    held_out: Tokens
     tokenizer: Tokenizer
     identity: str
     description: str
@@ -139,17 +139,19 @@ def prepare(
     # the name has the tokenizer's hash, so that ids are never read with another tokenizer than the one that made them
     mark = digest(tokenizer)[:16]
     train = mapped_tokens(home / f"train-{mark}.tokens", lambda: sides()[0], tokenizer)
-    held = mapped_tokens(home / f"held-{mark}.tokens", lambda: sides()[1], tokenizer)
+    held_out_tokens = mapped_tokens(home / f"held-{mark}.tokens", lambda: sides()[1], tokenizer)
     test = None if divided is None else mapped_tokens(home / f"test-{mark}.tokens", lambda: sides()[2], tokenizer)
     if len(train) < context + 1:
         need = f"one window of context {context} needs {context + 1}; add text or lower the context"
         raise ValueError(f"{source}: the training text has {len(train)} tokens, and {need}")
     named = (
-        {"training": train, "held out": held} if test is None else dict(zip(PARTS, (train, held, test), strict=True))
+        {"training": train, "held out": held_out_tokens}
+        if test is None
+        else dict(zip(PARTS, (train, held_out_tokens, test), strict=True))
     )
     counts = [f"{name} {side.documents:,} documents, {len(side):,} tokens" for name, side in named.items()]
     description = f"{source}: {'; '.join(counts)}; vocabulary {tokenizer.vocab:,}"
-    return Corpus(train, held, tokenizer, survey.identity, description, survey, test, divided)
+    return Corpus(train, held_out_tokens, tokenizer, survey.identity, description, survey, test, divided)
 
 
 def encode_documents(documents: Iterable[Document], tokenizer: Tokenizer, *, unwrap: bool = True) -> Tokens:

@@ -35,13 +35,13 @@ def hold_out(documents: Iterable[Document], part: float, seed: int) -> tuple[Doc
         return _cut(next(iter(documents)), part)
     wanted = part * sum(sizes.values())
     chosen = set[bytes]()
-    held = 0
+    characters_held_out = 0
     for key in sorted(sizes):
-        if held >= wanted or len(chosen) == len(sizes) - 1:
+        if characters_held_out >= wanted or len(chosen) == len(sizes) - 1:
             break
-        if held + sizes[key] <= 2 * wanted:
+        if characters_held_out + sizes[key] <= 2 * wanted:
             chosen.add(key)
-            held += sizes[key]
+            characters_held_out += sizes[key]
     chosen = chosen or {min(sizes, key=lambda key: (sizes[key], key))}
     flags = bytes(key in chosen for key in keys)
     return side(documents, flags, 0), side(documents, flags, 1)
@@ -68,5 +68,5 @@ def _cut(document: Document, part: float) -> tuple[Documents, Documents]:
     head, tail = text[:cut].rstrip(), text[cut:].lstrip()
     if not head or not tail:
         raise ValueError(f"{document.name}: too short to hold out {part:.0%} of it ({len(text)} characters); add text")
-    held = Document(f"{document.name} (the last {part:.0%})", tail)
-    return Documents.of([Document(document.name, head)]), Documents.of([held])
+    held_out = Document(f"{document.name} (the last {part:.0%})", tail)
+    return Documents.of([Document(document.name, head)]), Documents.of([held_out])

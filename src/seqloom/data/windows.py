@@ -48,8 +48,10 @@ class Windows:
         else:
             self.starts = max(len(tokens) - 1 - context + self._stride, 0) // self._stride
         if self.starts < 1:
-            what = "no document holds" if within_documents else f"{len(tokens)} tokens are less than"
-            raise ValueError(f"{what} one window of context + 1 = {self._width} tokens; add text or lower the context")
+            shortage = "no document holds" if within_documents else f"{len(tokens)} tokens are less than"
+            raise ValueError(
+                f"{shortage} one window of context + 1 = {self._width} tokens; add text or lower the context"
+            )
         self._windows = np.lib.stride_tricks.sliding_window_view(tokens.ids, self._width)
 
     def epochs(self, steps: int, batch: int) -> float:
@@ -107,18 +109,18 @@ def held_out(
     """
     if context < 1 or batch < 1:
         raise ValueError(f"held-out windows need context >= 1 and batch >= 1, not {context} and {batch}")
-    firsts, counts, begins = cut(tokens, context, stride)
+    firsts, counts, starts_document = cut(tokens, context, stride)
     overlap = context - (context if stride is None else stride)
     for row in range(math.ceil(len(firsts) / batch)):
         rows = slice(row * batch, (row + 1) * batch)
         offset = np.arange(context)
         keep = offset < counts[rows, None]
-        new = begins[rows, None] | (offset >= overlap)
+        new = starts_document[rows, None] | (offset >= overlap)
         positions = firsts[rows, None] + offset
         targets = np.where(keep, tokens.ids[np.minimum(positions, len(tokens) - 1)], tokens.eos).astype(np.int64)
         inputs = np.empty_like(targets)
         inputs[:, 1:] = targets[:, :-1]  # padding follows the `<eos>` of a document, so inputs are `<eos>` there too
-        inputs[:, 0] = np.where(begins[rows], tokens.eos, tokens.ids[np.maximum(firsts[rows] - 1, 0)])
+        inputs[:, 0] = np.where(starts_document[rows], tokens.eos, tokens.ids[np.maximum(firsts[rows] - 1, 0)])
         yield torch.from_numpy(inputs), torch.from_numpy(targets), torch.from_numpy(keep & new)
 
 

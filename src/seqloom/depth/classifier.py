@@ -151,5 +151,7 @@ def seen(model: Model, ids: Int[Tensor, "B T+1"]) -> Seen:
         log_p = torch.log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), -1)
         likeliest.append(logits.argmax(-1))
         likelihoods.append(log_p.gather(-1, targets[..., None])[..., 0])
-    found = torch.stack(likeliest, -1)
-    return Seen(streams, found == found[..., -1:], found == targets[..., None], torch.stack(likelihoods, -1))
+    predicted = torch.stack(likeliest, -1)
+    return Seen(
+        streams, predicted == predicted[..., -1:], predicted == targets[..., None], torch.stack(likelihoods, -1)
+    )

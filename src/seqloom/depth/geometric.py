@@ -49,9 +49,9 @@ class Geometric(Confident):
     def log_law(self, streams: list[Float[Tensor, "B T D"]]) -> Float[Tensor, "B T L"]:
         """ln q for all layers (B, T, L)."""
         logits = self.logits(streams)
-        on = logsigmoid(-logits).cumsum(-1)  # ln Π_{m≤n} (1 - χ_m)
-        before = torch.cat([torch.zeros_like(on[..., :1]), on], -1)
-        return before + torch.cat([logsigmoid(logits), torch.zeros_like(on[..., :1])], -1)
+        log_none = logsigmoid(-logits).cumsum(-1)  # ln Π_{m≤n} (1 - χ_m)
+        log_reached = torch.cat([torch.zeros_like(log_none[..., :1]), log_none], -1)
+        return log_reached + torch.cat([logsigmoid(logits), torch.zeros_like(log_none[..., :1])], -1)
 
     @override
     def loss(self, seen: Seen) -> Float[Tensor, ""]:

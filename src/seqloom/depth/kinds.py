@@ -4,7 +4,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field
 
-from seqloom.core.config import near, read
+from seqloom.core.config import read, suggestion
 from seqloom.depth.classifier import ClassifierConfig
 from seqloom.depth.geometric import GeometricConfig
 from seqloom.depth.learned import LearnedConfig
@@ -26,6 +26,6 @@ def classifier_config(values: dict[str, Any]) -> ClassifierConfig:
     """The settings of a classifier from plain values. ValueError, in one line, for wrong ones."""
     kind = values.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise ValueError(f"unknown kind {kind!r} of a classifier; {near(str(kind), KINDS)}")
+        raise ValueError(f"unknown kind {kind!r} of a classifier; {suggestion(str(kind), KINDS)}")
     config: ClassifierConfig = read(KINDS[kind], values)
     return config

@@ -113,12 +113,12 @@ def roll(model: Decision, wanted: Any, draws: list[np.random.Generator]) -> tupl
         rewards.append(np.zeros(len(draws)))
         played.append(np.isin(np.arange(len(draws)), going))
         ended = np.zeros(len(going), bool)
-        for place, number in enumerate(going):
-            action = chosen[place] if environment.continuous else int(chosen[place])
+        for row, number in enumerate(going):
+            action = chosen[row] if environment.continuous else int(chosen[row])
             state[number], reward, terminated, truncated, _ = mazes[number].step(action)
             rewards[-1][number] = float(reward)
             wanted[number] -= 0 if config.returns == "end" else float(reward)
-            ended[place] = terminated or truncated
+            ended[row] = terminated or truncated
         going = going[~ended]
         step += 1
     for maze in mazes:
@@ -150,9 +150,9 @@ class Past:
 
     def see(self, wanted: Any, state: Any) -> None:
         """A step begins: what is wanted from it on (N,), and its state (N, S); its action is not chosen yet."""
-        for held, new in ((self._wanted, wanted), (self._states, state), (self._actions, self._empty)):
-            held.append(new.copy())
-            del held[: -self.context]
+        for steps, new in ((self._wanted, wanted), (self._states, state), (self._actions, self._empty)):
+            steps.append(new.copy())
+            del steps[: -self.context]
 
     def act(self, rows: Any, chosen: Any) -> None:
         """The actions of the step for some rows, as the environment takes them."""
@@ -167,7 +167,7 @@ class Past:
     def window(self, rows: Any, step: int, device: torch.device) -> dict[str, torch.Tensor]:
         """What a model is called with, for some rows, at the step of a number from 0."""
         stacked = {"returns": self._wanted, "states": self._states, "actions": self._actions}
-        arrays = {name: np.stack([array[rows] for array in held], 1) for name, held in stacked.items()}
+        arrays = {name: np.stack([array[rows] for array in steps], 1) for name, steps in stacked.items()}
         length = len(self._wanted)
         arrays["ids"] = np.broadcast_to(np.arange(step - length + 1, step + 1), (len(rows), length)).copy()
         return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}

@@ -79,8 +79,8 @@ def tune(
                 plain += float(nats.sum())
                 for temperature in temperatures:
                     # relative to the nearest, so that none of the sums is 0
-                    near = torch.exp((distances[:, :1] - distances).double().nan_to_num(-torch.inf) / temperature)
-                    shares = torch.where(hits, near, 0.0).cumsum(1) / near.cumsum(1).clamp(min=1e-300)
+                    relative = torch.exp((distances[:, :1] - distances).double().nan_to_num(-torch.inf) / temperature)
+                    shares = torch.where(hits, relative, 0.0).cumsum(1) / relative.cumsum(1).clamp(min=1e-300)
                     for k, weight in product(ks, weights):
                         p = weight * shares[:, k - 1] + (1 - weight) * torch.exp(-nats)
                         sums[Mix(k=k, weight=weight, temperature=temperature)] -= float(p.log().sum())

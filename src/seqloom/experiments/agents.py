@@ -207,9 +207,9 @@ class Agents:
     def __post_init__(self) -> None:
         names = [mixer.name for mixer in self.mixers]
         lists = {"sources": self.sources, "mixers": names, "episodes": self.episodes, "contexts": self.contexts}
-        for what, given in {**lists, "shares": self.shares}.items():
-            if not given or len(set(given)) < len(given):
-                raise ValueError(f"agents needs {what} that differ, not {', '.join(map(str, given)) or 'none'}")
+        for setting, values in {**lists, "shares": self.shares}.items():
+            if not values or len(set(values)) < len(values):
+                raise ValueError(f"agents needs {setting} that differ, not {', '.join(map(str, values)) or 'none'}")
         require_count(self.seeds)
         for source in self.sources:
             if source.count(":") != 1 or not all(source.split(":")):

@@ -43,7 +43,7 @@ def require_agreement(name: str, mixer: Mixer, x: Stream, used: dict[str, list[s
                 expected |= _gradients(true, rows.cpu().double())
     largest = max(float(number.detach().abs().max()) for number in expected.values())
     for part, number in expected.items():
-        _near(name, part, results[part].detach().cpu().double(), number.detach(), largest, used)
+        _require_close(name, part, results[part].detach().cpu().double(), number.detach(), largest, used)
 
 
 def _longest(x: Stream) -> int:
@@ -84,7 +84,9 @@ def _last(true: Mixer, rows: Stream) -> Tensor:
         return true(rows[:, -_longest(rows) - 1 :].cpu().double())[:, -1]
 
 
-def _near(name: str, part: str, result: Tensor, expected: Tensor, largest: float, used: dict[str, list[str]]) -> None:
+def _require_close(
+    name: str, part: str, result: Tensor, expected: Tensor, largest: float, used: dict[str, list[str]]
+) -> None:
     scale = max(float(expected.abs().max()), largest / 100) or 1.0
     off = float((result - expected).abs().max()) / scale if result.shape == expected.shape else float("inf")
     if not off <= TOLERANCE:

@@ -19,7 +19,7 @@ import torch
 from seqloom.analysis.measure import Timing, race
 from seqloom.analysis.origin import machine
 from seqloom.analysis.others import loaded, watch
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 from seqloom.core.device import chosen
 from seqloom.core.mixer import Mixer
 from seqloom.core.progress import Say, Show
@@ -162,7 +162,7 @@ def bench(
     ValueError for names, sizes and settings that do not fit.
     """
     if what not in WHAT:
-        raise ValueError(f"--what: {what!r} cannot be timed; {near(what, WHAT)}")
+        raise ValueError(f"--what: {what!r} cannot be timed; {suggestion(what, WHAT)}")
     if repeats < 1:
         raise ValueError(f"--repeats must be at least 1, not {repeats}")
     if preset is not None and what != "step":

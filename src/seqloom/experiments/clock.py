@@ -87,8 +87,8 @@ def _race(
     with torch.random.fork_rng(devices=[]):
         runs = {"": training_step(to, training)}
         runs |= {str(size): training_step(at(config, by, size), training) for size in sizes}
-        what = f"{title(config)} at {by} {', '.join(f'{size:,}' for size in sizes)}"
-        with progress(f"timing {what}", rounds * len(runs), "steps") as advance:
+        timed = f"{title(config)} at {by} {', '.join(f'{size:,}' for size in sizes)}"
+        with progress(f"timing {timed}", rounds * len(runs), "steps") as advance:
             times = race(runs, rounds, warm=2, after=advance)
     other = times.pop("")
     return other, {int(size): TimedSize(time, time.over(other)) for size, time in times.items()}

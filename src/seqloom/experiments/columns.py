@@ -64,8 +64,8 @@ def at_length(tokens: int) -> dict[str, dict[str, Any]]:
 
 def of_probe(title: str, batches: int) -> dict[str, Any]:
     """The column of a probe on which models were trained for at most `batches` batches."""
-    what = f"correct answers of a small model that was trained on this probe alone, for at most {batches:,} batches"
-    meaning = f"{what}; guessing gives {probe(title).chance:.1%}"
+    measured = f"correct answers of a small model that was trained on this probe alone, for at most {batches:,} batches"
+    meaning = f"{measured}; guessing gives {probe(title).chance:.1%}"
     return _column(f"{title} right", "share", "higher", meaning)
 
 

@@ -118,7 +118,7 @@ class Compare:
     @cached_property
     def floor(self) -> float | None:
         """A lower bound of any causal model's loss in nats per token; None for a text without a known grammar."""
-        return floor(self.corpus.held, self.corpus.tokenizer) if self.base.training.objective.causal else None
+        return floor(self.corpus.held_out, self.corpus.tokenizer) if self.base.training.objective.causal else None
 
     def config(self, contender: Contender, seed: int = 0) -> RunConfig:
         """The settings of a run.
@@ -144,18 +144,18 @@ class Compare:
         yield [runs[contender.name][seed] for seed in range(self.seeds) for contender in contenders]
         trained = [contender for contender in contenders if trained_run(runs[contender.name], results) is not None]
         first = {contender.name: trained_run(runs[contender.name], results) for contender in trained}
-        after: list[Cell] = [self._portrait(contender, first[contender.name]) for contender in trained]
-        after += self._probes()
+        measurements: list[Cell] = [self._portrait(contender, first[contender.name]) for contender in trained]
+        measurements += self._probes()
         if trained:
             configs = {contender.name: self.config(contender) for contender in trained}
             folders = {name: results.out / cell.name for name, cell in first.items() if cell is not None}
-            after.append(Race("race", configs, machine(), folders))
-        after += [
+            measurements.append(Race("race", configs, machine(), folders))
+        measurements += [
             Decoding(f"{contender.name}/decoding-{tokens}", contender.name, self.config(contender), tokens, machine())
             for contender in contenders
             for tokens in sorted(self.lengths)
         ]
-        yield after
+        yield measurements
 
     def sized(self, results: Results) -> list[Contender]:
         """All contenders, and the resized ones whose size is known so far."""
@@ -199,22 +199,22 @@ class Compare:
             name=f"{contender.name}/seed-{seed}",
             config=config,
             identity=identity(config, self.corpus),
-            scoring=scoring(config, len(self.corpus.held)),
+            scoring=scoring(config, len(self.corpus.held_out)),
             contender=contender.name,
         )
 
     def _portrait(self, contender: Contender, run: ContenderCell | None) -> PortraitCell:
         assert run is not None
-        held, tokens = self.corpus.held.ids, viewed(run.config.model)
+        ids, tokens = self.corpus.held_out.ids, viewed(run.config.model)
         # a passage from the middle, because documents begin with titles in capitals
-        first = max(0, min(len(held) // 2, len(held) - max(tokens, self.base.model.context)))
+        first = max(0, min(len(ids) // 2, len(ids) - max(tokens, self.base.model.context)))
         return PortraitCell(
             name=f"{contender.name}/portrait",
             contender=contender.name,
             run_folder=run.name,
             identity=run.settings,
             device=run.config.training.device,
-            passage=tuple(held[first : first + tokens].tolist()),
+            passage=tuple(ids[first : first + tokens].tolist()),
             prompts=tuple(self.prompts),
             judged=self.floor is not None,
         )

@@ -50,14 +50,14 @@ class ContenderCell(RunCell):
             return [Trained(**shared, held_out=None, training=None, failed=failed)]
         rows = read(run.metrics)
         losses = [row["loss"] for row in rows if "loss" in row]
-        held = [row for row in rows if "held_out" in row][-1]
-        by_position = tuple(round(float(loss), 5) for loss in held.get("by_position", []))
+        last_score = [row for row in rows if "held_out" in row][-1]
+        by_position = tuple(round(float(loss), 5) for loss in last_score.get("by_position", []))
         return [
             Trained(
                 **shared,
-                held_out=held["held_out"],
-                bits_per_byte=held.get("bits_per_byte"),
-                accuracy=held.get("accuracy"),
+                held_out=last_score["held_out"],
+                bits_per_byte=last_score.get("bits_per_byte"),
+                accuracy=last_score.get("accuracy"),
                 training=statistics.median(losses[-last_tenth(len(losses)) :]) if losses else None,
                 by_position=by_position,
             )

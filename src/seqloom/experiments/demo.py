@@ -6,7 +6,7 @@ says of every sampled sentence whether it is grammatical.
 
 from pathlib import Path
 
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 from seqloom.experiments.compare import Compare
 from seqloom.experiments.contenders import contender
 from seqloom.experiments.summary import compare
@@ -24,6 +24,6 @@ SCALES: dict[str, list[str]] = {
 def demo(out: Path, scale: str = "full", command: str = "") -> Comparison:
     """Trains and measures the models in OUT/SCALE, or continues there; returns and raises as `summary.compare` does."""
     if scale not in SCALES:
-        raise ValueError(f"unknown scale {scale!r}; {near(scale, SCALES)}")
+        raise ValueError(f"unknown scale {scale!r}; {suggestion(scale, SCALES)}")
     study = Compare([contender(text) for text in MIXERS], "demo", SCALES[scale], lengths=LENGTHS)
     return compare(study, out / scale, command=command)

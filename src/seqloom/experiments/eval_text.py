@@ -44,4 +44,4 @@ def eval_text(run: Run, model: Model, data: str | None) -> tuple[Tokens | None, 
         return None, f"the run's text cannot be read ({error}); give --data"
     if corpus.identity != settings.get("identity"):
         return None, f"{source} is no longer the text that the run was trained on; give --data"
-    return corpus.held, f"the held-out part of {source}"
+    return corpus.held_out, f"the held-out part of {source}"

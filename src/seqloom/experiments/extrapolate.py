@@ -203,7 +203,7 @@ def _loaded(folder: str, step: int) -> tuple[Model, Run]:
 def _tokens(folder: str, step: int, data: str | None) -> tuple[Tokens, str]:
     """The text to score a run on, and its name. ValueError where there is none."""
     model, run = _loaded(folder, step)
-    tokens, what = eval_text(run, model, data)
+    tokens, name = eval_text(run, model, data)
     if tokens is None:
-        raise ValueError(f"{run.folder}: {what}")
-    return tokens, Path(what).name if data is not None else what
+        raise ValueError(f"{run.folder}: {name}")
+    return tokens, Path(name).name if data is not None else name

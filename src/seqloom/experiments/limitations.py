@@ -18,17 +18,17 @@ def limitations(sizes: ModelConfig) -> list[str]:
     """Short phrases; [] for a model that streams from a state of constant size and whose weights fit any context."""
     if not isinstance(sizes, LayeredConfig):
         return []
-    near, far = (_built(sizes, context) for context in CONTEXTS)
-    traits, limits = [sublayer.traits for sublayer in near.sublayers], []
+    short, long = (_built(sizes, context) for context in CONTEXTS)
+    traits, limits = [sublayer.traits for sublayer in short.sublayers], []
     if not all(trait.streams for trait in traits):
         limits.append("read on from a state: each further token reads the window again")
     elif any(trait.state == "grows" for trait in traits):
         limits.append("keep a state of one size: it grows with the text")
-    elif _state(near) != _state(far):
+    elif _state(short) != _state(long):
         limits.append("keep a state that is shorter than its context")
-    if _weights(near) != _weights(far):
+    if _weights(short) != _weights(long):
         limits.append("change its context: it has weights for each lag or position of it")
-    if near.traits.longest is not None:
+    if short.traits.longest is not None:
         limits.append("read a text that is longer than its context")
     return limits
 

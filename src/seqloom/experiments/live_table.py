@@ -53,7 +53,7 @@ class LiveTable:
         self._out = stream or sys.stderr
         self._lines = {name: _Line(name, effort) for name, effort in efforts.items()}
         self._live: Live | None = None
-        self._began = self._before = 0.0
+        self._began = self._done_before = 0.0
 
     def __enter__(self) -> Self:
         self._began = time.monotonic()
@@ -87,7 +87,7 @@ class LiveTable:
         """Marks a cell as done before this command, so that it does not count in the estimate of the time left."""
         line = self._line(name)
         line.state, line.result, line.share = DONE, result, 1.0
-        self._before += line.effort
+        self._done_before += line.effort
 
     def done(self, name: str, result: str) -> None:
         """Marks a cell as done; `result` has its rows in a few words."""
@@ -112,7 +112,7 @@ class LiveTable:
         """The time left, by the speed of this command so far; empty while no batch is done."""
         whole = sum(line.effort for line in self._lines.values())
         done = sum(line.effort * line.share for line in self._lines.values())
-        here = done - self._before
+        here = done - self._done_before
         return clock((time.monotonic() - self._began) * (whole - done) / here) if here > 0 else ""
 
     def _line(self, name: str) -> _Line:

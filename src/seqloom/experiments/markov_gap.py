@@ -98,7 +98,7 @@ class GapCell(RunCell):
             unknown = {"batches": 0, "parameters": 0, "table_bytes": None, "loss": None, "gap": None}
             return [Gap(**about, **unknown, failed=failed)]
         model = load(run.folder)
-        loss = score(model, corpus.held, stride=1, batch=ROWS).loss
+        loss = score(model, corpus.held_out, stride=1, batch=ROWS).loss
         counted = sum(table.nbytes for table in model.buffers()) if model.config.fits else None
         steps = sum(1 for _ in run.metrics.open(encoding="utf-8")) - 1
         numbers = sum(weights.numel() for weights in model.parameters())
@@ -133,9 +133,9 @@ class MarkovGap:
 
     def __post_init__(self) -> None:
         names = [model.name for model in self.models]
-        for what, given in (("models", names), ("orders", self.orders)):
-            if not given or len(set(given)) < len(given):
-                raise ValueError(f"markov-gap needs {what} that differ, not {', '.join(map(str, given)) or 'none'}")
+        for setting, values in (("models", names), ("orders", self.orders)):
+            if not values or len(set(values)) < len(values):
+                raise ValueError(f"markov-gap needs {setting} that differ, not {', '.join(map(str, values)) or 'none'}")
         require_count(self.seeds)
         for source in self.sources:
             chain_of(source)
@@ -177,7 +177,7 @@ class MarkovGap:
             config=config,
             identity=identity(config, corpus),
             allow_drift=True,
-            scoring=scoring(config, len(corpus.held)),
+            scoring=scoring(config, len(corpus.held_out)),
             model=model.name,
             source=source,
         )
@@ -194,11 +194,11 @@ def true_loss(source: str | Path, corpus: Corpus) -> float:
         raise ValueError(
             f"{source} is not written by a chain: give markov:STATES:ORDER:SEED or hmm:STATES:SYMBOLS:SEED"
         )
-    held: Tokens = corpus.held
+    tokens: Tokens = corpus.held_out
     nats = 0.0
-    for first, end in zip(held.starts, held.ends, strict=True):
-        nats -= chain.log_probability(corpus.tokenizer.decode(held.ids[first : end - 1].tolist()))
+    for first, end in zip(tokens.starts, tokens.ends, strict=True):
+        nats -= chain.log_probability(corpus.tokenizer.decode(tokens.ids[first : end - 1].tolist()))
     if isinstance(chain, Chain):
-        nats += held.documents * chain.order * math.log(chain.states)
-    ends = held.documents / len(held)
-    return nats / len(held) - ends * math.log(ends) - (1 - ends) * math.log1p(-ends)
+        nats += tokens.documents * chain.order * math.log(chain.states)
+    ends = tokens.documents / len(tokens)
+    return nats / len(tokens) - ends * math.log(ends) - (1 - ends) * math.log1p(-ends)

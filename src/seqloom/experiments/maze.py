@@ -119,9 +119,9 @@ class Maze:
     changes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        for what, given in (("agents", [agent.name for agent in self.agents]), ("lengths", self.lengths)):
-            if not given or len(set(given)) < len(given):
-                raise ValueError(f"maze needs {what} that differ, not {', '.join(map(str, given)) or 'none'}")
+        for setting, values in (("agents", [agent.name for agent in self.agents]), ("lengths", self.lengths)):
+            if not values or len(set(values)) < len(values):
+                raise ValueError(f"maze needs {setting} that differ, not {', '.join(map(str, values)) or 'none'}")
         require_count(self.seeds)
         for length in self.lengths:
             for agent in self.agents:

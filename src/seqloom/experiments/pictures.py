@@ -78,8 +78,8 @@ def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, 
         text = torch.tensor([ids[:tokens]], device=model.device)
         with torch.no_grad():
             read = _read_by(model, mixer, text)
-            far = reach.in_words(config.mixers[layer].tokens_back, together, config.depth)
-            shown = [*mixer.views(read)[:VIEWS], reach.view(mixer, read, far)]
+            in_words = reach.in_words(config.mixers[layer].tokens_back, together, config.depth)
+            shown = [*mixer.views(read)[:VIEWS], reach.view(mixer, read, in_words)]
         plain += [_plain(view, layer, tokenizer, text[0].tolist()) for view in shown]
     return plain
 

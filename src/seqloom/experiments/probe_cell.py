@@ -82,10 +82,10 @@ class ProbeCell(RunCell):
 
     def text(self, rows: Sequence[Answers]) -> str:
         """The share of right answers."""
-        whole = rows[0]
-        if whole.accuracy is None:
+        row = rows[0]
+        if row.accuracy is None:
             return "did not converge"
-        return f"right {whole.accuracy:.1%} after {whole.batches:,} batches"
+        return f"right {row.accuracy:.1%} after {row.batches:,} batches"
 
     def _shared(self) -> dict[str, Any]:
         """The fields that are known before training."""

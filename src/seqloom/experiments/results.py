@@ -29,7 +29,7 @@ R = TypeVar("R", bound=Row)
 
 def save(folder: Path, cell: Cell, rows: Sequence[Row], origin: Mapping[str, str]) -> None:
     """Writes the rows of a cell completely or not at all."""
-    held = {
+    content = {
         "format": FORMAT,
         "cell": identity(cell.settings),
         "rows": [row.model_dump(mode="json") for row in rows],
@@ -37,7 +37,7 @@ def save(folder: Path, cell: Cell, rows: Sequence[Row], origin: Mapping[str, str
     }
     make_folder(folder)
     with lock(folder):
-        replace(folder / ROWS, sealed(held))
+        replace(folder / ROWS, sealed(content))
 
 
 def load(folder: Path, cell: Cell) -> list[Row] | None:
@@ -48,11 +48,11 @@ def load(folder: Path, cell: Cell) -> list[Row] | None:
     path = folder / ROWS
     if not path.is_file():
         return None
-    held = document(path)
-    if held["cell"] != identity(cell.settings):
+    content = document(path)
+    if content["cell"] != identity(cell.settings):
         return None
     try:
-        return [cell.schema.model_validate(row) for row in held["rows"]]
+        return [cell.schema.model_validate(row) for row in content["rows"]]
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
@@ -63,16 +63,16 @@ def load(folder: Path, cell: Cell) -> list[Row] | None:
 
 def document(path: Path) -> dict[str, Any]:
     """The content of a rows.json without its sha256. Raises ValueError as `load` does."""
-    held = read_json(path, LARGEST, follow=False)
-    version = held.get("format") if isinstance(held, dict) else None
+    content = read_json(path, LARGEST, follow=False)
+    version = content.get("format") if isinstance(content, dict) else None
     if version != FORMAT:
         older = isinstance(version, int) and version < FORMAT
         known = f"of format {version}, and this seqloom reads {FORMAT}" if version is not None else "no rows of a study"
         raise ValueError(f"{path} is {known}: {'choose another --out' if older else 'update seqloom or remove it'}")
-    digest = held.pop("sha256", None)
-    if digest is None or read_bytes(path, LARGEST, follow=False) != sealed(held):
+    digest = content.pop("sha256", None)
+    if digest is None or read_bytes(path, LARGEST, follow=False) != sealed(content):
         raise ValueError(f"{path} is altered: its sha256 is not that of its rows: remove it, and the cell is run again")
-    return held
+    return content
 
 
 @final
@@ -105,8 +105,8 @@ class Results:
         path = self.out / RESULTS
         lines = []
         for file in sorted(self.out.rglob(ROWS)):
-            held, name = document(file), file.parent.relative_to(self.out).as_posix()
-            lines += [encode({"cell": name, **row, **held["origin"]}) for row in held["rows"]]
+            content, name = document(file), file.parent.relative_to(self.out).as_posix()
+            lines += [encode({"cell": name, **row, **content["origin"]}) for row in content["rows"]]
         lines += [encode({"cell": name, "failed": why}) for name, why in self.failed.items()]
         make_folder(self.out)
         replace(path, b"".join(lines))

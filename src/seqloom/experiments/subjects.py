@@ -63,6 +63,6 @@ def require_sizes(name: str, mixer: Mixer, batch: int, context: int, what: str) 
     tokens = context + 1 if what == "token" else context
     if traits.longest is not None and tokens > traits.longest:
         raise ValueError(f"{name} reads at most {traits.longest} tokens, not {tokens}: choose a smaller --context")
-    held = 3 * sum(weight.numel() for weight in mixer.parameters()) + 12 * batch * tokens * mixer.dim
+    numbers = 3 * sum(weight.numel() for weight in mixer.parameters()) + 12 * batch * tokens * mixer.dim
     gpu = torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else None
-    require_memory(f"timing {name}", 4 * held, "choose a smaller --batch, --context or --dim", available=gpu)
+    require_memory(f"timing {name}", 4 * numbers, "choose a smaller --batch, --context or --dim", available=gpu)

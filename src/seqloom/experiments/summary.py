@@ -81,9 +81,9 @@ def summarize(study: Compare, results: Results, command: str) -> report.Comparis
         text=report.Text(
             description=corpus.description.replace(config.data.source, Path(config.data.source).name, 1),
             identity=corpus.identity,
-            held_out_tokens=len(corpus.held),
-            held_out_documents=corpus.held.documents,
-            unigram=unigram_entropy(corpus.held),
+            held_out_tokens=len(corpus.held_out),
+            held_out_documents=corpus.held_out.documents,
+            unigram=unigram_entropy(corpus.held_out),
             floor=study.floor,
         ),
         columns=[report.Column(**column) for column in columns],
@@ -131,9 +131,9 @@ def _further(study: Compare, results: Results) -> tuple[dict[str, Values], list[
     further: dict[str, Values] = {}
     columns: dict[str, Values] = {}
     for row in sorted(results.of(Token), key=lambda row: row.tokens):
-        for what, column in at_length(row.tokens).items():
+        for field, column in at_length(row.tokens).items():
             columns[column["name"]] = column
-            further.setdefault(row.contender, {})[column["name"]] = getattr(row, what)
+            further.setdefault(row.contender, {})[column["name"]] = getattr(row, field)
     columns = dict(sorted(columns.items(), key=lambda entry: entry[1]["unit"] == "bytes"))  # times, then bytes
     for name, title, accuracy, _ in _probed(study, results):
         column = of_probe(title, study.probe_batches)

@@ -103,11 +103,11 @@ class Windowed(Ahead):
         everything = self._text + ids
         ends = range(len(self._text) + first, len(everything) + 1)
         logits = []
-        for begin in dict.fromkeys(self._begin(end) for end in ends):  # windows with one beginning are read together
-            of_window = [end for end in ends if self._begin(end) == begin]
-            read = torch.tensor([everything[begin : of_window[-1]]], device=self._model.device)
+        for start in dict.fromkeys(self._start(end) for end in ends):  # windows with the same start are read together
+            of_window = [end for end in ends if self._start(end) == start]
+            read = torch.tensor([everything[start : of_window[-1]]], device=self._model.device)
             x = self._model.features(read)
-            logits.append(self._model.logits(x[:, of_window[0] - begin - 1 :])[0])
+            logits.append(self._model.logits(x[:, of_window[0] - start - 1 :])[0])
         return torch.cat(logits)
 
     @override
@@ -119,7 +119,7 @@ class Windowed(Ahead):
             else:
                 self._streamed = None
 
-    def _begin(self, end: int) -> int:
+    def _start(self, end: int) -> int:
         """Where the window begins that the token after the first `end` is predicted from."""
         if end <= self._full:
             return max(end - self._length, 0)

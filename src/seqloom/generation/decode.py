@@ -77,7 +77,7 @@ def generate(
     draft: Draft | None = None,
     exits: Exits | None = None,
 ) -> Iterator[str] | Iterator[int]:
-    """Continues `prompt` by at most `max_tokens` tokens: a text in pieces of whole characters, ids in ids.
+    """Continues `prompt` by at most `max_tokens` tokens: yields pieces of text for a text prompt, ids for ids.
 
     The prompt is not repeated. `<eos>` ends the text and is not given, unless `ignore_eos`; so does the first string of
     `stop`. A text prompt needs `model.tokenizer`; ids do not, and without one there is no `<eos>`. Between two pieces

@@ -48,12 +48,12 @@ class Draft:
     """nats of a draft under the large model, above which it is taken back"""
     drafted: int = 0
     stayed: int = 0
-    """of the drafts"""
+    """accepted drafts"""
     readings: int = 0
     """readings of the large model"""
     written: int = 0
     differing: int = 0
-    """drafts that stayed and are not the large model's likeliest token"""
+    """accepted drafts that are not the large model's likeliest token"""
 
     @property
     def exact(self) -> bool:
@@ -118,33 +118,33 @@ def _written(
     sampling: Sampling,
     generator: torch.Generator,
 ) -> Iterator[int]:
-    modules = [[*one.modules()] for one in (model, draft.model)]
-    left = max_tokens
+    modules = [[*each_model.modules()] for each_model in (model, draft.model)]
+    remaining = max_tokens
     with ExitStack() as stack:
-        for parts in modules:
-            stack.enter_context(at_rest(parts))
+        for of_model in modules:
+            stack.enter_context(at_rest(of_model))
         large = ahead(model, prompt, mode, hop)
         small = ahead(draft.model, prompt, mode, min(hop, window(draft.model)) if mode == "slide" else hop)
-    while left:
+    while remaining:
         with ExitStack() as stack:
-            for parts in modules:
-                stack.enter_context(at_rest(parts))
-            ids, q = _drafts(small, draft, min(draft.tokens, left - 1), sampling, generator)
+            for of_model in modules:
+                stack.enter_context(at_rest(of_model))
+            ids, q = _drafts(small, draft, min(draft.tokens, remaining - 1), sampling, generator)
             logits = large.predict(ids)
             p = probabilities(logits, sampling)
             judge = _exactly if draft.exact else _by_bound
-            stay, last = judge(logits, p, q, ids, draft, generator)
-            new = [*ids[:stay], last]
-            if left > len(new):
+            accepted, last = judge(logits, p, q, ids, draft, generator)
+            new = [*ids[:accepted], last]
+            if remaining > len(new):
                 large.keep(new)
                 small.keep(new)
         draft.drafted += len(ids)
-        draft.stayed += stay
+        draft.stayed += accepted
         draft.readings += 1
         draft.written += len(new)
-        likeliest = logits[:stay].argmax(1).tolist()
-        draft.differing += sum(one != other for one, other in zip(likeliest, ids[:stay], strict=True))
-        left -= len(new)
+        likeliest = logits[:accepted].argmax(1).tolist()
+        draft.differing += sum(likely != id for likely, id in zip(likeliest, ids[:accepted], strict=True))
+        remaining -= len(new)
         yield from new
 
 
@@ -166,7 +166,7 @@ def _drafts(
 def _exactly(
     logits: Tensor, p: Tensor, q: list[Tensor], ids: list[int], draft: Draft, generator: torch.Generator
 ) -> tuple[int, int]:
-    """How many drafts stay, and the token after them."""
+    """How many drafts are accepted, and the token after them."""
     for number, (id, draws) in enumerate(zip(ids, q, strict=True)):
         if float(torch.rand((), dtype=torch.float64, generator=generator)) * draws[id] >= p[number, id]:
             return number, _drawn((p[number] - draws).clamp(min=0), generator)
@@ -179,8 +179,8 @@ def _by_bound(
     """As `_exactly`, but a draft is kept until the first token whose nats exceed the bound `take_back`."""
     nats = -logits.double().log_softmax(1).cpu()
     bound = float("inf") if draft.take_back is None else draft.take_back
-    stay = next((number for number, id in enumerate(ids) if nats[number, id] > bound), len(ids))
-    return stay, _drawn(p[stay], generator)
+    accepted = next((number for number, id in enumerate(ids) if nats[number, id] > bound), len(ids))
+    return accepted, _drawn(p[accepted], generator)
 
 
 def _drawn(weights: Float[Tensor, " W"], generator: torch.Generator) -> int:

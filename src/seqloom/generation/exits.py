@@ -28,7 +28,7 @@ from torch import Tensor
 
 from seqloom.core.arguments import count as whole
 from seqloom.core.arguments import described
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 from seqloom.core.layered import layered
 from seqloom.core.model import Model
 from seqloom.core.state import ModelState
@@ -165,7 +165,7 @@ def require_exits(exits: Any, model: Model) -> None:
     if isinstance(exits.by, Classifier):
         _require_fit(exits.by, model)
     elif exits.by not in MEASURES:
-        raise ValueError(f"unknown measure {exits.by!r} of exits; {near(str(exits.by), MEASURES)}")
+        raise ValueError(f"unknown measure {exits.by!r} of exits; {suggestion(str(exits.by), MEASURES)}")
     _require_threshold(exits)
     for name, value in (("the threshold", exits.threshold), ("the decay", exits.decay)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):

@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from typing_extensions import override
 
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model, require_generates
 from seqloom.core.shapes import Ids
@@ -143,7 +143,7 @@ def check(model: Model, mode: Mode, hop: int, prompt: int, max_tokens: int) -> N
     """
     require_generates(model)
     if mode not in get_args(Mode):
-        raise ValueError(f"unknown mode {mode!r}; {near(str(mode), get_args(Mode))}")
+        raise ValueError(f"unknown mode {mode!r}; {suggestion(str(mode), get_args(Mode))}")
     for name, value in {"the prompt's length": prompt, "max_tokens": max_tokens, "hop": hop}.items():
         check_whole(name, value)
     if prompt < 1:

@@ -40,21 +40,21 @@ def pieces(
 
     The ids continue the text of the ids `after`, which is not repeated and not searched for stop strings.
     """
-    held = ""
+    text_so_far = ""
     for text in _decoded(ids, tokenizer, after):
-        held += text
-        ends = [(at + len(s), at) for s in stop if (at := held.find(s)) >= 0]
+        text_so_far += text
+        ends = [(at + len(s), at) for s in stop if (at := text_so_far.find(s)) >= 0]
         if ends:
             _, at = min(ends)
             if at:
-                yield held[:at]
+                yield text_so_far[:at]
             return
-        safe = len(held) - max((_overlap(held, s) for s in stop), default=0)
+        safe = len(text_so_far) - max((_overlap(text_so_far, s) for s in stop), default=0)
         if safe:
-            yield held[:safe]
-        held = held[safe:]
-    if held:
-        yield held
+            yield text_so_far[:safe]
+        text_so_far = text_so_far[safe:]
+    if text_so_far:
+        yield text_so_far
 
 
 def _decoded(ids: Iterable[int], tokenizer: Tokenizer, after: Sequence[int]) -> Iterator[str]:

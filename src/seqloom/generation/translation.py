@@ -124,7 +124,7 @@ def _reading(model: Model, source: Any, keep: Keep | None, eos: int) -> tuple[Id
 
 
 def _most(model: Model, max_tokens: int | None) -> int:
-    """The tokens of a target at most."""
+    """The most tokens that a target may have."""
     if max_tokens is not None:
         count("max_tokens", max_tokens, least=1)
     limits = [limit for limit in (max_tokens, model.traits.longest, model.config.context) if limit is not None]

@@ -3,9 +3,9 @@
     q = x W_qk,  v = x W_v,  k = s q / |q|        H heads of width K = D/H, one vector for queries and keys; no biases
     y = concat_h(attention inside buckets) W_out
 
-Two forms: in the one a token looks at the latest keys of its buckets, which only the past decides, and reads on from a
-cache. In the other the whole text decides where buckets are cut, and so what a token looks at, but not what it reads
-there.
+Two forms: in the one a token attends to the latest keys of its buckets, which only the past decides, and reads on from
+a cache. In the other the whole text decides where buckets are cut, and so what a token attends to, but not what it
+reads there.
 """
 
 from abc import ABC, abstractmethod
@@ -84,7 +84,8 @@ class ChosenByText(BidirectionalMixer, ABC):
             return super()._reads_whole(verb)
         name = type(self).__name__
         return ValueError(
-            f"{name} chooses what a token looks at by later tokens, too: it has no {verb}; set choice: past to have one"
+            f"{name} chooses what a token attends to by later tokens too: it has no {verb}; "
+            "set choice: past to have one"
         )
 
 
@@ -101,7 +102,7 @@ class TextBuckets(SharedHeads, ChosenByText, ABC):
 
 
 class PastBuckets(SharedHeads, PackedMixer, ABC):
-    """A token looks at the latest keys of its buckets. State: k, v and the buckets of all tokens, or of a context."""
+    """A token attends to the latest keys of its buckets. State: k, v and the buckets of all tokens, or of a context."""
 
     traits = PAST
     rounds: int
@@ -128,7 +129,7 @@ class PastBuckets(SharedHeads, PackedMixer, ABC):
         if state is None:
             return self.out(self.read_heads(q, v, now)), {}
         size, length = state["k"].shape[2], length_of(state)
-        used, room = ring.held(size, length), ring.room(size, length, T, self.context)
+        used, room = ring.filled(size, length), ring.room(size, length, T, self.context)
         now = now + state["length"][:, None]
         if lengths is not None:
             now = torch.where(within(lengths, T), now, -1)
@@ -142,7 +143,7 @@ class PastBuckets(SharedHeads, PackedMixer, ABC):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the token is written into the cache first, and read there with the others. A full one doubles.
+        # As `read`; the token is written into the cache first, and read there with the others. A full cache doubles.
         q, v = self.projected(x[:, None])
         own_buckets = chosen(lambda: self.buckets(q)).transpose(2, 3)  # (B, H, 1, R)
         length = length_of(state)
@@ -150,7 +151,7 @@ class PastBuckets(SharedHeads, PackedMixer, ABC):
         count = length.bound if length.even else None
         new = {"k": self.keys(q), "v": v, "buckets": own_buckets}
         entries = {n: written(state[n], room, length.tokens, count, tensor, reuse) for n, tensor in new.items()}
-        used = ring.held(room, length.after(1, 1))
+        used = ring.filled(room, length.after(1, 1))
         then = ring.times(room, length.tokens + 1)[:, :used]
         k, v, buckets = (entries[n][:, :, :used] for n in new)
         y = newest(q, k.to(x.dtype), v.to(x.dtype), buckets, own_buckets, length.tokens, then, self.rule)

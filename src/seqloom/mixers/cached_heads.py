@@ -1,4 +1,4 @@
-"""Heads that keep the keys and values of the tokens that can still be looked at: a ring, or a buffer that grows.
+"""Heads that keep the keys and values of the tokens that can still be attended to: a ring, or a buffer that grows.
 
 Source: the ring is `seqloom.ops.ring`.
 """
@@ -50,7 +50,7 @@ class CachedHeads(Heads, PackedMixer, ABC):
     def with_past(self, state: State, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Keys and values (B, G, C + T, K), cached ones first; the times (B, T) of queries and (B, C + T) of keys."""
         size = state["k"].shape[2]
-        used = ring.held(size, length_of(state))
+        used = ring.filled(size, length_of(state))
         k = torch.cat([state["k"][:, :, :used].to(k.dtype), k], 2)
         v = torch.cat([state["v"][:, :, :used].to(v.dtype), v], 2)
         now = state["length"][:, None] + torch.arange(k.shape[2] - used, device=k.device)
@@ -87,6 +87,6 @@ class CachedHeads(Heads, PackedMixer, ABC):
 
     def in_use(self, entries: Entries, length: Length, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The keys and values (B, G, C, K) of the slots in use, after one more token than `length`."""
-        used = ring.held(entries["k"].shape[2], length.after(1, 1))
+        used = ring.filled(entries["k"].shape[2], length.after(1, 1))
         k, v = (entries[name][:, :, :used].to(dtype) for name in ("k", "v"))
         return k, v

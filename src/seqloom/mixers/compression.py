@@ -64,10 +64,10 @@ class Compression(nn.Module):
             compressed: Tensor = self.w_c(blocks.flatten(2))
             return compressed
         assert received is not None
-        queries = known.past.memory + 1 - torch.arange(self.rate, device=received.device)  # that saw an input
-        average = known.of_blocks(received[..., None], count)[..., 0] / queries
-        most = chosen(lambda: average.argmax(2))
-        return ring.pick(blocks.flatten(1, 2), torch.arange(count, device=most.device) * self.rate + most)
+        readers = known.past.memory + 1 - torch.arange(self.rate, device=received.device)  # queries that read an input
+        average = known.of_blocks(received[..., None], count)[..., 0] / readers
+        most_used = chosen(lambda: average.argmax(2))
+        return ring.pick(blocks.flatten(1, 2), torch.arange(count, device=most_used.device) * self.rate + most_used)
 
     def price(self, blocks: int) -> Cost:
         """The price of compressing this many blocks; for `most_used` the comparisons, not the bookkeeping of use."""
@@ -103,7 +103,7 @@ class Compression(nn.Module):
             return Extras(losses={"autoencoding": mean_of(distance, real)})
         now = torch.where(known.now < end[:, None], known.now, -1)
         ends = torch.where(real, known.times(count, self.dilation)[:, :, -1], -1)
-        x = known.x[:, known.held :]
+        x = known.x[:, known.earlier :]
         attended = content_attention(x, blocks.flatten(1, 2), now, ends.repeat_interleave(self.rate, 1), of_layer)
         fewer = content_attention(x, compressed, now, ends, of_layer)
         sees = (before(now[:, :, None], ends[:, None]) & (ends >= 0)[:, None]).any(2)
@@ -122,7 +122,7 @@ def content_attention(
     w_q, w_kv, heads = of_layer
     q = linear(x, w_q).unflatten(2, (heads, -1)).transpose(1, 2)
     k, v = linear(inputs, w_kv).unflatten(2, (2, heads, -1)).permute(2, 0, 3, 1, 4)
-    # one backend always: a run that continues takes those of its first batch, which compresses nothing
+    # always this backend: a resumed run forces those of its first batch, in which nothing is compressed
     with use(attention="formed"):
         return attend(q, k, v, pattern=before, query_time=now, key_time=then).transpose(1, 2).flatten(2)
 
@@ -133,5 +133,5 @@ def mean_of(values: Tensor, real: Bool[Tensor, "B N"]) -> Float[Tensor, ""]:
 
 
 def before(i: Tensor, j: Tensor) -> Tensor:
-    """A pattern: every query looks at the keys before it."""
+    """A pattern: every query attends to the keys before it."""
     return j < i

@@ -29,7 +29,7 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.ops.delta_rule.keys import unit, unit_price
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.projection import Linear
-from seqloom.ops.selective_scan.beginning import begin_steps_
+from seqloom.ops.selective_scan.initial_weights import initialize_steps_
 from seqloom.ops.short_convolution import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -71,13 +71,13 @@ class DeltaByChannel(PackedMixer, ABC):
         self.w_b = Linear(dim, strengths, bias=False)
         self.a_log = nn.Parameter(torch.empty(self.heads))
         self.norm = HeadNorm(self.heads, self.K, "sigmoid", config.norm_eps)
-        self._init()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         """The rates and the taps are drawn again too."""
         super().reset(std)
-        self._init()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -116,7 +116,7 @@ class DeltaByChannel(PackedMixer, ABC):
         return self.w_qkv, self.conv, rates, lengths
 
     @torch.no_grad()
-    def _init(self) -> None:
+    def _initialize(self) -> None:
         self.conv.init()
         self.a_log.copy_(torch.rand_like(self.a_log).mul_(15).add_(1).log_())
-        begin_steps_(self.decay_out.bias)
+        initialize_steps_(self.decay_out.bias)

@@ -29,7 +29,7 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.ops.delta_rule.keys import unit, unit_price
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.projection import Linear
-from seqloom.ops.selective_scan.beginning import begin_steps_
+from seqloom.ops.selective_scan.initial_weights import initialize_steps_
 from seqloom.ops.short_convolution import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -79,13 +79,13 @@ class DeltaByHead(PackedMixer, ABC):
         self.w_g = Linear(dim, values, bias=False) if gate else None
         self.w_o = Linear(values, dim, bias=False)
         self.norm = HeadNorm(self.value_heads, self.V, "silu" if gate else "none", config.norm_eps)
-        self._init()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         """The rates and the taps are drawn again too."""
         super().reset(std)
-        self._init()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -146,8 +146,8 @@ class DeltaByHead(PackedMixer, ABC):
             yield Cost(mul=rows * H, add=rows * H, exp=2 * rows * H, other=2 * rows * H)
 
     @torch.no_grad()
-    def _init(self) -> None:
+    def _initialize(self) -> None:
         self.conv.init()
         if self.w_a is not None and self.a_log is not None:
             self.a_log.copy_(torch.rand_like(self.a_log).mul_(16).clamp_(min=1e-3).log_())
-            begin_steps_(self.w_a.bias)
+            initialize_steps_(self.w_a.bias)

@@ -95,8 +95,8 @@ class HandingMixer(PackedMixer, Handing):
         rows, packing = pack(x, keep)
         packed = {name: pack(values, keep)[0] for name, values in handed.items()}
         y, entries, given = self.read_handed(rows, packed, state, packing.lengths)
-        after = counted(entries, measured(length.tokens + packing.lengths))
-        return unpack(y, packing), after, {name: unpack(values, packing) for name, values in given.items()}
+        new_state = counted(entries, measured(length.tokens + packing.lengths))
+        return unpack(y, packing), new_state, {name: unpack(values, packing) for name, values in given.items()}
 
     def step_handed(self, x: Token, state: State, reuse: bool, handed: Handed) -> tuple[Token, State, Handed]:
         """As `step`, given what earlier layers handed over of this token (B, …); with what later ones are given."""

@@ -4,7 +4,7 @@
     u_t ← Σ_{l<W} taps_l ∘ u_{t-l}            with a `kernel` W > 1, of each channel u of q, k and v
     out = concat_h(y_h) W_out + b_out         or (concat_h(y_h) ∘ σ(x W_g)) W_out + b_out
 
-The mixers that use this file choose which keys a query looks at.
+The mixers that use this file choose which keys a query attends to.
 """
 
 from abc import ABC
@@ -24,13 +24,13 @@ from seqloom.core.position import Place, PositionConfig, QueriesKeysPosition, Re
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.ops.attention import Bias
-from seqloom.ops.attention.reference import fading_price, price
+from seqloom.ops.attention.reference import decay_price, price
 from seqloom.ops.lag_sum import taps, window
 from seqloom.ops.projection import Linear, project
 from seqloom.positions import AnyPosition
 
 PLACES: frozenset[Place] = frozenset({"queries_keys", "scores", "keys_values"})
-"""where a position can act in heads that look at all keys"""
+"""where a position can act in heads that attend to all keys"""
 
 
 class HeadSettings(SizedConfig, ABC):
@@ -124,8 +124,8 @@ class Heads(Mixer, ABC):
         assert built is None or isinstance(built, (QueriesKeysPosition, RelativePosition))  # `places` allows no other
         self.position = built
         self.relative = position is not None and not isinstance(built, QueriesKeysPosition)
-        decays = isinstance(built, QueriesKeysPosition) and built.decay is not None
-        self.plain = config.plain and not self.relative and not decays
+        has_decay = isinstance(built, QueriesKeysPosition) and built.decay is not None
+        self.plain = config.plain and not self.relative and not has_decay
         """whether scores are q_i · k_j / √K and nothing else"""
 
     @override
@@ -147,32 +147,32 @@ class Heads(Mixer, ABC):
         priced = (self.position if self.relative else None, self.norm_q, self.norm_k)
         return [part for part in super().parts if all(part is not other for other in priced)]
 
-    def projected(self, x: Stream, before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def projected(self, x: Stream, tokens_before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, K), keys and values (B, G, T, K) of tokens after `before` (B,) others; None for none.
 
         Without the convolution, for which see `convolved`.
         """
         parts = self.w_qkv.weight.split(self.sizes)  # three products: parts of a single one would not be contiguous
         biases = [None] * 3 if self.w_qkv.bias is None else self.w_qkv.bias.split(self.sizes)
-        return self._by_head([project(x, w, b) for w, b in zip(parts, biases, strict=True)], before)
+        return self._by_head([project(x, w, b) for w, b in zip(parts, biases, strict=True)], tokens_before)
 
     def convolved(
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None
     ) -> tuple[tuple[Tensor, Tensor, Tensor], Entries]:
         """Queries, keys and values as of `projected`, after the convolution if there is one, and its last inputs."""
-        before = state["length"] if state else None
+        tokens_before = state["length"] if state else None
         if self.taps is None:
-            return self.projected(x, before), {}
+            return self.projected(x, tokens_before), {}
         products, past = window.carry(self.w_qkv(x), self.taps, state, "past", lengths)
-        return self._by_head(products.split(self.sizes, -1), before), past
+        return self._by_head(products.split(self.sizes, -1), tokens_before), past
 
-    def _by_head(self, products: Sequence[Tensor], before: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _by_head(self, products: Sequence[Tensor], tokens_before: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """The products (B, T, ·) with W_q, W_k and W_v by heads, with their norms and positions."""
         q, k, v = (y.unflatten(-1, (-1, self.width)).transpose(1, 2) for y in products)
         q, k = self.normed(q, k)
         if isinstance(self.position, QueriesKeysPosition):
             time = torch.arange(q.shape[2], device=q.device)
-            q, k = self.position(q, k, time if before is None else before[:, None] + time)
+            q, k = self.position(q, k, time if tokens_before is None else tokens_before[:, None] + time)
         return q, k, v
 
     def normed(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
@@ -190,7 +190,7 @@ class Heads(Mixer, ABC):
         config = self.config
         given: dict[str, Any] = {"scale": config.scale, "softcap": config.softcap, "sinks": self.sinks}
         if isinstance(self.position, QueriesKeysPosition):
-            return q, {**given, "fade": self.position.decay}
+            return q, {**given, "decay": self.position.decay}
         if not self.relative:
             return q, given
         relative = cast(RelativePosition, self.position or self.shared)
@@ -232,16 +232,16 @@ class Heads(Mixer, ABC):
         elif config.qk_norm == "all":
             norms = rootnorm(rows, self.sizes[0]) + rootnorm(rows, self.sizes[1]).parallel()
         position: Cost | nn.Module | None = self.position
-        decay, biased = None, False
+        decay_cost, biased = None, False
         if self.relative:
             relative = cast(RelativePosition, self.position or self.shared)
             position = relative.price(span, terms, distances)
             with torch.no_grad():
                 biased = relative(0, 0, True).values is not None
         elif isinstance(self.position, QueriesKeysPosition) and self.position.decay is not None:
-            decay = fading_price(rows, self.width, self.heads + self.kv_heads)
+            decay_cost = decay_price(rows, self.width, self.heads + self.kv_heads)
         changes: dict[str, Any] = {"scale": config.scale, "softcap": config.softcap is not None, "sinks": config.sinks}
         scores = price(rows, terms, self.dim, self.heads, bias=biased, **changes)
         gated = gate(rows * self.dim) if config.output_gate else None
         convolved = None if self.taps is None else taps.price(span, sum(self.sizes), config.kernel)
-        return self.w_qkv, convolved, norms, position, decay, scores, gated, self.w_out
+        return self.w_qkv, convolved, norms, position, decay_cost, scores, gated, self.w_out

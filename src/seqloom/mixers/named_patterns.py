@@ -17,11 +17,11 @@ PatternNames: TypeAlias = Annotated[tuple[PatternName, ...], Field(strict=False)
 class NamedPatterns(HeadSettings, ABC):
     """Heads with a pattern for all of them, or one for each."""
 
-    window: int | None = Field(None, ge=1, description="tokens looked back on, itself included; unset, the context")
+    window: int | None = Field(None, ge=1, description="tokens attended to, itself included; unset, the context")
     pattern: PatternName = Field("all", description="keys of a query: all, or a sparse pattern; local needs a window")
     per_head: PatternNames | None = Field(None, description="a pattern for each head, in place of one for all")
     length: int = Field(128, ge=1, description="stride of the strided pattern, segment of the fixed one")
-    summary: int = Field(8, ge=1, description="tokens at the end of a segment that later ones look at (fixed)")
+    summary: int = Field(8, ge=1, description="tokens at the end of a segment that later ones attend to (fixed)")
 
     @property
     def patterns(self) -> tuple[PatternName, ...]:
@@ -38,7 +38,7 @@ class NamedPatterns(HeadSettings, ABC):
         if len(self.patterns) != self.heads:
             raise ValueError(f"per_head covers {len(self.patterns)} of {self.heads} heads: list one for each head")
         if "local" in self.patterns and self.window is None:
-            raise ValueError("the local pattern needs a window: set window to the tokens that a token looks back on")
+            raise ValueError("the local pattern needs a window: set window to the tokens that a token attends to")
         if self.sparse:
             self._require_plain()
         return self

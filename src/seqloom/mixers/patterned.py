@@ -1,7 +1,7 @@
 """Attention over sparse patterns, one for each head: what the mixers that choose a pattern share.
 
 The projections, the cache and the equation are those of `attention`; the sums run over the keys that a pattern lets
-through. A token reads from the cache the keys that its patterns look at, and no others.
+through. A token reads from the cache the keys that its patterns attend to, and no others.
 """
 
 from abc import ABC
@@ -75,7 +75,7 @@ def views(mixer: Heads, patterns: Sequence[Pattern], x: Stream) -> list[View]:
 
 @final
 class PatternAttention(CachedHeads):
-    """Causal attention with a pattern for each head. State: the keys and values that can still be looked at."""
+    """Causal attention with a pattern for each head. State: the keys and values that can still be attended to."""
 
     def __init__(self, config: HeadSettings, layer: Layer, patterns: Sequence[Pattern]) -> None:
         super().__init__(config, layer)
@@ -92,10 +92,10 @@ class PatternAttention(CachedHeads):
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         q, k, v = self.projected(x, state["length"] if state else None)
         entries = self.read_on(state, k, v, lengths) if state else {}
-        if state is None or ring.held(state["k"].shape[2], length_of(state)) == 0:
+        if state is None or ring.filled(state["k"].shape[2], length_of(state)) == 0:
             y = sparse.attend(q, k, v, self.patterns)
         else:
-            y = self._looked(q, *self.with_past(state, k, v))
+            y = self._attended(q, *self.with_past(state, k, v))
         return self.out(y, x), entries
 
     @override
@@ -107,7 +107,7 @@ class PatternAttention(CachedHeads):
         else:
             k, v = self.in_use(entries, length, x.dtype)
             then = ring.times(entries["k"].shape[2], length.tokens + 1)[:, : k.shape[2]]
-            y = self._looked(q, k, v, length.tokens[:, None], then)
+            y = self._attended(q, k, v, length.tokens[:, None], then)
         return self.out_of_token(y, x), entries
 
     @override
@@ -118,7 +118,7 @@ class PatternAttention(CachedHeads):
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         return self.w_qkv, self.position, weighted(self.patterns, span, self.width), self.w_out
 
-    def _looked(self, q: Tensor, k: Tensor, v: Tensor, now: Tensor, then: Tensor) -> Tensor:
+    def _attended(self, q: Tensor, k: Tensor, v: Tensor, now: Tensor, then: Tensor) -> Tensor:
         """Queries at times (B, Tq) over all keys at times (B, Tk), under the mask of each pattern."""
         return sparse.each_pattern(
             self.patterns,
@@ -127,7 +127,7 @@ class PatternAttention(CachedHeads):
         )
 
     def _token(self, q: Tensor, keys: Tensor, values: Tensor, t: int) -> Tensor:
-        """The query of every row at time t over the positions of the cache that its patterns look at."""
+        """The outputs for queries at time t over the cached positions that each head's pattern attends to."""
         groups, room, parts = sparse.heads_of(self.patterns), keys.shape[2], []
         for pattern, heads in groups.items():
             slots = (pattern.keys(t) % room).to(q.device)

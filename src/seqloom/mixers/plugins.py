@@ -42,11 +42,11 @@ def _changed(folder: str) -> int:
 
 
 def _load(point: EntryPoint) -> None:
-    before = kinds()
+    registered = kinds()
     try:
         point.load()
-    except (Exception, SystemExit) as error:  # whatever the plugin does when it is imported
-        for name in kinds().keys() - before.keys():
+    except (Exception, SystemExit) as error:  # importing a plugin can raise anything
+        for name in kinds().keys() - registered.keys():
             unregister(name)
         package = point.dist.name if point.dist is not None else "an installed package"
         why = " ".join(str(error).split()) or "without a message"

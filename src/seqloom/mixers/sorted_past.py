@@ -91,9 +91,13 @@ class PastSinkhorn(Sorter, PackedMixer):
         (past_k, past_v), entries = self._cached(k, v, state, lengths, reuse)
         length, total = state["length"], state["sum"][:, :, None] + k.cumsum(2)
         first = -(-length // b)  # the first block that begins here
-        number = first[:, None] + torch.arange(-1, -(-T // b), device=x.device)  # (B, n + 1); one begun before
-        begins = number[:, 1:] * b
-        pooled = _at(total, (begins - length[:, None]).clamp(max=T - 1)) / (begins + 1)[:, None, :, None]
+        number = first[:, None] + torch.arange(
+            -1, -(-T // b), device=x.device
+        )  # (B, n + 1), the first of them begun earlier
+        starts_of_blocks = number[:, 1:] * b
+        pooled = (
+            _at(total, (starts_of_blocks - length[:, None]).clamp(max=T - 1)) / (starts_of_blocks + 1)[:, None, :, None]
+        )
         count = -(-past_k.shape[2] // b)
         past = torch.arange(count, device=x.device) < number[:, None, 1:, None]
         weights = sinkhorn.balanced(self.scores(pooled.to(x.dtype))[..., :count], past, 1, columns=False)
@@ -102,11 +106,11 @@ class PastSinkhorn(Sorter, PackedMixer):
             torch.cat([state[name][:, :, None].to(y.dtype), mixed(weights, y)], 2)
             for name, y in zip(("sorted_k", "sorted_v"), laid, strict=True)
         )
-        places = (number[:, :, None] * b + torch.arange(b, device=x.device)).flatten(1)  # (B, (n + 1) b)
-        queries = _at(q, (places - length[:, None]).clamp(0, T - 1))
-        blocks = (_at(y, places.clamp(0, y.shape[2] - 1)) for y in (past_k, past_v))
+        times = (number[:, :, None] * b + torch.arange(b, device=x.device)).flatten(1)  # (B, (n + 1) b)
+        queries = _at(q, (times - length[:, None]).clamp(0, T - 1))
+        blocks = (_at(y, times.clamp(0, y.shape[2] - 1)) for y in (past_k, past_v))
         queries, own_k, own_v = (y.unflatten(2, (-1, b)) for y in (queries, *blocks))
-        of_own = (places >= 0).unflatten(1, (-1, b))
+        of_own = (times >= 0).unflatten(1, (-1, b))
         of_sorted = (number > 0)[..., None].expand(-1, -1, b)
         y = read(queries, sorted_k, sorted_v, own_k, own_v, of_sorted, of_own, causal=True).flatten(2, 3)
         out = self.out(_at(y, (time - number[:, :1] * b).clamp(max=y.shape[2] - 1)))  # only padding is beyond the end
@@ -134,9 +138,9 @@ class PastSinkhorn(Sorter, PackedMixer):
         keys, values = (y[:, :, t - c : t + 1] for y in (past_k, past_v))
         if i:
             keys, values = torch.cat([sorted_k.to(x.dtype), keys], 2), torch.cat([sorted_v.to(x.dtype), values], 2)
-        looks = torch.ones(1, keys.shape[2], dtype=torch.bool, device=x.device)
+        visible = torch.ones(1, keys.shape[2], dtype=torch.bool, device=x.device)
         entries |= {"sum": total.to(state["sum"].dtype), "sorted_k": sorted_k, "sorted_v": sorted_v}
-        return self.out(shared(q, keys, values, looks)), entries
+        return self.out(shared(q, keys, values, visible)), entries
 
     def _cached(
         self, k: Tensor, v: Tensor, state: State, lengths: Lengths | None, reuse: bool
@@ -148,6 +152,6 @@ class PastSinkhorn(Sorter, PackedMixer):
         return (past_k, past_v), entries
 
 
-def _at(x: Tensor, places: Tensor) -> Tensor:
+def _at(x: Tensor, index: Tensor) -> Tensor:
     """x (B, H, T, K) at positions (B, n): (B, H, n, K)."""
-    return x.gather(2, places[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3]))
+    return x.gather(2, index[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3]))

@@ -112,7 +112,7 @@ def check_state(state: Any, batch: int | None, depth: int, sublayers: int) -> No
         )
     if not all(isinstance(layer, tuple) and len(layer) == sublayers for layer in state.layers):
         raise ValueError(f"a layer's state is a tuple of {sublayers}, one for each sublayer: make it with start(batch)")
-    rows = state.extra["length"].shape[0]  # a tensor's `len` is a function of Python
+    rows = state.extra["length"].shape[0]  # quicker than `len`, which torch implements in Python
     if batch is not None and rows != batch:
         raise ValueError(
             f"the state is of {rows} rows, the input of {batch}; make it with start({batch}) "
@@ -120,9 +120,9 @@ def check_state(state: Any, batch: int | None, depth: int, sublayers: int) -> No
         )
 
 
-def check_room(numbers: int, itemsize: int, what: str) -> None:
+def check_room(numbers: int, itemsize: int, purpose: str) -> None:
     """Raises ValueError where this many numbers do not fit into the memory that is available."""
-    require_memory(what, numbers * itemsize, "choose smaller sizes")
+    require_memory(purpose, numbers * itemsize, "choose smaller sizes")
 
 
 def check_start(batch: Any, capacity: Any) -> None:

@@ -141,16 +141,21 @@ class Block(nn.Module):
         x, second = self._streams(x)
         z = self._input(self.norm_1, second)
         if isinstance(self.mixer, HandingMixer):
-            y, after, handed = self.mixer.extend_handed(z, state[0], keep, handed)
+            y, mixer_state, handed = self.mixer.extend_handed(z, state[0], keep, handed)
             extras = Extras()
         else:
-            y, after, extras = self.mixer.extend_with_extras(z, state[0], keep)
+            y, mixer_state, extras = self.mixer.extend_with_extras(z, state[0], keep)
         h = self._joined(0, x, y)
         if self.channel is None:
-            return h, (after,), handed, extras
+            return h, (mixer_state,), handed, extras
         z = self._input(self.norm_2, x if self.parallel else h)
-        y, then, further = self.channel.extend_with_extras(z, state[1], keep)
-        return self._outputs(h, second, y), (after, then), handed, merged([extras, further.under("channel")])
+        y, channel_state, further = self.channel.extend_with_extras(z, state[1], keep)
+        return (
+            self._outputs(h, second, y),
+            (mixer_state, channel_state),
+            handed,
+            merged([extras, further.under("channel")]),
+        )
 
     def step(
         self, x: Token, state: LayerState, handed: Handed, *, reuse: bool = False
@@ -161,21 +166,21 @@ class Block(nn.Module):
         x, second = self._streams(x) if self.reversible else (x, x)
         z = of_token(norm, second) if before else x
         if isinstance(mixer, HandingMixer):
-            y, after, handed = mixer.step_handed(z, state[0], reuse, handed)
+            y, mixer_state, handed = mixer.step_handed(z, state[0], reuse, handed)
         else:
-            y, after = mixer.step(z, state[0], reuse=reuse)
+            y, mixer_state = mixer.step(z, state[0], reuse=reuse)
         adds = self.adds and not self.training
         h = x + y if adds else self._joined(0, x, y)
         channel = modules.get(self.kind)
         if channel is None:
-            return h, (after,), handed
+            return h, (mixer_state,), handed
         norm = modules["norm_2"]
         z = x if self.parallel else h
-        y, then = channel.step(of_token(norm, z) if before else z, state[1], reuse=reuse)
+        y, channel_state = channel.step(of_token(norm, z) if before else z, state[1], reuse=reuse)
         if self.reversible:
-            return self._outputs(h, second, y), (after, then), handed
+            return self._outputs(h, second, y), (mixer_state, channel_state), handed
         h = h + y if adds else self._joined(1, h, y)
-        return h, (after, then), handed
+        return h, (mixer_state, channel_state), handed
 
     def pass_by(self, x: Token, state: LayerState, handed: Handed, *, reuse: bool = False) -> tuple[LayerState, Handed]:
         """The states after a token x that skips the layer, so that the stream leaves the layer unchanged.
@@ -185,16 +190,16 @@ class Block(nn.Module):
         """
         z = of_token(self.norm_1, x) if self.norm_before else x
         if isinstance(self.mixer, HandingMixer):
-            _, after, handed = self.mixer.step_handed(z, state[0], reuse, handed)
+            _, mixer_state, handed = self.mixer.step_handed(z, state[0], reuse, handed)
         else:
-            _, after = self.mixer.step(z, state[0], reuse=reuse)
+            _, mixer_state = self.mixer.step(z, state[0], reuse=reuse)
         channel = self.channel
         if channel is None:
-            return (after,), handed
+            return (mixer_state,), handed
         if not channel.memory:
-            return (after, stepped({}, bounded(state[1]))), handed
-        _, then = channel.step(of_token(self.norm_2, x) if self.norm_before else x, state[1], reuse=reuse)
-        return (after, then), handed
+            return (mixer_state, stepped({}, bounded(state[1]))), handed
+        _, channel_state = channel.step(of_token(self.norm_2, x) if self.norm_before else x, state[1], reuse=reuse)
+        return (mixer_state, channel_state), handed
 
     def trim(self, state: LayerState) -> LayerState:
         """See `Mixer.trim`."""

@@ -8,8 +8,8 @@ x = x + TimeMix(norm x),  x = x + ChannelMix(norm x), with one norm more after t
 
 Before training, with l = `layer`, both μ of channel c of D are (c/D)^(1 - l/depth).
 
-Source: Peng et al., RWKV, arXiv:2305.13048, "Token Shift" and "Output Gating"; beginnings from the authors' code of
-RWKV-4. Their W_r and W_v begin at 0, ours as the model's others do. Seed 004 leaves the token shift out (Eq. 22), and
+Source: Peng et al., RWKV, arXiv:2305.13048, "Token Shift" and "Output Gating"; initialization from the authors' code of
+RWKV-4. Their W_r and W_v start at 0, ours as the model's others do. Seed 004 leaves the token shift out (Eq. 22), and
 its residuals (Eq. 23) are wrong.
 """
 
@@ -57,7 +57,7 @@ class ChannelMix(Channel):
     @override
     def param_groups(self) -> list[dict[str, Any]]:
         matrices = [project.weight for project in (self.w_r, self.w_k, self.w_v)]
-        # Not decayed: 0 is not a neutral value of μ.
+        # Without weight decay: 0 is not neutral for μ.
         return [{"params": matrices}, {"params": [self.mu_r, self.mu_k], "weight_decay": 0.0}]
 
     @property
@@ -77,7 +77,7 @@ class ChannelMix(Channel):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the previous token is in the state, and where C may do a token, it is one call.
+        # As `read`; the previous token is in the state. Where the C code can run, a token is one call.
         parameters: dict[str, Any] = self._parameters  # an attribute of a module takes longer
         shares, last = (parameters["mu_r"], parameters["mu_k"]), state["last"]
         weights = matrices(*map(self._modules.get, ("w_r", "w_k", "w_v")))
@@ -85,9 +85,9 @@ class ChannelMix(Channel):
             last = last if reuse else last.clone()
             return mixing.channel_mixing(x, last, shares, *weights), {"last": last}
         earlier = last.to(x.dtype)
-        moved = x - earlier
-        r = self.w_r.token(torch.addcmul(earlier, moved, self.mu_r))
-        k = torch.relu(self.w_k.token(torch.addcmul(earlier, moved, self.mu_k)))
+        difference = x - earlier
+        r = self.w_r.token(torch.addcmul(earlier, difference, self.mu_r))
+        k = torch.relu(self.w_k.token(torch.addcmul(earlier, difference, self.mu_k)))
         y = torch.sigmoid(r) * self.w_v.token(k * k)
         last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
         return y, {"last": last}

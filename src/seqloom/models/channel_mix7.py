@@ -49,7 +49,7 @@ class ChannelMix7(Channel):
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        # Not decayed: 0 is not a neutral value of μ.
+        # Without weight decay: 0 is not neutral for μ.
         return [{"params": [self.w_k.weight, self.w_v.weight]}, {"params": [self.mu], "weight_decay": 0.0}]
 
     @property

@@ -77,9 +77,9 @@ class CountedModel(Model, ABC):
         memory.check(self.memory, state.extra, len(ids), self.dtype, self.device)
         real = torch.ones_like(ids, dtype=torch.bool) if keep is None else keep
         x, entries = self.advance(ids, real, state.extra)
-        before = length_of(bounded(state.extra))
-        after = before.after(real.sum(1), ids.shape[1], even=keep is None)
-        return x, ModelState((), State({**entries, "length": after.tokens}, after.bound, after.even))
+        length = length_of(bounded(state.extra))
+        new_length = length.after(real.sum(1), ids.shape[1], even=keep is None)
+        return x, ModelState((), State({**entries, "length": new_length.tokens}, new_length.bound, new_length.even))
 
     @override
     def step(

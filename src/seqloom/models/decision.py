@@ -10,8 +10,9 @@ mean and deviation of the states. With `returns=end` rewards move to the last st
 every step; with `returns=none` the model is given no return, and clones the behavior that it was shown.
 
 Source: Chen et al., arXiv:2106.01345, section 3 and its Algorithm 1, and the authors' program. What differs: any causal
-mixers in place of GPT-2's attention, the weights begin as in our other models, and the predictions of states and
-returns, which the paper does not train either, are left out. Seed 002 prints the triples as (R̂_t, s_{t-1}, a_{t-1}).
+mixers in place of GPT-2's attention, the weights are initialized as in our other models, and the predictions of states
+and returns, which the paper does not train either, are left out. Seed 002 prints the triples as (R̂_t, s_{t-1},
+a_{t-1}).
 """
 
 from typing import Annotated, Any, ClassVar, Literal, NoReturn, TypeAlias, final
@@ -99,8 +100,8 @@ class DecisionConfig(TransformerConfig):
         if self.returns != "none":
             raise ValueError("a model that learns by playing is told no return: set model.returns=none")
         if environment.limit is None or environment.continuous:
-            what = "its episodes have no limit" if environment.limit is None else "its actions are continuous"
-            raise ValueError(f"{environment.name} cannot be learned by playing: {what}")
+            reason = "its episodes have no limit" if environment.limit is None else "its actions are continuous"
+            raise ValueError(f"{environment.name} cannot be learned by playing: {reason}")
         sizes = {"environment": environment, "vocab": environment.limit, "context": environment.limit}
         return self.model_copy(update=sizes)
 
@@ -195,7 +196,7 @@ class Decision(Transformer):
         ids = ids if keep is None else torch.where(keep, ids, 0)
         x = torch.stack([*self._seen(ids, returns, states), self._done(ids, actions)], 2).flatten(1, 2)
         kept = None if keep is None else keep.repeat_interleave(TOKENS, 1)
-        return self._through(self._begun(x), None, kept, None)
+        return self._through(self._first_input(x), None, kept, None)
 
     def _seen(self, ids: Tensor, returns: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
         """The embeddings (B, T, D) of what is wanted from each step on, and of its state."""
@@ -236,7 +237,7 @@ class Decision(Transformer):
         tokens = list(self._seen(ids, returns[:, None], states[:, None]))
         if before is not None:
             tokens.insert(0, self._done(ids - 1, before[:, None]))
-        x = self._begun(torch.cat(tokens, 1))
+        x = self._first_input(torch.cat(tokens, 1))
         after: list[LayerState] = []
         handed: Handed = {}
         for block, state in zip(self.blocks, layers, strict=True):

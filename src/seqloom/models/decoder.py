@@ -112,9 +112,9 @@ class CausalTransformer(Transformer, ABC):
         signals, halting = self._signals(time), self._halting(keep)
         for number, (block, memory) in enumerate(zip(self.blocks, state.layers, strict=True)):
             z = x if signals is None else x + signals(number)
-            y, after, handed, extras = block.extend_with_extras(z, memory, handed, keep)
+            y, layer_state, handed, extras = block.extend_with_extras(z, memory, handed, keep)
             x = y if halting is None else halting.take(x, y)
-            layers.append(after)
+            layers.append(layer_state)
             parts.append(extras.under(f"layers.{number}"))
         if halting is not None:
             x = halting.mean
@@ -130,8 +130,8 @@ class CausalTransformer(Transformer, ABC):
 
         No value is read back from the device.
         """
-        x, after, _ = self._step(ids, state, None, reuse)
-        return self._token_logits(x), after
+        x, new_state, _ = self._step(ids, state, None, reuse)
+        return self._token_logits(x), new_state
 
     @override
     def step_until(

@@ -7,8 +7,8 @@
     sigmoid_tanh  x + σ(W y - b) ∘ tanh(U y)
     gru           (1 - z) ∘ x + z ∘ tanh(W_h y + U_h (r ∘ x)),    r = σ(W_r y + U_r x),    z = σ(W_z y + U_z x - b)
 
-b begins at 2, so that each layer begins near the identity; it is learned. `residual=add` is x + sublayer(norm(x)) as in
-every other model, without the relu.
+b is initialized to 2, so that each layer is near the identity at first; it is learned. `residual=add` is x +
+sublayer(norm(x)) as in every other model, without the relu.
 
 Source: Parisotto et al., Stabilizing Transformers for Reinforcement Learning, arXiv:1910.06764, section 3 and its
 appendix on the gates; the relu is that of section 3.1. Nothing differs. Seed 002 has the gate of gru alone.
@@ -38,7 +38,7 @@ class Gate(nn.Module, ABC):
         self.dim = dim
 
     def init(self) -> None:
-        """Sets b; by default there is none. Matrices begin as all linear layers do."""
+        """Sets b; by default there is none. Matrices are initialized as all linear layers."""
 
     @abstractmethod
     def join(self, x: Tensor, y: Tensor) -> Tensor:

@@ -54,25 +54,25 @@ class Pondering:
         self._halting, self._keep = halting, keep
         self._step = 0
 
-    def take(self, before: Tensor, after: Tensor) -> Tensor:
-        """The stream (…, D) that the next step reads: `after`, or where a position has halted `before`."""
+    def take(self, x: Tensor, y: Tensor) -> Tensor:
+        """The stream (…, D) that the next step reads: y, or x where a position has halted."""
         halting = self._halting
-        logit = halting.p(after)[..., 0]
+        logit = halting.p(y)[..., 0]
         p = torch.sigmoid(logit.to(torch.promote_types(logit.dtype, torch.float32)))
         if self._step == 0:
             self._total, self._remainder, self.steps = (torch.zeros_like(p) for _ in range(3))
-            self.mean = torch.zeros_like(after)
+            self.mean = torch.zeros_like(y)
         self._step += 1
         running = self._total < halting.threshold
-        rest = 1 - self._total
+        remainder = 1 - self._total
         halts = running & (self._total + p >= halting.threshold)
         if self._step == halting.steps:
             halts = running
-        weight = torch.where(running, torch.where(halts, rest, p), 0.0)
-        stream = torch.where(running[..., None], after, before)
+        weight = torch.where(running, torch.where(halts, remainder, p), 0.0)
+        stream = torch.where(running[..., None], y, x)
         self.mean = self.mean + (weight.to(stream.dtype))[..., None] * stream
-        self._total = self._total + torch.where(halts, torch.ones_like(p), weight)  # 1 at least, whatever is rounded
-        self._remainder = self._remainder + torch.where(halts, rest, 0.0)
+        self._total = self._total + torch.where(halts, torch.ones_like(p), weight)  # exactly 1, whatever was rounded
+        self._remainder = self._remainder + torch.where(halts, remainder, 0.0)
         self.steps = self.steps + running
         return stream
 

@@ -4,7 +4,7 @@ from typing import Any, TypeAlias
 
 from pydantic import SerializeAsAny
 
-from seqloom.core.config import near, read_inside
+from seqloom.core.config import read_inside, suggestion
 from seqloom.core.model_config import ModelConfig
 from seqloom.models.classifier import ClassifierConfig
 from seqloom.models.config import TransformerConfig
@@ -41,6 +41,6 @@ def model_config(values: Any) -> ModelConfig:
         raise ValueError("a model is given by its settings, such as {kind: decoder}")
     kind = values.get("kind", "decoder")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise ValueError(f"unknown kind {kind!r} of a model; {near(str(kind), KINDS)}")
+        raise ValueError(f"unknown kind {kind!r} of a model; {suggestion(str(kind), KINDS)}")
     config: ModelConfig = read_inside(KINDS[kind], values)
     return config

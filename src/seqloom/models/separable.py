@@ -83,7 +83,7 @@ class Separable(Channel):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the windows are neither put in order nor copied.
+        # As `read`; the ring windows are read in place.
         length = length_of(state)
         z, past = window.advance(x, self.a, state["past"], length, reuse)
         h = torch.relu(self.w_1.token(z))

@@ -70,8 +70,8 @@ class SourceBlock(nn.Module):
         if not memory:
             return self(x, source, keep), ()
         h = self._sum(self.norm_1, x, self.cross(self._input(self.norm_1, x), source))
-        y, after = self.channel.extend(self._input(self.norm_2, h), memory[0], keep)
-        return self._sum(self.norm_2, h, y), (after,)
+        y, new_state = self.channel.extend(self._input(self.norm_2, h), memory[0], keep)
+        return self._sum(self.norm_2, h, y), (new_state,)
 
     def step(self, x: Token, source: State, memory: LayerState, reuse: bool) -> tuple[Token, LayerState]:
         """`extend` by one token."""
@@ -80,8 +80,8 @@ class SourceBlock(nn.Module):
             return y[:, 0], ()
         read = self.cross(self._input(self.norm_1, x)[:, None], source)[:, 0]
         h = self._sum(self.norm_1, x, read)
-        y, after = self.channel.step(self._input(self.norm_2, h), memory[0], reuse=reuse)
-        return self._sum(self.norm_2, h, y), (after,)
+        y, new_state = self.channel.step(self._input(self.norm_2, h), memory[0], reuse=reuse)
+        return self._sum(self.norm_2, h, y), (new_state,)
 
     def trim(self, memory: LayerState) -> LayerState:
         """See `Mixer.trim`."""

@@ -122,8 +122,8 @@ class Spalm(CausalTransformer):
 
     @override
     def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
-        ours = super().start(batch, capacity=capacity)
-        return _joined(ours, self._open().start(batch, capacity=capacity))
+        own_state = super().start(batch, capacity=capacity)
+        return _joined(own_state, self._open().start(batch, capacity=capacity))
 
     @override
     def extend_with_extras(
@@ -137,34 +137,34 @@ class Spalm(CausalTransformer):
         self, ids: Ids, state: ModelState, keep: Keep | None = None, followed: Followed | None = None
     ) -> tuple[Stream, ModelState, Extras]:
         """As of other models. With `followed` the frozen model does not read on: later pieces need it as well."""
-        ours, theirs = self._divided(state)
-        x, ours, extras = super().read_with_extras(ids, ours, keep)
+        own_state, frozen_state = self._divided(state)
+        x, own_state, extras = super().read_with_extras(ids, own_state, keep)
         if followed is None:
             self._require_read_along(state)
-            followed, theirs = self._open().extend(ids, theirs, keep)
-        return self.mixed(x, _fitting(followed, ids)), _joined(ours, theirs), extras
+            followed, frozen_state = self._open().extend(ids, frozen_state, keep)
+        return self.mixed(x, _fitting(followed, ids)), _joined(own_state, frozen_state), extras
 
     @override
     def step(
         self, ids: Int[Tensor, " B"], state: ModelState, *, reuse: bool = False
     ) -> tuple[Float[Tensor, "B W"], ModelState]:
-        ours, theirs = self._divided(state)
-        x, ours, _ = self._step(ids, ours, None, reuse)
+        own_state, frozen_state = self._divided(state)
+        x, own_state, _ = self._step(ids, own_state, None, reuse)
         self._require_read_along(state)
-        followed, theirs = self._open().step(ids, theirs, reuse=reuse)
+        followed, frozen_state = self._open().step(ids, frozen_state, reuse=reuse)
         logits: Tensor = self.head(self.mixed(x, followed))
-        return logits, _joined(ours, theirs)
+        return logits, _joined(own_state, frozen_state)
 
     @override
     def trim(self, state: ModelState) -> ModelState:
-        ours, theirs = self._divided(state)
-        return _joined(super().trim(ours), self._open().trim(theirs))
+        own_state, frozen_state = self._divided(state)
+        return _joined(super().trim(own_state), self._open().trim(frozen_state))
 
     @override
     def crop(self, state: ModelState, tokens: int) -> ModelState:
-        ours, theirs = self._divided(state)
+        own_state, frozen_state = self._divided(state)
         self._require_read_along(state)
-        return _joined(super().crop(ours, tokens), self._open().crop(theirs, tokens))
+        return _joined(super().crop(own_state, tokens), self._open().crop(frozen_state, tokens))
 
     @override
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
@@ -173,10 +173,10 @@ class Spalm(CausalTransformer):
         if outputs is not None:
             count("outputs", outputs)
             rows = outputs
-        ours = super().cost(T, per, outputs)
+        own_state = super().cost(T, per, outputs)
         gate = linear(rows, self.config.dim, 1) + sigmoid(rows) + Cost(add=rows, path=("addition",))
         mixture = Cost(mul=2 * rows * self.config.dim, add=rows * self.config.dim, path=("multiplication", "addition"))
-        total = ours + self._memory_price(rows) + replace(gate, path=()) + mixture
+        total = own_state + self._memory_price(rows) + replace(gate, path=()) + mixture
         return total if self.lookup is None else total + self.lookup.cost(T, per, rows).parallel()
 
     def _memory_price(self, rows: int) -> Cost:
@@ -210,8 +210,8 @@ class Spalm(CausalTransformer):
             raise ValueError("the frozen model has not read what this state holds: give `followed`, as before")
 
 
-def _joined(ours: ModelState, theirs: ModelState) -> ModelState:
-    return ModelState(ours.layers + theirs.layers, ours.extra)
+def _joined(own_state: ModelState, frozen_state: ModelState) -> ModelState:
+    return ModelState(own_state.layers + frozen_state.layers, own_state.extra)
 
 
 def _fitting(followed: Any, ids: Tensor) -> Tensor:

@@ -35,7 +35,8 @@ from seqloom.ops.pack import pack, within
 from seqloom.ops.projection import Linear
 
 RANGE = 0.25
-"""word vectors begin uniform in [-RANGE, RANGE], as in Kim's code, with about the variance of word2vec's vectors"""
+"""initial word vectors are uniform in [-RANGE, RANGE], as in Kim's code, with about the variance of word2vec's
+vectors"""
 
 
 @final
@@ -171,6 +172,6 @@ class TextCNN(Model):
             windows = max(T - h + 1, 1)
             filters = linear(windows, inputs * min(T, h), M, bias=True)
             total += replace(filters, params=(inputs * h + 1) * M, path=())
-            total += Cost(other=(2 * windows - 1) * M)  # the larger of 0, and the largest
+            total += Cost(other=(2 * windows - 1) * M)  # ReLU, and the maximum over the windows
         total += Cost(path=("multiplication", "cumulation", "addition", "other", "other"))
         return total + linear(1, M * len(config.widths), L, bias=True) + softmax(1, L)

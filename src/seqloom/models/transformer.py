@@ -141,9 +141,8 @@ class Transformer(Model, ABC):
     @override
     @torch.no_grad()
     def take_vectors(self, vectors: Float[Tensor, "W D"]) -> None:
-        scale = (
-            self.config.dim**0.5 if self.config.embed_scale else 1.0
-        )  # of the embedding, which the stream begins with
+        # of the embedding, which the stream begins with
+        scale = self.config.dim**0.5 if self.config.embed_scale else 1.0
         self.token.weight.copy_(vectors / scale)
 
     @override
@@ -239,9 +238,9 @@ class Transformer(Model, ABC):
             return self._joined(x), merged(extras.under(f"layers.{n}") for n, extras in enumerate(found))
         signals, halting = self._signals(time), self._halting(keep)
         for number, block in enumerate(self.blocks):
-            z, left = x if signals is None else x + signals(number), None if last is None else last <= number
-            y, handed, extras = block.forward_with_extras(z, handed, keep, left)
-            y = y if left is None else torch.where(left[..., None], x, y)
+            z, exited = x if signals is None else x + signals(number), None if last is None else last <= number
+            y, handed, extras = block.forward_with_extras(z, handed, keep, exited)
+            y = y if exited is None else torch.where(exited[..., None], x, y)
             x = y if halting is None else halting.take(x, y)
             parts.append(extras.under(f"layers.{number}"))
             if streams is not None:
@@ -254,7 +253,7 @@ class Transformer(Model, ABC):
     def _check_exits(self) -> None:
         """Raises ValueError where a layer's stream is not what the output layer reads."""
         if self._reversible:
-            raise ValueError("sublayers=reversible has two streams, and layers that are left out one: set serial")
+            raise ValueError("sublayers=reversible has two streams, and exits need a single one: set serial")
         if self._halting(None) is not None:
             raise ValueError("positions of this model halt by themselves: leave exits out, or set model.halt=false")
 
@@ -291,7 +290,7 @@ class Transformer(Model, ABC):
     def logits(self, x: Stream, keep: Keep | None = None) -> Logits:
         """The output layer over features (B, T, D), of all positions or of those that are wanted; 0 at dropped ones."""
         arguments.check_features(x, self.config.dim, self.token.weight.dtype, self.device)
-        if x.dtype == torch.float64:  # a norm takes no float64 next to float32 parameters, under autocast neither
+        if x.dtype == torch.float64:  # norms raise for float64 with float32 parameters, also under autocast
             x = x.to(self.token.weight.dtype)
         if keep is not None:
             mask(keep, x)
@@ -351,9 +350,9 @@ class Transformer(Model, ABC):
             x = x * self.config.dim**0.5
         if position is not None and not position.scaled:
             x = x + position(time).to(x.dtype)
-        return self._begun(x)
+        return self._first_input(x)
 
-    def _begun(self, x: Tensor) -> Tensor:
+    def _first_input(self, x: Tensor) -> Tensor:
         """What the first layer reads of embeddings: their norm if any, after the dropout; of two streams, twice."""
         normed: Tensor = x if self.embed_norm is None else self.embed_norm(x)
         drops = self.dropout.training or hooked(self.dropout)
@@ -373,7 +372,7 @@ class Transformer(Model, ABC):
 
     @torch.no_grad()
     def _scale(self) -> None:
-        """Divides what each sublayer adds to the stream, so that their sum begins as large as one of them."""
+        """Divides what each sublayer adds to the stream, so that their initial sum is as large as one of them."""
         count = self.config.depth * len(self.blocks[0].sublayers)
         for sublayer in dict.fromkeys(self.sublayers):
             if sublayer.output_layer is not None:

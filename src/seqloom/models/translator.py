@@ -81,7 +81,7 @@ class Translator(Transformer, ABC):
     @override
     def reset(self) -> None:
         super().reset()
-        if "after" in self._modules:  # not yet where the decoder's own part is built
+        if "after" in self._modules:  # the constructor of the base class resets before they exist
             self.encoder.reset()
             for block in dict.fromkeys(self.source_blocks):
                 plain(block, self.config.std)
@@ -154,10 +154,10 @@ class Translator(Transformer, ABC):
         parts, handed = [extras], Handed()
         signals, halting = self._signals(time), self._halting(keep)
         sources = self._sources(encoded, source_keep)
-        for number, (block, after) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
+        for number, (block, source_block) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
             z = x if signals is None else x + signals(number)
             h, handed, extras = block.forward_with_extras(z, handed, keep)
-            y = after(h, sources[number], keep)
+            y = source_block(h, sources[number], keep)
             x = y if halting is None else halting.take(x, y)
             parts.append(extras.under(f"layers.{number}"))
         if halting is not None:
@@ -180,8 +180,10 @@ class Translator(Transformer, ABC):
         encoded, _ = self.encode(source, keep)
         B = len(source)
         layers = tuple(
-            (*block.start(B), source, *after.begin(B))
-            for block, after, source in zip(self.blocks, self.source_blocks, self._sources(encoded, keep), strict=True)
+            (*block.start(B), source, *source_block.begin(B))
+            for block, source_block, source in zip(
+                self.blocks, self.source_blocks, self._sources(encoded, keep), strict=True
+            )
         )
         return ModelState(layers, unread(B, self.device))
 
@@ -207,13 +209,13 @@ class Translator(Transformer, ABC):
         x = self._embed(ids, time, keep)
         layers: list[LayerState] = []
         handed, signals, halting = Handed(), self._signals(time), self._halting(keep)
-        for number, (block, after) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
+        for number, (block, source_block) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
             mixer_state, source, *rest = state.layers[number]
             z = x if signals is None else x + signals(number)
             h, memory, handed, _ = block.extend_with_extras(z, (mixer_state,), handed, keep)
-            y, then = after.extend(h, source, tuple(rest), keep)
+            y, channel_state = source_block.extend(h, source, tuple(rest), keep)
             x = y if halting is None else halting.take(x, y)
-            layers.append((*memory, source, *then))
+            layers.append((*memory, source, *channel_state))
         if halting is not None:
             x = halting.mean
         length = length.after(T, T) if keep is None else measured(length.tokens + keep.sum(1))
@@ -233,13 +235,13 @@ class Translator(Transformer, ABC):
         x = self._embed(pieces, time, None)[:, 0]
         layers: list[LayerState] = []
         handed, signals, halting = Handed(), self._signals(time), self._halting(None)
-        for number, (block, after) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
+        for number, (block, source_block) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
             mixer_state, source, *rest = state.layers[number]
             z = x if signals is None else x + signals(number)[:, 0]
             h, memory, handed = block.step(z, (mixer_state,), handed, reuse=reuse)
-            y, then = after.step(h, source, tuple(rest), reuse)
+            y, channel_state = source_block.step(h, source, tuple(rest), reuse)
             x = y if halting is None else halting.take(x, y)
-            layers.append((*memory, source, *then))
+            layers.append((*memory, source, *channel_state))
         if halting is not None:
             x = halting.mean
         return self.output(x[:, None])[:, 0], ModelState(tuple(layers), stepped({}, extra))
@@ -249,8 +251,8 @@ class Translator(Transformer, ABC):
         """The same state, contiguous and without unused room, as it is saved."""
         arguments.check_state(state, None, len(self.blocks), self._sublayers_per_layer)
         layers = tuple(
-            (*block.trim((mixer_state,)), source, *after.trim(tuple(rest)))
-            for block, after, (mixer_state, source, *rest) in zip(
+            (*block.trim((mixer_state,)), source, *source_block.trim(tuple(rest)))
+            for block, source_block, (mixer_state, source, *rest) in zip(
                 self.blocks, self.source_blocks, state.layers, strict=True
             )
         )
@@ -288,16 +290,16 @@ class Translator(Transformer, ABC):
             count("outputs", outputs)
             rows = outputs
         decoder = layers_cost(self.config, self.blocks, T, per)
-        after = self._after(T, per)
-        return self._encoding(T, per) + decoder + after + output_cost(self.config, rows)
+        source_blocks = self._source_cost(T, per)
+        return self._encoding(T, per) + decoder + source_blocks + output_cost(self.config, rows)
 
     @override
     def inner_cost(self, T: int) -> Cost:
         count("T", T)
-        inside = inner_cost(self.config, self.blocks, T) + self._after(T, "sequence")
+        inside = inner_cost(self.config, self.blocks, T) + self._source_cost(T, "sequence")
         return self.encoder.inner_cost(T) + inside
 
-    def _after(self, T: int, per: Per) -> Cost:
+    def _source_cost(self, T: int, per: Per) -> Cost:
         """The price of what follows self-mixing; layers of the same weights project the source once."""
         blocks = self.source_blocks
         again = [block in blocks[:number] for number, block in enumerate(blocks)]

@@ -141,7 +141,7 @@ class Repeated(Transformer, ABC):
         added = Cost(add=numbers, path=("addition",))
         total = waves.parallel() + added.times(steps)
         if isinstance(self.position_of_tokens, EmbeddingPosition):
-            total += Cost(add=(steps - 1) * numbers)  # once is in the position's own price
+            total += Cost(add=(steps - 1) * numbers)  # the first one is in the price of the position
             if self.position_of_tokens.scaled and config.embed_scale:
                 total += Cost(mul=numbers)
         return total if self.halting is None else total + self.halting.price(priced)

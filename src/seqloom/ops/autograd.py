@@ -69,17 +69,17 @@ class Operator:
 
         self._function = Function.apply
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *arguments: Any) -> Any:
         """Returns what `run` returns; the first argument is a tensor. RuntimeError in forward-mode differentiation."""
-        if watched(given[0]) or given[0].is_meta:
-            return self.operator(*given)
+        if watched(arguments[0]) or arguments[0].is_meta:
+            return self.operator(*arguments)
         if forward_ad._current_level >= 0:
             raise RuntimeError(
                 f"forward-mode derivatives of {self.name} are not implemented: force backend 'reference'"
             )
-        if torch.is_grad_enabled() and any(isinstance(tensor, Tensor) and tensor.requires_grad for tensor in given):
-            return self._function(*given)
-        return self.run(*given)
+        if torch.is_grad_enabled() and any(isinstance(tensor, Tensor) and tensor.requires_grad for tensor in arguments):
+            return self._function(*arguments)
+        return self.run(*arguments)
 
 
 def paired(
@@ -109,7 +109,7 @@ def paired(
         outputs = (output,) if isinstance(output, Tensor) else output
         ctx.save_for_backward(*save(inputs, outputs))
         ctx.set_materialize_grads(False)
-        ctx.given = [isinstance(tensor, Tensor) for tensor in inputs]
+        ctx.is_tensor = [isinstance(tensor, Tensor) for tensor in inputs]
         ctx.shape = outputs[0].shape
 
     def gradients(ctx: Any, *of_outputs: Tensor | None) -> Gradients:
@@ -122,8 +122,8 @@ def paired(
             found = again(*saved, dy, *others)
         else:
             found = back(*saved, dy, *others)
-        found = (*found, *[None] * (len(ctx.given) - len(found)))
-        return tuple(tensor if given else None for tensor, given in zip(found, ctx.given, strict=True))
+        found = (*found, *[None] * (len(ctx.is_tensor) - len(found)))
+        return tuple(tensor if is_tensor else None for tensor, is_tensor in zip(found, ctx.is_tensor, strict=True))
 
     operator.differentiable(keep, gradients)
     operator.backward = back
@@ -131,16 +131,16 @@ def paired(
 
 
 def differentiate(
-    compute: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor | None], of_outputs: Sequence[Tensor | None]
+    compute: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor | None], grads: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
     """The gradients of `compute(*inputs)` as tensors that can be differentiated again; None for inputs without.
 
     `compute` uses torch's operations only. Inputs are replaced by views, so that an input that depends on another one,
     such as a state on the weights, counts as independent of it.
     """
-    named = [None if input is None else input.view_as(input) for input in inputs]
-    ends = [(y, dy) for y, dy in zip(compute(*named), of_outputs, strict=True) if dy is not None]
-    wanted = [tensor for tensor in named if tensor is not None and tensor.requires_grad]
-    outputs, reached = [y for y, _ in ends], [dy for _, dy in ends]
-    results = iter(torch.autograd.grad(outputs, wanted, reached, create_graph=True, allow_unused=True))
-    return [next(results) if input is not None and input.requires_grad else None for input in named]
+    views = [None if input is None else input.view_as(input) for input in inputs]
+    used = [(y, dy) for y, dy in zip(compute(*views), grads, strict=True) if dy is not None]
+    wanted = [tensor for tensor in views if tensor is not None and tensor.requires_grad]
+    outputs, used_grads = [y for y, _ in used], [dy for _, dy in used]
+    results = iter(torch.autograd.grad(outputs, wanted, used_grads, create_graph=True, allow_unused=True))
+    return [next(results) if input is not None and input.requires_grad else None for input in views]

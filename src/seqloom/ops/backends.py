@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 from seqloom.core.graphs import constant
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ def ops() -> "dict[str, Op]":
 @constant
 def choice(op: str, by_size: str) -> str:
     """The backend that `use` forces for `op` here, else `by_size`; it is recorded."""
-    here = _here.get()
-    name = here.forced.get(op, by_size)
-    for ran in here.records:
-        names = ran.setdefault(op, [])
+    context = _here.get()
+    name = context.forced.get(op, by_size)
+    for record in context.records:
+        names = record.setdefault(op, [])
         if name not in names:
             insort(names, name)
     return name
@@ -113,9 +113,9 @@ def check(backends: dict[str, str]) -> None:
     """Raises ValueError unless every named op exists and has the backend given for it."""
     for op, name in backends.items():
         if op not in known():
-            raise ValueError(f"unknown op {op!r}; {near(op, known())}")
+            raise ValueError(f"unknown op {op!r}; {suggestion(op, known())}")
         if name not in known()[op]:
-            raise ValueError(f"op {op} has no backend {name!r}; {near(name, known()[op])}")
+            raise ValueError(f"op {op} has no backend {name!r}; {suggestion(name, known()[op])}")
 
 
 def known() -> dict[str, tuple[str, ...]]:

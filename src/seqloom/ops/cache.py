@@ -65,6 +65,6 @@ def with_past(
     entries = remembered(state, new, most, lengths, reuse)
     cached = {}
     for name, x in new.items():
-        used = ring.held(entries[name].shape[1], length_of(state).after(x.shape[1], x.shape[1]))
+        used = ring.filled(entries[name].shape[1], length_of(state).after(x.shape[1], x.shape[1]))
         cached[name] = entries[name][:, :used].to(x.dtype)
     return cached, entries

@@ -53,7 +53,7 @@ class CompressedPast:
     def blocks(self, time: int) -> int:
         """n(t)."""
         count = -((self.memory - time) // self.rate)
-        return count if count > 0 else 0  # not `max`, whose result has no known size in a graph of free sizes
+        return count if count > 0 else 0  # not `max`, whose result has no known size in a graph with symbolic sizes
 
     def blocks_at(self, time: Int[Tensor, "*B"]) -> Int[Tensor, "*B"]:
         """n(t)."""

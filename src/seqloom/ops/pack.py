@@ -90,5 +90,5 @@ def by_length(document: Int[Tensor, "B T"]) -> list[Int[Tensor, "B T"]]:
     number = document.clamp(min=0)
     counts = torch.zeros_like(document).scatter_add(1, number, real.long())
     length = counts.gather(1, number)
-    group = torch.frexp((length - 2).clamp(min=0).double()).exponent  # bits of the number
+    group = torch.frexp((length - 2).clamp(min=0).double()).exponent  # n + 1 of the interval, 0 for up to 2
     return [torch.where(real & (group == bits), document, -1) for bits in torch.unique(group[real]).tolist()]

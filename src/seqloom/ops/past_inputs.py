@@ -43,7 +43,7 @@ class PastInputs:
         return self.past.blocks_at(self.length.tokens)
 
     @property
-    def held(self) -> int:
+    def earlier(self) -> int:
         """The number of inputs before the piece."""
         return self.x.shape[1] - self.now.shape[1]
 
@@ -70,7 +70,7 @@ class PastInputs:
     def of_blocks(self, values: Float[Tensor, "B N D"], count: int, dilation: int = 1) -> Float[Tensor, "B P C D"]:
         """The values (one per input) of the next `count` blocks; arbitrary ones where a block is not complete yet."""
         times, length = self.times(count, dilation).flatten(1), self.length.tokens[:, None]
-        index = torch.where(times < length, times % self.past.memory, self.held + times - length)
+        index = torch.where(times < length, times % self.past.memory, self.earlier + times - length)
         index = index.clamp(0, self.x.shape[1] - 1)
         return ring.pick(values, index).unflatten(1, (count, self.past.rate))
 
@@ -82,19 +82,19 @@ def whole(past: CompressedPast, x: Stream) -> PastInputs:
     return PastInputs(past, length, now, x, now, x[:, :0], now[:, :0])
 
 
-def after(past: CompressedPast, x: Stream, state: Mapping[str, Tensor], length: Length) -> PastInputs:
+def read_on(past: CompressedPast, x: Stream, state: Mapping[str, Tensor], length: Length) -> PastInputs:
     """The inputs of the piece x (B, T, D) after `length` tokens, whose inputs and slots are entries of the state."""
     count = past.blocks_at(length.tokens)
-    held = ring.held(past.memory, length)
-    filled = ring.held(past.slots, Length(count, None if length.bound is None else past.blocks(length.bound)))
+    filled = ring.filled(past.memory, length)
+    filled_slots = ring.filled(past.slots, Length(count, None if length.bound is None else past.blocks(length.bound)))
     now = length.tokens[:, None] + torch.arange(x.shape[1], device=x.device)
-    block = ring.times(past.slots, count)[:, :filled]
+    block = ring.times(past.slots, count)[:, :filled_slots]
     return PastInputs(
         past,
         length,
         now,
-        torch.cat([state["x"][:, :held].to(x.dtype), x], 1),
-        torch.cat([ring.times(past.memory, length.tokens)[:, :held], now], 1),
-        state["slots"][:, :filled].to(x.dtype),
+        torch.cat([state["x"][:, :filled].to(x.dtype), x], 1),
+        torch.cat([ring.times(past.memory, length.tokens)[:, :filled], now], 1),
+        state["slots"][:, :filled_slots].to(x.dtype),
         torch.where(block < 0, -1, SLOT + block),
     )

@@ -24,19 +24,18 @@ def times(size: int, length: Lengths) -> Int[Tensor, "B C"]:
     return last - (last - slot) % max(size, 1)
 
 
-def held(size: int, length: Length) -> int:
+def filled(size: int, length: Length) -> int:
     """The most slots of `size` that a row may have written; all if that is not known."""
     return size if length.bound is None else min(size, length.bound)
 
 
 def room(size: int, length: Length, new: int, most: int | None) -> int:
     """The slots needed for `new` more tokens if the last `most` tokens (None: all) are kept; at least `size`."""
-    needed = held(size, length) + new
+    needed = filled(size, length) + new
     if most is not None:
         needed = min(needed, most)
-    return (
-        needed if needed > size else size
-    )  # not `max`, whose result is not a known size in a graph with symbolic sizes
+    # not `max`, whose result is not a known size in a graph with symbolic sizes
+    return needed if needed > size else size
 
 
 def token_room(size: int, length: Length, most: int | None, reuse: bool) -> int:

@@ -55,13 +55,13 @@ class ShortConvolution(nn.Module):
 
     def token(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """The convolution of one token x (B, D), and the window after it; with `reuse` the given one is overwritten."""
-        given = x, self.weight, self.bias, state["window"], length_of(state)
+        inputs = x, self.weight, self.bias, state["window"], length_of(state)
         if self.silu:
-            y, after = convolve_token(*given, reuse=reuse)
+            y, new_window = convolve_token(*inputs, reuse=reuse)
         else:
-            y, after = after_one(*given, silu=False)
-            after = state["window"].copy_(after.detach()) if reuse else after
-        return y, {"window": after}
+            y, new_window = after_one(*inputs, silu=False)
+            new_window = state["window"].copy_(new_window.detach()) if reuse else new_window
+        return y, {"window": new_window}
 
     def price(self, span: Span) -> Cost:
         """The operations and the critical path for the tokens of `span` in one row."""

@@ -33,8 +33,8 @@ def reduced(
     if how == "mean":
         counts = torch.tensor([part.shape[2] for part in parts for _ in range(part.shape[1])], device=x.device)
         if lengths is not None:
-            begins = torch.arange(0, T, width, device=x.device)
-            counts = (lengths[:, None] - begins).clamp(min=1).minimum(counts)
+            starts = torch.arange(0, T, width, device=x.device)
+            counts = (lengths[:, None] - starts).clamp(min=1).minimum(counts)
         return torch.cat([part.sum(2) for part in parts], 1) / counts[..., None].to(x.dtype)
     if lengths is not None:
         x = torch.where(within(lengths, T)[:, :, None], x, torch.finfo(x.dtype).min)

@@ -20,5 +20,5 @@ def shifted(x: Stream, state: State | None = None, lengths: Lengths | None = Non
     if state is None:
         return torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], 1), {}
     last = state["last"][:, None]
-    after = ring.write(last, state["length"], x, lengths)
-    return torch.cat([last.to(x.dtype), x[:, :-1]], 1), {"last": after[:, 0]}
+    new_last = ring.write(last, state["length"], x, lengths)
+    return torch.cat([last.to(x.dtype), x[:, :-1]], 1), {"last": new_last[:, 0]}

@@ -20,9 +20,9 @@ from seqloom.core.position import PositionConfig, Relation, RelativePosition, re
 
 def slopes(heads: int) -> list[float]:
     """M_h of every head."""
-    power = 1 << (heads.bit_length() - 1)
-    own = [2 ** (-8 * (h + 1) / power) for h in range(power)]
-    return own + [2 ** (-4 * (2 * h + 1) / power) for h in range(heads - power)]
+    power_of_2 = 1 << (heads.bit_length() - 1)
+    of_power = [2 ** (-8 * (h + 1) / power_of_2) for h in range(power_of_2)]
+    return of_power + [2 ** (-4 * (2 * h + 1) / power_of_2) for h in range(heads - power_of_2)]
 
 
 @final

@@ -5,8 +5,8 @@
 f(0) = 1; f → 1 + e^β where αR → ∞, and f → 0 where αR → -∞. So the sign of α decides whether a head prefers far or near
 keys, and β by how much and how steeply.
 
-Source: Wu et al., arXiv:2010.06925, Eq. 3-5. The paper has an encoder; the causal form and the beginning at α = β = 0,
-where f = 1, are ours. Another model of the name, the directed acyclic Transformer, has nothing to do with it.
+Source: Wu et al., arXiv:2010.06925, Eq. 3-5. The paper has an encoder; the causal form and the initialization α = β =
+0, where f = 1, are ours. Another model of the name, the directed acyclic Transformer, has nothing to do with it.
 """
 
 from typing import ClassVar, Literal, final

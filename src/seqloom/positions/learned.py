@@ -34,7 +34,7 @@ class LearnedPositions(EmbeddingPosition):
         if type(time) is Tensor and time.is_cuda and time.numel() and int(time.max()) >= self.table.num_embeddings:
             raise self._too_long(time)  # a failed assertion on the device would end the process
         try:
-            vectors = torch.embedding(self.table.weight, time)  # past what a module does for hooks
+            vectors = torch.embedding(self.table.weight, time)  # without nn.Module's handling of hooks
         except IndexError:
             raise self._too_long(time) from None
         return vectors

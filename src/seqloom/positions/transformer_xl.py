@@ -7,7 +7,7 @@
 single token is taken through W_R itself, since that is one product instead of one for each distance; its price is that
 of a further distance.
 
-Source: Dai et al., arXiv:1901.02860, section 3.3. u = v = 0 at the beginning is ours. Seed 002 omits transposes.
+Source: Dai et al., arXiv:1901.02860, section 3.3. The initialization u = v = 0 is ours. Seed 002 omits transposes.
 """
 
 from typing import ClassVar, Literal, final

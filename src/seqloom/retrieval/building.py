@@ -81,7 +81,7 @@ def build(
         step=step,
     )
     with lock(folder):
-        _begin(folder, config)
+        _prepare(folder, config)
         if not (folder / "entries" / manifest.NAME).is_file():
             _Pass(model, tokens, folder, config).read(batch, windows, show)
             if config.lists is not None:
@@ -152,17 +152,17 @@ def appended(path: Path, size: int) -> BinaryIO:
     return file
 
 
-def _begin(folder: Path, config: StoreConfig) -> None:
+def _prepare(folder: Path, config: StoreConfig) -> None:
     """Makes the store's folder, or compares the settings of the one that is there."""
     path = folder / "store.json"
     if path.exists():
-        there = dict(config_of(folder))
-        wrong = [name for name, value in config if there[name] != value and name not in PLACES]
+        saved = dict(config_of(folder))
+        wrong = [name for name, value in config if saved[name] != value and name not in PLACES]
         if wrong:
-            what = {"model": "of another model, or of other weights", "text": "of another text"}.get(
+            difference = {"model": "of another model, or of other weights", "text": "of another text"}.get(
                 wrong[0], f"with another {wrong[0]}"
             )
-            raise ValueError(f"{folder} holds a store {what}: choose another --out")
+            raise ValueError(f"{folder} holds a store {difference}: choose another --out")
     elif any(entry.name != "lock" for entry in folder.iterdir()):
         raise ValueError(f"{folder} holds something else than a store: choose another --out")
     make_folder(folder / "entries")

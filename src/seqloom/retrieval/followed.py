@@ -74,22 +74,22 @@ def _fill(store: Store, k: int, folder: Path, search: Search, show: Show) -> Non
     ):
         noted = time.monotonic()
         while done < N:
-            own = torch.arange(done, min(done + AT_ONCE, N))
+            rows = torch.arange(done, min(done + AT_ONCE, N))
             distances, numbers = search.nearest(store.keys[done : done + AT_ONCE], k + 1)
             values = torch.where(distances.isinf(), -1, store.values[numbers])
-            file.write(others(values, numbers, own).numpy().astype("<i4").tobytes())
-            done += len(own)
+            file.write(others(values, numbers, rows).numpy().astype("<i4").tobytes())
+            done += len(rows)
             if time.monotonic() - noted > NOTED or done == N:
                 file.flush()
                 os.fsync(file.fileno())
                 write_json(note, {"entries": done})
                 noted = time.monotonic()
-            advance(len(own))
+            advance(len(rows))
 
 
-def others(values: Int[Tensor, "Q n"], numbers: Int[Tensor, "Q n"], own: Int[Tensor, " Q"]) -> Int[Tensor, "Q k"]:
+def others(values: Int[Tensor, "Q n"], numbers: Int[Tensor, "Q n"], excluded: Int[Tensor, " Q"]) -> Int[Tensor, "Q k"]:
     """The values of n - 1 neighbors: all but the one of number `own`, or but the last where that is not among them."""
-    is_own = numbers == own[:, None]
+    is_own = numbers == excluded[:, None]
     left_out = torch.where(is_own.any(1), is_own.int().argmax(1), numbers.shape[1] - 1)
     kept = torch.arange(numbers.shape[1]) != left_out[:, None]
     return values[kept].view(len(values), -1)

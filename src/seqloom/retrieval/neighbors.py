@@ -59,9 +59,9 @@ class Neighbors:
         hits = self.followed(numbers) == targets[keep].cpu()[:, None]
         p = torch.where(hits, shares, 0.0).sum(1)
         weight = torch.where(distances[:, 0].isinf(), 0.0, self.mix.weight)  # where nothing was found
-        own = torch.exp(-plain[keep].cpu().double())
+        model_p = torch.exp(-plain[keep].cpu().double())
         mixed = torch.zeros_like(plain, dtype=torch.float64, device="cpu")
-        mixed[keep.cpu()] = -torch.log(torch.where(weight > 0, weight * p, 0.0) + (1 - weight) * own)
+        mixed[keep.cpu()] = -torch.log(torch.where(weight > 0, weight * p, 0.0) + (1 - weight) * model_p)
         return mixed
 
     def mixed(self, logits: Float[Tensor, "B W"]) -> Float[Tensor, "B W"]:
@@ -69,10 +69,10 @@ class Neighbors:
         distances, numbers = self._search.nearest(self._keys.newest, self.mix.k)
         shares = torch.softmax(-distances.double() / self.mix.temperature, 1)
         p = torch.zeros(logits.shape, dtype=torch.float64).scatter_add_(1, self.followed(numbers), shares)
-        own = logits.double().cpu().log_softmax(1)
-        mixed = torch.logaddexp(p.log() + math.log(self.mix.weight), own + math.log1p(-self.mix.weight))
-        known = distances[:, :1].isfinite()
-        return torch.where(known, mixed, own).to(logits.device)
+        model_log_p = logits.double().cpu().log_softmax(1)
+        mixed = torch.logaddexp(p.log() + math.log(self.mix.weight), model_log_p + math.log1p(-self.mix.weight))
+        found = distances[:, :1].isfinite()
+        return torch.where(found, mixed, model_log_p).to(logits.device)
 
 
 def require_neighbors(neighbors: Any) -> None:

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from typing_extensions import override
 
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 from seqloom.core.progress import Show
 from seqloom.retrieval.store import Store
 
@@ -60,8 +60,8 @@ class Exact(Search):
         for first in range(0, N, block):
             keys = self._keys[first : first + block].float()
             gaps = torch.addmm(keys.square().sum(1), queries, keys.T, alpha=-2) + lengths
-            near, at = gaps.topk(min(k, len(keys)), largest=False)
-            distances = torch.cat([distances, near], 1)
+            block_distances, at = gaps.topk(min(k, len(keys)), largest=False)
+            distances = torch.cat([distances, block_distances], 1)
             numbers = torch.cat([numbers, at + first], 1)
             distances, order = distances.topk(min(k, distances.shape[1]), largest=False)
             numbers = numbers.gather(1, order)
@@ -89,7 +89,7 @@ def search_of(store: Store, kind: Kind | None = None) -> Search:
     ValueError for an unknown kind, for lists that the store does not have, and where faiss is wanted and missing.
     """
     if kind is not None and kind not in KINDS:
-        raise ValueError(f"unknown search {kind!r}; {near(str(kind), KINDS)}")
+        raise ValueError(f"unknown search {kind!r}; {suggestion(str(kind), KINDS)}")
     if kind is None:
         kind = "exact" if store.lists is None else "lists"
     if kind == "exact":

@@ -99,14 +99,14 @@ def load(path: str | Path) -> Checkpoint:
     require_memory(f"reading {path}", size, "read it on a machine with more memory")
     names = manifest.verify(path)
     description = about.describe(path)
-    own = {about.NAME, *(f"{group}.safetensors" for group in description.groups)}
-    if missing := sorted(own - set(names)):
+    named = {about.NAME, *(f"{group}.safetensors" for group in description.groups)}
+    if missing := sorted(named - set(names)):
         raise Damaged(f"{path}: {missing[0]} is missing: {manifest.NAME} does not name it")
     tensors = {
-        group: read_tensors(path / f"{group}.safetensors", held.tensors, held.complex)
-        for group, held in description.groups.items()
+        group: read_tensors(path / f"{group}.safetensors", group_description.tensors, group_description.complex)
+        for group, group_description in description.groups.items()
     }
-    others = {name: path / name for name in names if name not in own}
+    others = {name: path / name for name in names if name not in named}
     return Checkpoint(path, description.step, tensors, description.meta, others)
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _TEMPORARY = re.compile(r".+\.tmp-(\d{1,9})")
-_ours: set[Path] = set()
+_writing: set[Path] = set()
 """Temporary names that this very process is writing now; a restarted container often gets its old process number."""
 
 
@@ -56,7 +56,7 @@ def write_new(path: Path, data: bytes) -> None:
 def replace(path: Path, data: bytes) -> None:
     """Gives `path` new contents at one instant: a reader, and a crash, sees the old file or the new one."""
     temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}")
-    _ours.add(temporary)
+    _writing.add(temporary)
     try:
         temporary.unlink(missing_ok=True)
         write_new(temporary, data)
@@ -64,7 +64,7 @@ def replace(path: Path, data: bytes) -> None:
         sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
-        _ours.discard(temporary)
+        _writing.discard(temporary)
 
 
 def write_json(path: Path, value: object) -> None:
@@ -84,7 +84,7 @@ def sync(path: Path) -> None:
 
 def claim(temporary: Path) -> None:
     """Marks `temporary` as being written by this process, so that it is not removed as a leftover."""
-    _ours.add(temporary)
+    _writing.add(temporary)
 
 
 def discard(path: Path) -> None:
@@ -97,14 +97,14 @@ def discard(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink()
-    _ours.discard(path)
+    _writing.discard(path)
 
 
 def remove_stale(folder: Path) -> None:
     """Removes what dead processes left half-written in `folder`."""
     for entry in list(folder.iterdir()):
         match = _TEMPORARY.fullmatch(entry.name)
-        if match and entry not in _ours and not _lives_elsewhere(int(match[1])):
+        if match and entry not in _writing and not _lives_elsewhere(int(match[1])):
             discard(entry)
 
 

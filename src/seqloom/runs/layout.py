@@ -156,8 +156,8 @@ def find_run(folder: str | Path) -> Run:
     """The run in `folder`, for readers. FileNotFoundError, in one line, when there is none."""
     run = Run(Path(folder))
     if not run.config.is_file():
-        what = "does not exist" if not run.folder.exists() else "is not a run: it has no config.json"
-        raise FileNotFoundError(f"{run.folder} {what}; give the folder of a run (the --out of its training)")
+        reason = "does not exist" if not run.folder.exists() else "is not a run: it has no config.json"
+        raise FileNotFoundError(f"{run.folder} {reason}; give the folder of a run (the --out of its training)")
     return run
 
 

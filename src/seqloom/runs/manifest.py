@@ -36,10 +36,10 @@ def seal(folder: Path) -> None:
 
 
 def verify(folder: Path) -> dict[str, int]:
-    """The checkpoint's files with their sizes in bytes, all of which are as they were written.
+    """Checks that all files of the checkpoint are as they were written; returns their sizes in bytes.
 
-    `Damaged` naming the first that is not. ValueError when a newer seqloom wrote it. A file that the manifest does not
-    name is ignored.
+    Raises Damaged, which names the first file that is not, and ValueError where a newer seqloom wrote it. Files that
+    the manifest does not name are ignored.
     """
     names = sizes(folder)
     for name, written in _read(folder).items():

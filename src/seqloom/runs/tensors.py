@@ -103,5 +103,5 @@ def _refuse_unstorable(name: str, tensor: object) -> None:
     if not isinstance(tensor, Tensor):
         raise ValueError(f"{name} is a {type(tensor).__name__}, not a tensor: put it into the checkpoint's meta")
     if tensor.layout != torch.strided or tensor.is_meta or tensor.dtype not in _STORED:
-        what = "without values (meta)" if tensor.is_meta else f"{tensor.dtype}, {tensor.layout}"
-        raise ValueError(f"{name} is a tensor that a checkpoint cannot hold ({what}): make it dense and plain first")
+        found = "without values (meta)" if tensor.is_meta else f"{tensor.dtype}, {tensor.layout}"
+        raise ValueError(f"{name} is a tensor that a checkpoint cannot hold ({found}): make it dense and plain first")

@@ -166,7 +166,7 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _labelled(self) -> "RunConfig":
-        """What is of labels alone, and what labelled examples, pairs and episodes have no use for."""
+        """Raises ValueError for settings of the data that the objective has no use for."""
         data, fields = self.data, DataConfig.model_fields
         objective = self.training.objective
         labelled, paired = objective.labelled, objective.paired
@@ -179,10 +179,10 @@ class RunConfig(Config):
             idle += ("passage",)
         for name in idle:
             if getattr(data, name) != fields[name].default:
-                what = "an objective without labels has"
-                what = "labelled examples have" if labelled else "pairs have" if paired else what
-                what = "episodes have" if objective.plays or objective.acts else what
-                raise ValueError(f"{what} no use for data.{name}: leave it out")
+                subject = "an objective without labels has"
+                subject = "labelled examples have" if labelled else "pairs have" if paired else subject
+                subject = "episodes have" if objective.plays or objective.acts else subject
+                raise ValueError(f"{subject} no use for data.{name}: leave it out")
         return self
 
     @model_validator(mode="after")
@@ -266,8 +266,8 @@ class RunConfig(Config):
     def _of(self, stage: Stage) -> "RunConfig":
         model = self.model if stage.window is None else self.layered.windowed(stage.window)
         sized = model.model_copy(update={"context": stage.context or model.context})
-        own = {"batches": stage.batches, "lr": stage.lr or self.training.lr, "stages": ()}
-        return self.model_copy(update={"model": sized, "training": self.training.model_copy(update=own)})
+        settings = {"batches": stage.batches, "lr": stage.lr or self.training.lr, "stages": ()}
+        return self.model_copy(update={"model": sized, "training": self.training.model_copy(update=settings)})
 
     def identity(self, text: str, tokenizer: str | None = None) -> dict[str, Any]:
         """What must be equal for two runs to be the same: `text` (the corpus's identity) stands for where it lies.

@@ -45,7 +45,7 @@ class Unwritten:
 
 @contextmanager
 def joined(config: TrainConfig) -> Iterator[Group]:
-    """The processes that were launched together, as a group inside the block; a process alone is one by itself.
+    """The processes that were launched together, as a group inside the block; a single process is a group of one.
 
     ValueError where they cannot share the rows of a batch evenly, do not find each other, or where one fails.
     """

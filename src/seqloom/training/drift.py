@@ -21,7 +21,7 @@ def surroundings(learner: Learner, batch: Batch) -> dict[str, Any]:
     device = learner.model.device
     training = learner.training
     with backends.recorded() as ran:
-        if not learner.model.config.fits:  # with gradients: as in a step
+        if not learner.model.config.fits:  # read with gradients, since a training step may choose other backends
             learner.eval()({name: tensor.to(device) for name, tensor in batch.items()}, {})
     learner.train(training)
     cuda = device.type == "cuda"
@@ -35,10 +35,10 @@ def surroundings(learner: Learner, batch: Batch) -> dict[str, Any]:
 
 
 @contextmanager
-def threads_of(before: dict[str, Any], say: Callable[[str], None]) -> Iterator[None]:
+def threads_of(earlier: dict[str, Any], say: Callable[[str], None]) -> Iterator[None]:
     """Inside the block, as many threads as the run was computed with before; a change is reported."""
     threads = torch.get_num_threads()
-    wanted = int(before.get("threads", threads))
+    wanted = int(earlier.get("threads", threads))
     if wanted != threads:
         say(f"using {wanted} threads, as the run did before (there are {threads} here; --allow-drift takes them)")
         torch.set_num_threads(wanted)
@@ -48,11 +48,11 @@ def threads_of(before: dict[str, Any], say: Callable[[str], None]) -> Iterator[N
         torch.set_num_threads(threads)
 
 
-def backends_of(before: dict[str, Any]) -> dict[str, str]:
+def backends_of(earlier: dict[str, Any]) -> dict[str, str]:
     """The backend of each op that the run's steps were computed with before, where it was one alone."""
-    return {op: names[0] for op, names in before.get("backends", {}).items() if len(names) == 1}
+    return {op: names[0] for op, names in earlier.get("backends", {}).items() if len(names) == 1}
 
 
-def drifted(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+def drifted(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """What differs, a few words each."""
-    return [f"{name} was {before.get(name)}, is {now[name]}" for name in now if before.get(name) != now[name]]
+    return [f"{name} was {earlier.get(name)}, is {now[name]}" for name in now if earlier.get(name) != now[name]]

@@ -85,13 +85,13 @@ def fit_exits(
     require_logits(model, batch, context)
     if chosen.kind == "sequence" and context < 2:
         raise ValueError("windows of one token have no prompt, and a classifier of kind sequence reads one")
-    learned, held = (Windows(part, context, seed) for part in _divided(tokens))
+    learned, held_out = (Windows(part, context, seed) for part in _divided(tokens))
     trained = chosen.build().to(model.device, torch.promote_types(model.dtype, torch.float32))
     adam = torch.optim.Adam(trained.parameters(), lr=rate)
     training = model.training
     model.eval()
     try:
-        before, _ = _judged(trained, model, held, batch)
+        before, _ = _judged(trained, model, held_out, batch)
         with show("training", batches, "batches") as advance:
             for step in range(batches):
                 loss = trained.loss(seen(model, learned.batch(step, batch).to(model.device)))
@@ -99,7 +99,7 @@ def fit_exits(
                 loss.backward()
                 adam.step()
                 advance()
-        after, judged = _judged(trained.eval(), model, held, batch)
+        after, judged = _judged(trained.eval(), model, held_out, batch)
     finally:
         model.train(training)
     if not isfinite(after):
@@ -108,11 +108,11 @@ def fit_exits(
 
 
 @torch.no_grad()
-def _judged(trained: Classifier, model: Model, held: Windows, batch: int) -> tuple[float, tuple[Judged, ...]]:
+def _judged(trained: Classifier, model: Model, held_out: Windows, batch: int) -> tuple[float, tuple[Judged, ...]]:
     """The mean loss on some batches, and what the classifier and its oracle do there."""
     loss, sums = 0.0, dict[str, np.ndarray]()
     for step in range(SCORED):
-        read = seen(model, held.batch(step, batch).to(model.device))
+        read = seen(model, held_out.batch(step, batch).to(model.device))
         loss += float(trained.loss(read)) / SCORED
         for name, depths in _ways(trained, read).items():
             first = trained.first(depths.shape[1])

@@ -44,7 +44,7 @@ class Reports:
     def ending(self, error: BaseException) -> BaseException:
         """Reports an error, waits for the others' reports, and returns what this rank raises instead."""
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher's, since a rank failed: first name it
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent by the launcher when a rank fails
         lost = isinstance(error, Lost)
         text = " ".join(str(error).split()) if isinstance(error, ValueError | OSError) else _named(error)
         report = {"lost": lost, "seconds": getattr(error, "seconds", 0.0), "text": text}

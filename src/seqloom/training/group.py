@@ -142,7 +142,7 @@ class Group:
     def meet(self) -> None:
         """Waits until every rank is here."""
         if self.size > 1:
-            self._stop = None  # rank 0 may still be saving
+            self._stop = None  # a stop request does not end this wait: rank 0 may still be saving
             self._wait(dist.barrier(async_op=True))
 
     def ending(self, error: BaseException) -> BaseException:
@@ -153,15 +153,15 @@ class Group:
         """Waits for all ranks to take part. Raises Lost where one does not."""
         assert work is not None
         assert self._reports is not None
-        began = looked = time.monotonic()
+        began = last_check = time.monotonic()
         while not work.is_completed():
             now = time.monotonic()
             waited = now - began
             stopping = self._stop is not None and self._stop.asked is not None
             if waited > self._timeout or (stopping and waited > SIGNALLED):
                 raise Lost(waited)
-            if now - looked > 1:
-                looked = now
+            if now - last_check > 1:
+                last_check = now
                 self._reports.require_none()
             time.sleep(min(waited / 4, 0.001))
         try:

@@ -46,16 +46,16 @@ def require_room(model: ModelConfig, device: torch.device, training: TrainConfig
     """
     numbers, need = weights(model)
     need *= _width(training) // 4
-    what = f"a model of {numbers:,} parameters, to be trained,"
+    purpose = f"a model of {numbers:,} parameters, to be trained,"
     if training is not None:
         need += activations(model, training)
-        what = f"training a model of {numbers:,} parameters on batches of {training.batch:,} windows"
+        purpose = f"training a model of {numbers:,} parameters on batches of {training.batch:,} windows"
     advice = "choose a smaller model.dim, model.depth, model.context, data.vocab or training.batch"
     if device.type == "cuda":
         reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        require_memory(what, need, advice, available=torch.cuda.mem_get_info(device)[0] + reserved, where="the GPU")
+        require_memory(purpose, need, advice, available=torch.cuda.mem_get_info(device)[0] + reserved, where="the GPU")
     else:
-        require_memory(what, need, advice, available=available_memory() + _held())
+        require_memory(purpose, need, advice, available=available_memory() + _allocated())
 
 
 def activations(model: ModelConfig, training: TrainConfig) -> int:
@@ -73,10 +73,10 @@ def activations(model: ModelConfig, training: TrainConfig) -> int:
         return ids
     hidden = 0 if model.ffn_chunk is not None else model.ffn * (2 if model.glu else 1)
     layer = model.dim if model.channel == "none" else 2 * model.dim + hidden
-    held = model.depth * layer
+    per_token = model.depth * layer
     if model.sublayers == "reversible":  # both streams, and the sublayer that the backward computes again
-        held = 2 * model.dim + model.dim + hidden
-    return ids + tokens * (width * held + 2 * weight * model.vocab)
+        per_token = 2 * model.dim + model.dim + hidden
+    return ids + tokens * (width * per_token + 2 * weight * model.vocab)
 
 
 def _width(training: TrainConfig | None) -> int:
@@ -84,7 +84,7 @@ def _width(training: TrainConfig | None) -> int:
     return 4 if training is None else training.dtype.itemsize
 
 
-def _held() -> int:
+def _allocated() -> int:
     """Bytes that this process has allocated already and can use again, such as those of an earlier model."""
     try:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")

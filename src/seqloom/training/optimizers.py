@@ -63,37 +63,39 @@ class Optimizer:
     def tensors(self) -> dict[str, Tensor]:
         """What is remembered, by the parameter's name: `head.bias.exp_avg`."""
         return {
-            f"{self._names[id(parameter)]}.{what}": tensor
+            f"{self._names[id(parameter)]}.{entry}": tensor
             for part in self.parts
             for parameter in _parameters(part)
-            for what, tensor in part.state.get(parameter, {}).items()
+            for entry, tensor in part.state.get(parameter, {}).items()
         }
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Takes up what `tensors` gave. ValueError where it does not fit, and then nothing is changed."""
-        given: dict[str, dict[str, Tensor]] = {}
+        unclaimed: dict[str, dict[str, Tensor]] = {}
         for name, tensor in tensors.items():
-            owner, _, what = name.rpartition(".")
-            given.setdefault(owner, {})[what] = tensor
-        states = [self._state(part, given) for part in self.parts]
-        for owner, entries in given.items():
-            for what, tensor in entries.items():
-                raise ValueError(_unknown(f"{owner}.{what}" if owner else what, tensor))
+            owner, _, entry = name.rpartition(".")
+            unclaimed.setdefault(owner, {})[entry] = tensor
+        states = [self._state(part, unclaimed) for part in self.parts]
+        for owner, entries in unclaimed.items():
+            for entry, tensor in entries.items():
+                raise ValueError(_unknown(f"{owner}.{entry}" if owner else entry, tensor))
         for part, state in zip(self.parts, states, strict=True):
             part.load_state_dict({**part.state_dict(), "state": state})
 
-    def _state(self, part: torch.optim.Optimizer, given: dict[str, dict[str, Tensor]]) -> dict[int, dict[str, Tensor]]:
+    def _state(
+        self, part: torch.optim.Optimizer, unclaimed: dict[str, dict[str, Tensor]]
+    ) -> dict[int, dict[str, Tensor]]:
         """The state of one part, by the number of the parameter as torch counts; takes it out of `given`."""
         state: dict[int, dict[str, Tensor]] = {}
         for number, parameter in enumerate(_parameters(part)):
             name = self._names[id(parameter)]
-            entries = given.pop(name, None)
+            entries = unclaimed.pop(name, None)
             if entries is None:  # it had no gradient so far
                 continue
-            for what, tensor in entries.items():
-                shape = torch.Size([]) if what == "step" else parameter.shape
-                if what not in _MEMORY[type(part)] or tensor.shape != shape or not tensor.is_floating_point():
-                    raise ValueError(_unknown(f"{name}.{what}", tensor))
+            for entry, tensor in entries.items():
+                shape = torch.Size([]) if entry == "step" else parameter.shape
+                if entry not in _MEMORY[type(part)] or tensor.shape != shape or not tensor.is_floating_point():
+                    raise ValueError(_unknown(f"{name}.{entry}", tensor))
             if set(entries) != _MEMORY[type(part)]:
                 raise ValueError(f"the optimizer's memory of {name} is only {', '.join(sorted(entries))}")
             state[number] = entries

@@ -93,7 +93,10 @@ def _count_stages(training: Any, names: set[str]) -> None:
 def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
     for depth, name in enumerate(path[:-1]):
         inner = values.setdefault(name, {})
-        if isinstance(inner, list) and path[depth:] == ["mixer", "kind"]:  # one kind in place of those of the layers
+        if isinstance(inner, list) and path[depth:] == [
+            "mixer",
+            "kind",
+        ]:  # one kind for all layers replaces the list of mixers
             values[name] = inner = {}
         if not isinstance(inner, dict):
             raise ValueError(f"{'.'.join(path[: depth + 1])} is {inner!r}, it has no setting {path[depth + 1]!r}")

@@ -13,12 +13,12 @@ from seqloom.runs.layout import Run
 from seqloom.runs.metrics import Metrics
 from seqloom.runs.model import fill
 from seqloom.runs.rows import START, Mark
-from seqloom.training.beginning import begin
 from seqloom.training.config import RunConfig
 from seqloom.training.counting import Counting
 from seqloom.training.distributed import Unwritten, digest
 from seqloom.training.drift import backends_of, drifted, surroundings, threads_of
 from seqloom.training.group import Group
+from seqloom.training.initial_weights import copy_weights
 from seqloom.training.loop import Learner, Updates, micro_batches, require_finite
 from seqloom.training.optimizers import Optimizer, optimizer
 from seqloom.training.resume import resume
@@ -51,12 +51,14 @@ class Session:
         self.backends: dict[str, str] = {}
         """forced for some ops, as they were when the stage was interrupted"""
         self.solved = False
+        """whether every answer of the objective was right at the last score, which ends the training"""
         self.best: dict[str, Any] | None = None
         """the step of the lowest held-out loss so far, and that loss"""
         self.score: Row | None = None
         self.track: Callable[[Row], None] = lambda row: None
         """takes a copy of each row"""
         self.surroundings: dict[str, Any] = {}
+        """torch, device, threads and backends of this stage, as `drift.surroundings` gives them"""
 
     @property
     def ended(self) -> bool:
@@ -73,7 +75,7 @@ class Session:
         self._enter(stage_at(self.config.training.stages, max(done - 1, 0)), before)
         if saved is None or resumed is None:
             if self.config.training.begin is not None:
-                begin(self.learner.model, self.config.training.begin, self.say)
+                copy_weights(self.learner.model, self.config.training.begin, self.say)
             return START
         _same(resumed.surroundings, self.surroundings, allow_drift, self.say)
         self._take_up(saved)
@@ -112,8 +114,8 @@ class Session:
 
     def evaluate(self, rows: Metrics | Unwritten) -> None:
         """Scores the model on data that is never trained on; every process does, and rank 0's score is that of all."""
-        own = self.learner.objective.score(self.learner.model, self.held_out)
-        score = self.group.of_main(lambda: own)
+        score_here = self.learner.objective.score(self.learner.model, self.held_out)
+        score = self.group.of_main(lambda: score_here)
         require_finite(self.learner.model, self.step, score["held_out"])
         self._record(rows, {"step": self.step, **score})
         if self.best is None or score["held_out"] < self.best["loss"]:
@@ -136,8 +138,9 @@ class Session:
         checkpoint.save(self.run.checkpoints, self.step, tensors, meta)
         checkpoint.prune(self.run.checkpoints, keep_last=2, best=self.best["step"] if self.best else None)
 
-    def _enter(self, number: int, before: dict[str, Any]) -> None:
-        """Sets windows, rows and learning rate as a stage has them; `before`: its surroundings so far, if any.
+    def _enter(self, number: int, earlier: dict[str, Any]) -> None:
+        """Sets windows, rows and learning rate as a stage has them; `earlier`: its `surroundings` when it was
+        interrupted, or {}.
 
         Its backends are those that its first batch chooses, or chose: a run that continues within it takes them again.
         """
@@ -146,7 +149,7 @@ class Session:
         if stages:
             self._apply(stages[number])
             self.say(f"stage {number + 1} of {len(stages)}: {stages[number].summary}")
-        self.backends = backends_of(before)
+        self.backends = backends_of(earlier)
         with use(**self.backends):
             self.surroundings = surroundings(self.learner, self._first_micro_batch(first_step(stages, number)))
 

@@ -20,7 +20,7 @@ from typing import Any, final
 
 from typing_extensions import override
 
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 
 PROJECT = "seqloom"
 
@@ -114,7 +114,7 @@ def require_trackers(names: Sequence[str]) -> None:
     """Raises ValueError, with the line that installs it, for a tracker that is unknown or not installed."""
     for name in names:
         if name not in TRACKERS:
-            raise ValueError(f"unknown tracker {name!r}; {near(name, TRACKERS)}")
+            raise ValueError(f"unknown tracker {name!r}; {suggestion(name, TRACKERS)}")
         if find_spec(name) is None:
             raise ValueError(f"tracker {name} is not installed: pip install 'seqloom[{name}]'")
 

@@ -22,7 +22,7 @@ from seqloom.ops.backends import use
 from seqloom.runs.layout import Run, open_run, tokenizer_digest
 from seqloom.runs.lock import lock
 from seqloom.runs.metrics import Metrics, read
-from seqloom.training import beginning
+from seqloom.training import initial_weights
 from seqloom.training.config import RunConfig
 from seqloom.training.distributed import Unwritten, joined, require_one_dropout
 from seqloom.training.group import Group
@@ -94,7 +94,7 @@ def _train(
         config, corpus = prepared(config)  # before the folder is made: a wrong source leaves nothing behind
         if config.training.begin is not None and not Run(folder).config.exists():
             tokenizer = None if corpus is None else tokenizer_digest(corpus.tokenizer.json)
-            beginning.require(config.model, config.training.begin, tokenizer)
+            initial_weights.require(config.model, config.training.begin, tokenizer)
     with lock(folder) if group.main else nullcontext(), use(**config.backends), ExitStack() as stack:
         learner = learner_of(config, corpus)
         with group.main_first():
@@ -105,7 +105,7 @@ def _train(
         if config.model.fits:
             batches = f"{learner.objective.pass_steps(config.data.seed):,} batches a pass"
         say("; ".join(text for text in (data, batches, f"{count:,} parameters", f"in {run.folder}") if text))
-        training = Session(config, run, learner, None if corpus is None else corpus.held, say, group)
+        training = Session(config, run, learner, None if corpus is None else corpus.held_out, say, group)
         mark = training.go_on(stack, allow_drift)
         group.require_same({**identity(config, corpus), **training.facts()})
         stack.enter_context(rows_of(learner, group.rank, group.size))

@@ -20,9 +20,10 @@ from seqloom.training.config import RunConfig
 
 
 def vectors_of(config: RunConfig) -> VectorFile | None:
-    """The file that a run begins with, if it has one. ValueError where its vectors have another width than the model's.
+    """The file of word vectors that initialize a run's embedding, None without one.
 
-    Also where its objective reads no text, or the kind of its model has no embedding.
+    ValueError where its vectors have another width than the model's, where the objective reads no text, and where the
+    kind of the model has no embedding.
     """
     name = config.training.vectors
     if name is None:
@@ -50,10 +51,10 @@ def with_vectors(corpus: Corpus, file: VectorFile, seed: int) -> Corpus:
         raise ValueError(f"{file.path} has none of the words of the text: is it of another language?")
     rows = {word: row for row, word in enumerate(found)}
     row_of = [rows.get(word, rows.get(word.lower(), -1)) for word in words]
-    begins = np.array(row_of) >= 0
+    has_vector = np.array(row_of) >= 0
     drawn = _drawn((len(words), file.width), vectors, seed)
-    drawn[begins] = vectors[np.array(row_of)[begins]]
-    known = f"{int(begins.sum()):,} of {len(words):,} tokens begin with vectors of {file.path}"
+    drawn[has_vector] = vectors[np.array(row_of)[has_vector]]
+    known = f"{int(has_vector.sum()):,} of {len(words):,} tokens begin with vectors of {file.path}"
     return replace(corpus, vectors=drawn, description=f"{corpus.description}; {known}")
 
 

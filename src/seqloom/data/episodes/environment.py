@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from seqloom.core.config import Config, near
+from seqloom.core.config import Config, suggestion
 from seqloom.data.episodes.t_maze import SHORTEST, t_maze
 
 Numbers = Annotated[tuple[float, ...], Field(strict=False)]
@@ -66,7 +66,7 @@ def opened(name: str) -> Any:
     if name == MAZE or name.startswith(f"{MAZE}-"):
         return _maze(library, name)
     if name not in library.registry:
-        raise ValueError(f"unknown environment {name[:100]!r}; {near(name, [MAZE, *library.registry])}")
+        raise ValueError(f"unknown environment {name[:100]!r}; {suggestion(name, [MAZE, *library.registry])}")
     try:
         return library.make(name)
     except Exception as error:  # an environment may import any package and raise any error

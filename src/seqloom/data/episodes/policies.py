@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 from seqloom.data.episodes.environment import MAZE, Environment
 from seqloom.data.episodes.t_maze import FORWARD
 from seqloom.data.episodes.trained import search
@@ -31,7 +31,7 @@ def policy(name: str, environment: Environment, draws: np.random.Generator) -> A
     if name == "random":
         return environment.at_random(draws)
     if name not in POLICIES:
-        raise ValueError(f"unknown policy {name[:100]!r}; {near(name, POLICIES)}")
+        raise ValueError(f"unknown policy {name[:100]!r}; {suggestion(name, POLICIES)}")
     if name == "trained":
         return search(environment).found()
     if name == "replay":
@@ -70,7 +70,9 @@ def through_the_maze() -> Act:
     def act(state: Any) -> int:
         nonlocal cue
         cue = float(state[0]) or cue
-        return FORWARD if not state[1] else 1 if cue < 0 else 2
+        if not state[1]:
+            return FORWARD
+        return 1 if cue < 0 else 2
 
     return act
 

@@ -126,7 +126,7 @@ def sides(episodes: Episodes, held_out: float, seed: int) -> tuple[Episodes, Epi
     if count < 2:
         raise ValueError("one episode cannot be divided into training and held-out ones: record more")
     keys = [hashlib.sha256(f"{seed} {number}".encode()).digest() for number in range(count)]
-    held = min(max(round(held_out * count), 1), count - 1)
+    number_held_out = min(max(round(held_out * count), 1), count - 1)
     chosen = np.zeros(count, bool)
-    chosen[sorted(range(count), key=keys.__getitem__)[:held]] = True
+    chosen[sorted(range(count), key=keys.__getitem__)[:number_held_out]] = True
     return episodes.chosen(~chosen), episodes.chosen(chosen)

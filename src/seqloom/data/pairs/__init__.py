@@ -6,7 +6,7 @@ source <TAB> target            a line of a .tsv file
 
 from pathlib import Path
 
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 from seqloom.core.seeds import require_seed
 from seqloom.data.corpora import read_text_file
 from seqloom.data.pairs.generated import KINDS, Pair, pairs
@@ -30,7 +30,7 @@ def read_pairs(source: str | Path) -> list[Pair]:
     path = Path(name).expanduser()
     if path.suffix.lower() != ".tsv" or path.is_dir():
         raise ValueError(
-            f"{name}: pairs come from a .tsv file (source, tab, target) or from pairs:NAME; {near('', KINDS)}"
+            f"{name}: pairs come from a .tsv file (source, tab, target) or from pairs:NAME; {suggestion('', KINDS)}"
         )
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file")
@@ -42,7 +42,7 @@ def _generated(name: str) -> list[Pair]:
     _, _, rest = name.partition(":")
     kind, *numbers = rest.split(":")
     if kind not in KINDS:
-        raise ValueError(f"{name}: unknown kind of pairs {kind!r}; {near(kind, KINDS)}")
+        raise ValueError(f"{name}: unknown kind of pairs {kind!r}; {suggestion(kind, KINDS)}")
     if len(numbers) > 2 or not all(number.isascii() and number.isdigit() and len(number) < 20 for number in numbers):
         raise ValueError(f"{name}: pairs are named pairs:NAME[:COUNT[:SEED]], both whole numbers")
     count, seed = (int(number) for number in (*numbers, *(str(COUNT), "0")[len(numbers) :]))

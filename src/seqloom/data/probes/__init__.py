@@ -3,7 +3,7 @@
 probe("mqar", 3).questions(seed=0, step=0, rows=64)          deterministic: the same rows on every machine
 """
 
-from seqloom.core.config import near, read
+from seqloom.core.config import read, suggestion
 from seqloom.data.probes.compression import Compression
 from seqloom.data.probes.copying import Copying
 from seqloom.data.probes.induction import Induction
@@ -30,7 +30,7 @@ def probe(text: str, difficulty: int = 1) -> Probe:
     """
     name, _, rest = text.partition(":")
     if name not in PROBES:
-        raise ValueError(f"unknown probe {name!r}; {near(name, PROBES)}")
+        raise ValueError(f"unknown probe {name!r}; {suggestion(name, PROBES)}")
     if not 1 <= difficulty <= HARDEST:
         raise ValueError(f"the difficulty of a probe is 1 … {HARDEST}, not {difficulty}")
     settings: dict[str, int] = PROBES[name].at(difficulty)

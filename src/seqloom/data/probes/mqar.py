@@ -60,12 +60,12 @@ class MQAR(Probe):
 
     @override
     def drawn(self, draws: Draws) -> Questions:
-        half, row = 2 * self.pairs, np.arange(draws.rows)[:, None]
+        end_of_pairs, row = 2 * self.pairs, np.arange(draws.rows)[:, None]
         keys = 1 + draws.different(self.keys, self.pairs)
         values = 1 + self.keys + draws.below(self.values, self.pairs)
-        asked = half + draws.different(self.length - half, self.pairs)
+        asked = end_of_pairs + draws.different(self.length - end_of_pairs, self.pairs)
         tokens, targets, distance = empty(draws.rows, self.length)
-        tokens[:, 0:half:2], tokens[:, 1:half:2], tokens[row, asked] = keys, values, keys
+        tokens[:, 0:end_of_pairs:2], tokens[:, 1:end_of_pairs:2], tokens[row, asked] = keys, values, keys
         targets[row, asked] = values
-        distance[row, asked] = asked - np.arange(1, half, 2)
+        distance[row, asked] = asked - np.arange(1, end_of_pairs, 2)
         return Questions(tokens, targets, distance)

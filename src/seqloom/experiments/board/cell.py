@@ -77,7 +77,7 @@ class BoardCell(RunCell):
             "contender": self.contender,
             "digest": self.digest,
             "board": self.board,
-            "tokens": dict(zip(PARTS, map(len, (corpus.train, corpus.held, corpus.test)), strict=True)),
+            "tokens": dict(zip(PARTS, map(len, (corpus.train, corpus.held_out, corpus.test)), strict=True)),
             "authors": {side.name: side.authors for side in corpus.division.sides[1:]},
             "lr": training.lr,
             "seed": training.seed,
@@ -93,22 +93,24 @@ class BoardCell(RunCell):
             return [BoardRow.model_validate({**shared, **nothing, "state_bytes": {}, "failed": failed})]
         model, _ = load(run.folder, device=chosen(training.device))
         with use(**self.config.backends), torch.no_grad():
-            near = Spans(model, corpus.test, config.context, training.batch)
-            goes_on = model.traits.streams and model.traits.longest is None
-            far = Spans(model, corpus.test, LONG, max(1, training.batch * config.context // LONG)) if goes_on else None
-            held = state_bytes(model, corpus.test) if goes_on else {}
+            in_context = Spans(model, corpus.test, config.context, training.batch)
+            unlimited = model.traits.streams and model.traits.longest is None
+            beyond_context = (
+                Spans(model, corpus.test, LONG, max(1, training.batch * config.context // LONG)) if unlimited else None
+            )
+            bytes_by_length = state_bytes(model, corpus.test) if unlimited else {}
         return [
             BoardRow.model_validate(
                 {
                     **shared,
                     "training": statistics.median(losses[-last_tenth(len(losses)) :]),
                     "validation": [row for row in rows if "held_out" in row][-1]["held_out"],
-                    "loss": near.loss,
-                    "bits_per_byte": near.bits_per_byte,
-                    "by_position": near.by_position,
-                    "bits_per_byte_long": far.bits_per_byte if far else None,
-                    "by_position_long": far.by_position if far else None,
-                    "state_bytes": held,
+                    "loss": in_context.loss,
+                    "bits_per_byte": in_context.bits_per_byte,
+                    "by_position": in_context.by_position,
+                    "bits_per_byte_long": beyond_context.bits_per_byte if beyond_context else None,
+                    "by_position_long": beyond_context.by_position if beyond_context else None,
+                    "state_bytes": bytes_by_length,
                 }
             )
         ]

@@ -107,12 +107,12 @@ def finished(out: Path) -> dict[str, dict[str, Any]]:
 
 def merge(out: Path, path: Path) -> tuple[int, int]:
     """Adds the rows of finished runs to the file; returns the number of new rows and of all rows."""
-    before = stored(path)
-    lines = {**finished(out), **before}
+    kept = stored(path)
+    lines = {**finished(out), **kept}
     if lines:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace(path, written(list(lines.values())))
-    return len(lines) - len(before), len(lines)
+    return len(lines) - len(kept), len(lines)
 
 
 def merge_times(out: Path, path: Path) -> int:

@@ -189,7 +189,7 @@ class Board:
             name=f"{name}/seed-{seed}-lr-{lr:g}",
             config=config,
             identity=identity(config, self.corpus),
-            scoring=scoring(config, len(self.corpus.held)) + self._tested(config),
+            scoring=scoring(config, len(self.corpus.held_out)) + self._tested(config),
             contender=name,
             board=digest(self.shared)[:16],
         )

@@ -103,7 +103,7 @@ class Paper:
             config,
             identity(config, corpus),
             allow_drift=self.allow_drift,
-            scoring=scoring(config, len(corpus.held)),
+            scoring=scoring(config, len(corpus.held_out)),
         )
 
 

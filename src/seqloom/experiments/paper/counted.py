@@ -150,9 +150,11 @@ def formulas() -> Verdict:
 
 def numbers() -> Verdict:
     """Table 7 against the mixers' prices."""
-    ours = tables.table7()
-    same = sum(a == b for row, printed in TABLE_7.items() for a, b in zip(ours[row], printed, strict=True))
-    return verdict(ours == TABLE_7, f"{same} of {sum(map(len, TABLE_7.values()))} numbers are what the mixers charge")
+    computed = tables.table7()
+    same = sum(a == b for row, printed in TABLE_7.items() for a, b in zip(computed[row], printed, strict=True))
+    return verdict(
+        computed == TABLE_7, f"{same} of {sum(map(len, TABLE_7.values()))} numbers are what the mixers charge"
+    )
 
 
 def perplexity() -> Verdict:

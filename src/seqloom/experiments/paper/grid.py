@@ -75,15 +75,14 @@ class Grid:
     @cached_property
     def entropies(self) -> dict[str, float | None]:
         """Reference losses of the held-out text, in nats per token: of token frequencies, and a known lower bound."""
-        held = self.corpus.held
-        return {"unigram": unigram_entropy(held), "floor": floor(held, self.corpus.tokenizer)}
+        tokens = self.corpus.held_out
+        return {"unigram": unigram_entropy(tokens), "floor": floor(tokens, self.corpus.tokenizer)}
 
     def model(self, text: str, *changes: str) -> Model:
         """The model of a contender (`KIND` or `KIND:NAME=VALUE,…`) with further settings."""
         mixer = contender(text)
-        settings = dict(
-            change.split("=", 1) for change in changes
-        )  # of a setting that is given twice, the last value counts
+        # of a setting that is given twice, the last value counts
+        settings = dict(change.split("=", 1) for change in changes)
         changed = {setting: value for setting, value in settings.items() if _at(self._base, setting) != value}
         named = [
             f".{setting.rsplit('.', 1)[-1]}={changed[setting]}"

@@ -44,10 +44,12 @@ def progress(folder: Path, asked: int) -> Progress:
     path = folder / "metrics.jsonl"
     rows = read(path) if path.is_file() else []
     within = [row for row in rows if row["step"] <= asked]
-    held = [(row["step"], float(row["held_out"])) for row in within if row.get("held_out") is not None]
-    if len(within) < len(rows) and (not held or held[-1][0] < asked):
-        there = rows[-1]["step"]
-        raise ValueError(f"{folder} was trained for {there:,} batches, not {asked:,}: ask for as many or another --out")
+    scores = [(row["step"], float(row["held_out"])) for row in within if row.get("held_out") is not None]
+    if len(within) < len(rows) and (not scores or scores[-1][0] < asked):
+        trained = rows[-1]["step"]
+        raise ValueError(
+            f"{folder} was trained for {trained:,} batches, not {asked:,}: ask for as many or another --out"
+        )
     losses = [(row["step"], float(row["loss"])) for row in within if row.get("loss") is not None]
     times = [float(row["seconds"]) for row in within if row.get("seconds") is not None]
-    return Progress(asked, losses, held, statistics.median(times) if times else None)
+    return Progress(asked, losses, scores, statistics.median(times) if times else None)

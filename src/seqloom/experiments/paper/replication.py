@@ -146,16 +146,16 @@ class Replication:
 
     @cached_property
     def verdicts(self) -> Mapping[tuple[Claim, Loss], Sequence[tuple[Study | None, Verdict]]]:
-        """Of each claim by each loss, a pair for each file of its study; without rows, one that says so."""
+        """For each claim and loss a study and a verdict for each file of rows; without rows, a verdict that says so."""
         found: dict[tuple[Claim, Loss], list[tuple[Study | None, Verdict]]] = {}
         for _, study in (file for files in self.studies.values() for file in files):
             for claim, by_loss in decided(study).items():
                 for loss, verdict in by_loss.items():
                     found.setdefault((claim, loss), []).append((study, verdict))
         for claim, loss in product((*CLAIMS, *OPEN), LOSSES):
-            own = found.get((claim, loss), [])
+            of_claim = found.get((claim, loss), [])
             none = UNMEASURED if claim.rule else Verdict("not settled", "no loss can show it; the texts are below")
-            found[claim, loss] = [known for known in own if known[1].seeds] or own[:1] or [(None, none)]
+            found[claim, loss] = [known for known in of_claim if known[1].seeds] or of_claim[:1] or [(None, none)]
         return found
 
     def _summary(self, counts: Sequence[Measured]) -> str:
@@ -172,14 +172,14 @@ class Replication:
             text += f"; of {len(self.raced)} about speed, {counted([race.verdict for race in self.raced])}"
         text += ". Its headline, that SHE does evidently better than self-attention, "
         headline = [(loss, self.verdicts[HEADLINE, loss]) for loss in LOSSES]
-        if not any(own[0][1].seeds for _, own in headline):
+        if not any(verdicts[0][1].seeds for _, verdicts in headline):
             return text + "is not measured yet."
         by_file: dict[str, list[str]] = {}
-        for loss, own in headline:
-            for at, (study, verdict) in enumerate(own):
-                begin = f"; {_after(study)}it " if at else ""
-                by_file.setdefault(begin, []).append(f"{_plainly(verdict)} {ON[loss]}")
-        return text + "".join(begin + " and ".join(clauses) for begin, clauses in by_file.items()) + "."
+        for loss, verdicts in headline:
+            for at, (study, verdict) in enumerate(verdicts):
+                opening = f"; {_after(study)}it " if at else ""
+                by_file.setdefault(opening, []).append(f"{_plainly(verdict)} {ON[loss]}")
+        return text + "".join(opening + " and ".join(clauses) for opening, clauses in by_file.items()) + "."
 
     def _sizes(self) -> str:
         """What was run: sizes, seeds, text, machine, commit, each once."""
@@ -199,12 +199,14 @@ class Replication:
     def _claims(self, claims: Iterable[Claim]) -> str:
         rows = []
         for claim in claims:
-            both = [self.verdicts[claim, loss] for loss in LOSSES]
-            cells = ["<br>".join(f"{_after(study)}{_bold(verdict)}" for study, verdict in own) for own in both]
+            by_loss = [self.verdicts[claim, loss] for loss in LOSSES]
+            cells = [
+                "<br>".join(f"{_after(study)}{_bold(verdict)}" for study, verdict in verdicts) for verdicts in by_loss
+            ]
             if claim.also and claim.study in self.studies:
                 cells[0] += f"; {claim.also(self.studies[claim.study][0][1])}"
             text = f"{claim.text} *{claim.section}*" if claim.section else claim.text
-            rows.append((text, *cells, f"`{_again(claim.study, both[0][0][0])}`"))
+            rows.append((text, *cells, f"`{_again(claim.study, by_loss[0][0][0])}`"))
         return markdown(("claim", *HEADS, "shown by"), rows)
 
     def _open(self) -> list[str]:

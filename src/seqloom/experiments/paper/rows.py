@@ -60,7 +60,7 @@ def _figure(grid: Grid, study: Study, seeds: int, command: str) -> Row:
         "notes": [text for _, text in study.notes],
         "text": corpus.description.rpartition("/")[2],
         "identity": corpus.identity,
-        "held_out_tokens": len(corpus.held),
+        "held_out_tokens": len(corpus.held_out),
         **grid.entropies,
         "origin": origin(command),
     }

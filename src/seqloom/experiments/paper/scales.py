@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import final
 
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 
 
 @final
@@ -67,5 +67,5 @@ SCALES = {
 def scale_of(name: str) -> Scale:
     """The scale with this name. ValueError, with a similar name, for an unknown one."""
     if name not in SCALES:
-        raise ValueError(f"unknown scale {name!r}; {near(name, SCALES)}")
+        raise ValueError(f"unknown scale {name!r}; {suggestion(name, SCALES)}")
     return SCALES[name]

@@ -34,9 +34,9 @@ def differences(grid: Grid, study: Study) -> str:
     asked = here.data.vocab
     lines = []
     for name, setting in PLACES.items():
-        ours, theirs = _at(here, setting), _at(paper, setting)
-        if name != study.over and ours != theirs:
-            lines.append(f"{name} {_written(ours)} (paper: {_written(theirs)})")
+        value, paper_value = _at(here, setting), _at(paper, setting)
+        if name != study.over and value != paper_value:
+            lines.append(f"{name} {_written(value)} (paper: {_written(paper_value)})")
     made = here.model.vocab
     return ", ".join([*lines, *([f"a vocabulary of {made:,} in fact"] if made != asked else [])])
 

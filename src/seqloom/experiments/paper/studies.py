@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from seqloom.analysis.match import Equal
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 from seqloom.experiments.paper.grid import Grid
 from seqloom.experiments.paper.sizing import resized
 from seqloom.experiments.paper.study import Line, Study, line
@@ -155,6 +155,6 @@ def named(names: Sequence[str]) -> tuple[list[str], list[str]]:
     wanted = [study for name in names for study in ([*STUDIES, *TABLES] if name == "all" else [name])]
     for name in wanted:
         if name not in STUDIES and name not in TABLES:
-            raise ValueError(f"unknown figure or table {name!r}; {near(name, [*STUDIES, *TABLES, 'all'])}")
+            raise ValueError(f"unknown figure or table {name!r}; {suggestion(name, [*STUDIES, *TABLES, 'all'])}")
     chosen = list(dict.fromkeys(wanted))
     return [name for name in chosen if name in STUDIES], [name for name in chosen if name in TABLES]

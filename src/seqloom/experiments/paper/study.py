@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, final
 
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 from seqloom.experiments.contenders import contender
 from seqloom.experiments.paper.grid import Cell, Grid, Model
 
@@ -61,7 +61,7 @@ class Study:
         chosen = [contender(text).name for text in mixers]
         for name in chosen:
             if name not in known:
-                raise ValueError(f"--only {name}: {self.name} has no such model; {near(name, known)}")
+                raise ValueError(f"--only {name}: {self.name} has no such model; {suggestion(name, known)}")
         lines = tuple(line for line in self.lines if line.of in chosen)
         says = f"{self.says} Only {', '.join(chosen)} here." if len(chosen) < len(known) else self.says
         return replace(self, says=says, lines=lines, notes=tuple(note for note in self.notes if note[0] in chosen))

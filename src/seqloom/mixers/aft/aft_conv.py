@@ -156,7 +156,7 @@ class BidirectionalAFTConv(DistanceBiases, WholeAverage):
 
 @register
 class AFTConvConfig(MixerConfig):
-    """AFT with biases by distance. It looks back on everything; the context only sizes the model's positions."""
+    """AFT with biases by distance. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["aft_conv"] = "aft_conv"
     heads: int = Field(4, ge=1, description="heads, each with a key and biases of its own; divides dim")

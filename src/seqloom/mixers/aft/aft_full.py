@@ -54,13 +54,13 @@ class PairBiases(Mixer, ABC):
         form = TRAITS if self.causal else NEVER
         self.traits = replace(form, longest=context)  # biases exist for this many positions
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
-        self.w = nn.Parameter(biases.first(context, bias_dim))
+        self.w = nn.Parameter(biases.initial(context, bias_dim))
 
     @override
     def reset(self, std: float) -> None:
         super().reset(std)
         with torch.no_grad():
-            self.w.copy_(biases.first(self.context, self.bias_dim))
+            self.w.copy_(biases.initial(self.context, self.bias_dim))
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
@@ -145,7 +145,7 @@ class BidirectionalAFTFull(PairBiases, WholeAverage):
 
 def _recalled(state: State, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The keys and values of a state in the order of time."""
-    used = ring.held(state["k"].shape[1], length_of(state))
+    used = ring.filled(state["k"].shape[1], length_of(state))
     k, v = recall(state["k"], state["v"], state["length"], used)
     return k.to(dtype), v.to(dtype)
 

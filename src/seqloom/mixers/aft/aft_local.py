@@ -78,9 +78,9 @@ class WindowBiases(Mixer, ABC):
         """The price of the average."""
 
     def _first(self) -> Tensor:
-        """The biases as they begin: a column for each lag, on both sides where it is bidirectional."""
+        """The initial biases: a column for each lag, on both sides where it is bidirectional."""
         lags = self.window if self.causal else 2 * self.window - 1
-        return biases.first(self.context, self.bias_dim, lags)
+        return biases.initial(self.context, self.bias_dim, lags)
 
 
 @final

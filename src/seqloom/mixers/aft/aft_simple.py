@@ -120,7 +120,7 @@ class BidirectionalAFTSimple(Projections, BidirectionalMixer):
 
 @register
 class AFTSimpleConfig(MixerConfig):
-    """AFT without positional biases. It looks back on everything; the context only sizes the model's positions."""
+    """AFT without positional biases. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["aft_simple"] = "aft_simple"
     traits: ClassVar = replace(TRAITS, causal="either")

@@ -8,8 +8,8 @@ Before training, with l = `layer` and p = l / (`depth` - 1), which is 0 where th
     ln w = -5 + 8 (c / (D-1))^(0.7 + 1.3 p),   u = ln 0.3 + ((c+1) mod 3 - 1) / 2
     μ_k = (c/D)^(1 - l/depth),   μ_v = μ_k + 0.3 p,   μ_r = (c/D)^((1 - l/depth) / 2)
 
-Source: Peng et al., RWKV, arXiv:2305.13048, "Token Shift", "WKV Operator" and "Output Gating"; beginnings from the
-authors' code of RWKV-4. Their W_r, W_k and W_out begin at 0, ours as the model's others do; theirs fails at one layer.
+Source: Peng et al., RWKV, arXiv:2305.13048, "Token Shift", "WKV Operator" and "Output Gating"; initialization from the
+authors' code of RWKV-4. Their W_r, W_k and W_out start at 0, ours as the model's others do; theirs fails at one layer.
 Seed 004 counts the distance twice, seed 001 takes it one too large and says that inference grows with the sequence: the
 state is constant.
 """
@@ -50,12 +50,12 @@ class RWKV(PackedMixer):
         self.dim, self.layer, self.depth = dim, layer, depth
         self.w_r, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
         self.mu_r, self.mu_k, self.mu_v, self.log_rate, self.bonus = (nn.Parameter(torch.empty(dim)) for _ in range(5))
-        self._begin()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         super().reset(std)
-        self._begin()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -78,7 +78,7 @@ class RWKV(PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the previous token is in the state, and where C may do a token, it is one call.
+        # As `read`; the previous token is in the state. Where the C code can run, a token is one call.
         parameters: dict[str, Any] = self._parameters  # an attribute of a module takes longer
         shares, rates = (
             (parameters["mu_r"], parameters["mu_k"], parameters["mu_v"]),
@@ -122,7 +122,7 @@ class RWKV(PackedMixer):
         return shift, self.w_k, price(span, self.dim, forgets=True), gate(n), self.w_out
 
     @torch.no_grad()
-    def _begin(self) -> None:
+    def _initialize(self) -> None:
         c, D = torch.arange(self.dim, device=self.device), self.dim
         through, left = self.layer / max(self.depth - 1, 1), 1 - self.layer / self.depth
         self.mu_r.copy_((c / D) ** (left / 2))
@@ -145,7 +145,7 @@ AXES = ("projection", "channel")
 
 @register
 class RWKVConfig(MixerConfig):
-    """RWKV-4's time mixing. It looks back on everything; the context only sizes the model's positions."""
+    """RWKV-4's time mixing. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["rwkv"] = "rwkv"
     traits: ClassVar = TRAITS

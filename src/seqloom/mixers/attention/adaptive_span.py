@@ -7,14 +7,14 @@
     out = concat_h(Σ_{j≤i} a_ij v_j) W_out
 
 In training the mean of s is a loss `span` of weight λ. Keys further than R + s, of the largest s of all heads, are not
-computed; with dynamic spans, those further than R + S. With a `context` L, a token looks back on the L latest tokens at
-most. Spans begin at 0; after each step of training a is clipped.
+computed; with dynamic spans, those further than R + S. With a `context` L, a token attends to the L latest tokens at
+most. Spans are initialized to 0; after each step of training a is clipped.
 
 Code: R is `ramp`, S is `span`, a is `extent`, λ is `penalty`.
 
 Source: Sukhbaatar et al., Adaptive Attention Span in Transformers, arXiv:1905.07799, section 2.2 (S 8,192, R 32,
 λ 10⁻⁶ to 2·10⁻⁶). The paper adds a learned vector per distance to keys: here the model's position acts (rotary, or
-none). There a token does not look at itself.
+none). There a token does not attend to itself.
 """
 
 import math
@@ -105,7 +105,7 @@ class AdaptiveSpan(CachedHeads):
         k, v = self.in_use(entries, length, x.dtype)
         then = ring.times(entries["k"].shape[2], length.tokens + 1)[:, : k.shape[2]]
         spans, now = self.spans(x[:, None]), length.tokens[:, None]
-        window = self.window if x.is_cpu else self.most  # a step does not wait for the spans of another device
+        window = self.window if x.is_cpu else self.most  # on a GPU a step would have to wait for the spans
         assert window is not None
         return self.out_of_token(spanned(q, k, v, spans, self.settings.ramp, window, now, then), x), entries
 
@@ -142,8 +142,8 @@ class AdaptiveSpan(CachedHeads):
         values = torch.eye(T, dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
         weights = of_heads(spanned(q, k, values, spans, self.settings.ramp, self.window)[0])
         if self.extent is None:
-            return [View("spans", "tokens that a head looks back on", ("head", "token"), spans[0]), *weights]
-        return [View("spans", "tokens that a head looks back on", ("head",), spans[0, :, 0]), *weights]
+            return [View("spans", "tokens that a head attends to", ("head", "token"), spans[0]), *weights]
+        return [View("spans", "tokens that a head attends to", ("head",), spans[0, :, 0]), *weights]
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:

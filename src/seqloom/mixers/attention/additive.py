@@ -1,11 +1,11 @@
-"""Additive attention: a token looks at others by a small network of its state and theirs, not by a product.
+"""Additive attention: a token attends to others by a small network of its state and theirs, not by a product.
 
     q = x W,   k = x U,   v = x W_v                         H heads of width K = D/H; no biases
     e_ij = w · tanh(q_i + k_j),   a_ij = e^{e_ij} / Σ_j' e^{e_ij'}          w: K numbers per head
     out = concat_h(Σ_j a_ij v_j) W_out
 
 Causal, sums run over j ≤ i and a state holds keys and values; bidirectional, over all j. With a `context` L, a token
-looks back on the L latest tokens, itself included, and as far ahead. Every pair costs K of tanh: it is far slower than
+attends to the L latest tokens, itself included, and as far ahead. Every pair costs K of tanh: it is far slower than
 attention by products.
 
 Source: Bahdanau et al., arXiv:1409.0473, Appendix A.1.2, where a decoder's state s_i asks and an encoder's states h_j
@@ -52,12 +52,12 @@ class AdditiveHeads(Mixer, ABC):
         self.dim, self.heads, self.K, self.context = D, heads, D // heads, layer.context
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(D, D, bias=False) for _ in range(4))
         self.w = nn.Parameter(torch.empty(heads, self.K))
-        self._init()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         super().reset(std)
-        self._init()
+        self._initialize()
 
     def projected(self, x: Stream) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values (B, H, T, K)."""
@@ -70,7 +70,7 @@ class AdditiveHeads(Mixer, ABC):
         return out
 
     @torch.no_grad()
-    def _init(self) -> None:
+    def _initialize(self) -> None:
         nn.init.normal_(self.w, std=self.K**-0.5)
 
 
@@ -92,7 +92,7 @@ class Additive(AdditiveHeads, PackedMixer):
         if state is None:
             return self.out(additive(q, k, v, self.w, window=self.context)), {}
         size, T = state["k"].shape[2], x.shape[1]
-        used = ring.held(size, length_of(state))
+        used = ring.filled(size, length_of(state))
         now = state["length"][:, None] + torch.arange(T, device=x.device)
         then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
         keys, values = (torch.cat([state[n][:, :, :used].to(x.dtype), new], 2) for n, new in (("k", k), ("v", v)))
@@ -102,13 +102,13 @@ class Additive(AdditiveHeads, PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the token is written into the cache first, and read there with the others. A full one doubles.
+        # As `read`; the token is written into the cache first, and read there with the others. A full cache doubles.
         length = length_of(state)
         q, k, v = self.projected(x[:, None])
         room = ring.token_room(state["k"].shape[2], length, self.context, reuse)
         count = length.bound if length.even else None
         keys, values = (written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
-        used = ring.held(room, length.after(1, 1))
+        used = ring.filled(room, length.after(1, 1))
         then = ring.times(room, length.tokens + 1)[:, :used]
         k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
         y = additive(q, k, v, self.w, query_time=length.tokens[:, None], key_time=then)

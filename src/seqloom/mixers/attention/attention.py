@@ -10,7 +10,7 @@ z ← c tanh(z/c), a `sink`, a learned score for reading nothing, and what a `po
 gate, y ∘ σ(x W_g) (`output_gate`). With a `kernel` W > 1 each channel of q, k and v first passes a convolution by its
 own taps, u_t ← Σ_{l<W} taps_l ∘ u_{t-l}.
 
-With a `context` L, a token looks back on the L latest tokens, itself included; up to L tokens that is the same. A
+With a `context` L, a token attends to the L latest tokens, itself included; up to L tokens that is the same. A
 `window` is a smaller L, for local attention. The bidirectional form looks as far ahead as it looks back.
 
 Source: Vaswani et al., arXiv:1706.03762; the Extractor paper's Eq. 10-17; Ainslie et al., arXiv:2305.13245 (G < H) and
@@ -59,7 +59,7 @@ from seqloom.ops.attention.drawing import by_heads
 class Attention(CachedHeads):
     """Causal multi-head self-attention over `dim` channels. State: keys and values, at most `context` of them.
 
-    With a `window`, no larger than the context, it is of that size from the beginning.
+    With a `window`, no larger than the context, it has that size at the start.
     """
 
     traits = TRAITS
@@ -75,7 +75,7 @@ class Attention(CachedHeads):
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         (q, k, v), past = self.convolved(x, state, lengths)
         entries = {**self.read_on(state, k, v, lengths), **past} if state else {}
-        if state is None or ring.held(state["k"].shape[2], length_of(state)) == 0:
+        if state is None or ring.filled(state["k"].shape[2], length_of(state)) == 0:
             y = self._whole(q, k, v)
         else:
             k, v, now, then = self.with_past(state, k, v)
@@ -93,7 +93,7 @@ class Attention(CachedHeads):
             return self.out_of_token(y, x), {"k": keys, "v": values, **past}
         entries = {**self.written(state, k, v, reuse), **past}
         k, v = self.in_use(entries, length, x.dtype)
-        if length.even and self.plain:  # every row looks at all positions in use, in any order
+        if length.even and self.plain:  # every row attends to all positions in use, in any order
             y = attend(q, k, v, pattern=everywhere)
         else:
             then = ring.times(entries["k"].shape[2], length.tokens + 1)[:, : k.shape[2]]
@@ -138,8 +138,8 @@ class BidirectionalAttention(Heads, BidirectionalMixer):
 
     def __init__(self, config: "AttentionConfig", layer: Layer) -> None:
         super().__init__(config, layer)
-        reaches = [reach for reach in (layer.context, config.window) if reach is not None]
-        self.reach = min(reaches, default=None)
+        bounds = [reach for reach in (layer.context, config.window) if reach is not None]
+        self.reach = min(bounds, default=None)
 
     @override
     def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
@@ -150,16 +150,16 @@ class BidirectionalAttention(Heads, BidirectionalMixer):
         time = None
         if lengths is not None:
             position = torch.arange(T, device=x.device)
-            time = torch.where(position < lengths[:, None], position, -1)  # no query looks at a negative time
-        far = self._far(T)
-        q, scores = self.scored(q, far, far)
+            time = torch.where(position < lengths[:, None], position, -1)  # no query attends to a negative time
+        furthest = self._far(T)
+        q, scores = self.scored(q, furthest, furthest)
         return self.out(attend(q, k, v, pattern=self._pattern(T), query_time=time, key_time=time, **scores), x)
 
     @override
     def views(self, x: Stream) -> list[View]:
         (q, k, _), _ = self.convolved(x[:1])
-        far = self._far(x.shape[1])
-        q, scores = self.scored(q, far, far)
+        furthest = self._far(x.shape[1])
+        q, scores = self.scored(q, furthest, furthest)
         return of_heads(weights(q, k, pattern=self._pattern(x.shape[1]), **scores)[0])
 
     @override
@@ -212,7 +212,7 @@ class AttentionConfig(NamedPatterns, MixerConfig):
     @property
     @override
     def places(self) -> frozenset[Place]:
-        """None where it has a position of its own; of sparse patterns only queries and keys."""
+        """No place where `position` is set here; only queries and keys under a sparse pattern."""
         if self.position is not None:
             return frozenset()
         return frozenset({"queries_keys"}) if self.sparse else PLACES

@@ -1,11 +1,11 @@
-"""Big Bird: blocks of tokens look at their neighbors, at a few random blocks, and at global ones.
+"""Big Bird: blocks of tokens attend to their neighbors, to a few random blocks, and to global ones.
 
-    S_i = the keys of the blocks that block ⌊i/b⌋ looks at: `window` around it, `random` drawn ones, the global ones
+    S_i = the keys of the blocks that block ⌊i/b⌋ attends to: `window` around it, `random` drawn ones, the global ones
     y_i = Σ_{j∈S_i} a_ij v_j W_out,   a_ij = softmax over S_i of q_i · k_j / √K
 
-The first and the last `global_blocks` of the text are global (the paper's ITC): they look at all tokens. Random blocks
-are drawn by `seed`, layer, head and block. The causal form keeps the keys j ≤ i of this pattern, and only the first
-blocks are global.
+The first and the last `global_blocks` of the text are global (the paper's ITC): they attend to all tokens. Random
+blocks are drawn by `seed`, layer, head and block. The causal form keeps the keys j ≤ i of this pattern, and only the
+first blocks are global.
 
 Source: Zaheer et al., arXiv:2007.14062, section 2; blocks of 64, 3 of window, 3 random, 2 global. Of its two forms this
 is ITC; the other, with global tokens that are no part of the text, is ETC: the mixer `etc`, without random blocks. The

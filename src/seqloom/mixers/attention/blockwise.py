@@ -1,12 +1,12 @@
-"""Blockwise attention: the text is cut into n blocks, and in each head a block looks at one other, by a permutation.
+"""Blockwise attention: the text is cut into n blocks, and in each head a block attends to one other, by a permutation.
 
     y_i = Σ_j a_ij v_j W_out,   a_ij = softmax of q_i · k_j / √K over the j with ⌊j n/T⌋ = π_h(⌊i n/T⌋)
 
 π_h is the shift by h blocks unless `permutations` lists one for each head. Bidirectional: a block looks ahead.
 
 Source: Qiu et al. (BlockBERT), arXiv:1911.02972, section 3. Seed 002 stores blocks of n × n; they are (T/n) × K.
-Where n does not divide T a block has ⌈T/n⌉ tokens and the last ones fewer; the paper pads. A query whose block looks at
-an empty one gives 0.
+Where n does not divide T a block has ⌈T/n⌉ tokens and the last ones fewer; the paper pads. A query whose block attends
+to an empty one gives 0.
 """
 
 from typing import ClassVar, Literal
@@ -32,7 +32,7 @@ class BlockwiseConfig(PatternConfig):
     kind: Literal["blockwise"] = "blockwise"
     blocks: int = Field(2, ge=1, description="blocks that the text is cut into (the paper: 2 and 3)")
     permutations: IntLists | None = Field(
-        None, description="for each head the block that each block looks at, from 0; unset, head h shifts by h"
+        None, description="for each head the block that each block attends to, from 0; unset, head h shifts by h"
     )
     nearest: ClassVar = "sparse"
     traits: ClassVar = BIDIRECTIONAL

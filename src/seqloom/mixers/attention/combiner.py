@@ -9,7 +9,7 @@
 before it; `axial`, its block and the columns of those before it; `logsparse`, the token and stretches of 2^l tokens.
 Every token has a weight, and the weights sum to 1: T √T pairs where b is √T, or T log T.
 
-It looks back on all tokens; the context sets b where `block` is unset. A state holds queries, keys and values, whose
+It attends to all tokens; the context sets b where `block` is unset. A state holds queries, keys and values, whose
 regions are formed again for each piece and token; as priced, each is formed once.
 
 Source: Ren et al., Combiner, arXiv:2107.05768, sections 3 and 4, causal. There the representation of a region is a

@@ -40,7 +40,7 @@ from seqloom.ops.attention import attend, weights
 from seqloom.ops.attention.reference import price
 from seqloom.ops.compressed_past import SLOT, CompressedPast
 from seqloom.ops.pack import pack, within
-from seqloom.ops.past_inputs import PastInputs, after, whole
+from seqloom.ops.past_inputs import PastInputs, read_on, whole
 from seqloom.ops.projection import Linear
 from seqloom.ops.usage import usage
 from seqloom.ops.usage.reference import price as used
@@ -94,21 +94,21 @@ class CompressiveAttention(PackedMixer):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        of = self._attended(x, state, lengths)
-        y: Tensor = self.w_out(attend(of.q, of.k, of.v, **of.given).transpose(1, 2).flatten(2))
+        attended = self._attended(x, state, lengths)
+        y: Tensor = self.w_out(attend(attended.q, attended.k, attended.v, **attended.given).transpose(1, 2).flatten(2))
         if torch.is_grad_enabled():
             y = y + self.compression.nothing()
         if state is None:
             return y, {}
-        known, length = of.known, of.known.length.tokens
+        known, length = attended.known, attended.known.length.tokens
         made = self.past.blocks_at(length + (x.shape[1] if lengths is None else lengths)) - known.first
         entries = {"x": ring.write(state["x"], length, x, lengths), "slots": state["slots"].clone()}
-        if of.made.shape[1]:
-            entries["slots"] = ring.write(state["slots"], known.first, of.made, made)
-        if of.received is not None:
-            old, new = of.received.split([known.held, x.shape[1]], 1)
-            held = torch.cat([old, state["received"][:, known.held :]], 1)
-            entries["received"] = ring.write(held[..., None], length, new[..., None], lengths)[..., 0]
+        if attended.made.shape[1]:
+            entries["slots"] = ring.write(state["slots"], known.first, attended.made, made)
+        if attended.received is not None:
+            old, new = attended.received.split([known.earlier, x.shape[1]], 1)
+            received = torch.cat([old, state["received"][:, known.earlier :]], 1)
+            entries["received"] = ring.write(received[..., None], length, new[..., None], lengths)[..., 0]
         return y, entries
 
     @override
@@ -126,13 +126,13 @@ class CompressiveAttention(PackedMixer):
 
     @override
     def views(self, x: Stream) -> list[View]:
-        of = self._attended(x[:1], None, None)
-        a = weights(of.q, of.k, **of.given)[0].mean(0)  # (T, N)
-        now = of.known.now[0, :, None]
-        begun = now - now % self.segment if self.segment else torch.zeros_like(now)
-        tokens, in_segment = a[:, of.slots :], of.known.then[0] >= begun
+        attended = self._attended(x[:1], None, None)
+        a = weights(attended.q, attended.k, **attended.given)[0].mean(0)  # (T, N)
+        now = attended.known.now[0, :, None]
+        segment_start = now - now % self.segment if self.segment else torch.zeros_like(now)
+        tokens, in_segment = a[:, attended.slots :], attended.known.then[0] >= segment_start
         shares = {
-            "compressed": a[:, : of.slots].sum(1),
+            "compressed": a[:, : attended.slots].sum(1),
             "memory": torch.where(in_segment, 0.0, tokens).sum(1),
             "sequence": torch.where(in_segment, tokens, 0.0).sum(1),
         }
@@ -154,7 +154,7 @@ class CompressiveAttention(PackedMixer):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
-        """Each input, and each that is compressed, is projected once, as in a whole text; see `transformer_xl`."""
+        """Each input and each compressed input is projected once, as in a whole text; see `transformer_xl`."""
         D, H, terms, made = self.dim, self.heads, self.past.terms(span), self.past.made(span)
         by_use = Cost()
         if self._by_use:
@@ -166,7 +166,7 @@ class CompressiveAttention(PackedMixer):
         return self.w_kv, by_use, compressed, position, price(span.rows, terms, D, H), self.w_out
 
     def _attended(self, x: Stream, state: State | None, lengths: Lengths | None) -> _Attended:
-        """Everything that attention reads, of which the compressed are as many as a query of x may see."""
+        """The arguments of attention for x, with all compressed inputs that any query of x reads."""
         known, T, even = self._known(x, state), x.shape[1], lengths is None
         relation = self.position(known.farthest(), 0, False)
         q = self._heads(self.w_q(x), 1)[0]
@@ -175,23 +175,25 @@ class CompressiveAttention(PackedMixer):
 
         def change(z: Tensor, q: Tensor, i: Tensor, j: Tensor) -> Tensor:
             assert relation.score_change is not None
-            away = self.past.distance(i, j)
-            return relation.score_change(z, q, away, torch.zeros_like(away))
+            distance = self.past.distance(i, j)
+            return relation.score_change(z, q, distance, torch.zeros_like(distance))
 
         received = self._received(q, k, known, state, lengths, change) if self._by_use else None
         made = self.compression(known, known.new(T if state is not None else T - 1, even), received)
-        seen = made[:, : known.new(T - 1, even)]  # a block that leaves the memory with x's last is for later tokens
-        slots = torch.cat([known.slots, seen], 1)
+        visible = made[
+            :, : known.new(T - 1, even)
+        ]  # a block that is complete with the last token of x is read by later ones
+        slots = torch.cat([known.slots, visible], 1)
         if slots.shape[1]:
             keys, values = self._heads(self.w_kv(slots), 2)
             k, v = torch.cat([keys, k], 2), torch.cat([values, v], 2)
-        new = known.first[:, None] + torch.arange(seen.shape[1], device=x.device)
-        then = torch.cat([known.slot_then, SLOT + new, known.then], 1)
-        given = {"pattern": self.past, "query_time": known.now, "key_time": then, "score_change": change}
-        return _Attended(q, k, v, given, slots.shape[1], known, made, received)
+        new_slots = known.first[:, None] + torch.arange(visible.shape[1], device=x.device)
+        key_time = torch.cat([known.slot_then, SLOT + new_slots, known.then], 1)
+        options = {"pattern": self.past, "query_time": known.now, "key_time": key_time, "score_change": change}
+        return _Attended(q, k, v, options, slots.shape[1], known, made, received)
 
     def _known(self, x: Stream, state: State | None) -> PastInputs:
-        return whole(self.past, x) if state is None else after(self.past, x, state, length_of(state))
+        return whole(self.past, x) if state is None else read_on(self.past, x, state, length_of(state))
 
     @torch.no_grad()
     def _received(
@@ -202,7 +204,7 @@ class CompressiveAttention(PackedMixer):
         if lengths is not None:
             now = torch.where(within(lengths, q.shape[2]), now, -1)
         new = usage(q.to(wide), k.to(wide), now, known.then, pattern=self.past.tokens, score_change=change)
-        return new if state is None else new + pad(state["received"][:, : known.held].to(wide), (0, q.shape[2]))
+        return new if state is None else new + pad(state["received"][:, : known.earlier].to(wide), (0, q.shape[2]))
 
     def _extras(self, x: Stream, state: State | None, keep: Keep | None) -> Extras:
         """The loss of what this piece lets be compressed."""
@@ -263,8 +265,8 @@ class CompressiveAttentionConfig(MixerConfig):
     def require_memory(self) -> None:
         """Raises ValueError for a memory that is not of whole blocks, or that a convolution does not fit into."""
         if self.memory % self.rate:
-            near = self.memory // self.rate * self.rate
-            sizes = f"{near} or {near + self.rate}" if near else f"{self.rate}"
+            lower = self.memory // self.rate * self.rate
+            sizes = f"{lower} or {lower + self.rate}" if lower else f"{self.rate}"
             raise ValueError(f"a memory of {self.memory} is not of whole blocks of rate {self.rate}: choose {sizes}")
         wide = self.dilation * (self.rate - 1)
         if self.memory < wide:

@@ -8,7 +8,7 @@
                 λ = σ(x W_λ), one for each token and head
                 y_h = (softmax(q_2h k_h) - λ_h softmax(q_2h+1 k_h)) v_h,   out = y W_o
 
-Scores are divided by √K. With a `context` L, a token looks back on the L latest tokens, itself included. Before
+Scores are divided by √K. With a `context` L, a token attends to the L latest tokens, itself included. Before
 training λ_q1, λ_k1, λ_q2, λ_k2 are N(0, 0.01); they are not decayed.
 
 Source: Ye et al., Differential Transformer, arXiv:2410.05258, section 2, and the authors' programs (unilm), of which
@@ -37,7 +37,7 @@ from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import ring
 from seqloom.ops.attention import attend, banded, weights
-from seqloom.ops.attention.reference import fading_price, price
+from seqloom.ops.attention.reference import decay_price, price
 from seqloom.ops.cache import extended, written
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.projection import Linear
@@ -68,13 +68,13 @@ class Differential(PackedMixer):
         position = layer.position
         built = None if position is None else position.build(self.K, layer.context, 2 * H, self.key_heads)
         self.position = cast(QueriesKeysPosition | None, built)
-        self._init()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         """λ's vectors are drawn again too."""
         super().reset(std)
-        self._init()
+        self._initialize()
 
     @override
     def rebuild(self) -> None:
@@ -101,7 +101,7 @@ class Differential(PackedMixer):
         if state is None:
             return self._differ(x, q, k, v, self._reach(T)), {}
         size = state["k"].shape[2]
-        used = ring.held(size, length_of(state))
+        used = ring.filled(size, length_of(state))
         now = state["length"][:, None] + torch.arange(T, device=x.device)
         then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
         keys, values = (torch.cat([state[n][:, :, :used].to(x.dtype), new], 2) for n, new in (("k", k), ("v", v)))
@@ -111,13 +111,13 @@ class Differential(PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the token is written into the cache first, and read there with the others. A full one doubles.
+        # As `read`; the token is written into the cache first, and read there with the others. A full cache doubles.
         length = length_of(state)
         q, k, v = self._projected(x[:, None], length.tokens)
         room = ring.token_room(state["k"].shape[2], length, self.context, reuse)
         count = length.bound if length.even else None
         keys, values = (written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
-        used = ring.held(room, length.after(1, 1))
+        used = ring.filled(room, length.after(1, 1))
         then = ring.times(room, length.tokens + 1)[:, :used]
         k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
         y = self._differ(x[:, None], q, k, v, None, length.tokens[:, None], then)
@@ -126,7 +126,7 @@ class Differential(PackedMixer):
     @override
     def views(self, x: Stream) -> list[View]:
         q, k, _ = self._projected(x[:1])
-        a = weights(q, k, pattern=banded(self._reach(x.shape[1])), fade=self._decay())[0]
+        a = weights(q, k, pattern=banded(self._reach(x.shape[1])), decay=self._decay())[0]
         return of_heads(a[0::2] - self._share(x[:1])[0] * a[1::2])
 
     @override
@@ -136,20 +136,20 @@ class Differential(PackedMixer):
         wider = 2 * self.heads * (self.V - self.K)
         scores += Cost(mul=terms * wider, add=(terms - rows) * wider)
         less = Cost(mul=n, add=n, path=("multiplication", "addition"))
-        decay = None if self._decay() is None else fading_price(rows, self.K, 2 * self.heads + self.key_heads)
+        decay_cost = None if self._decay() is None else decay_price(rows, self.K, 2 * self.heads + self.key_heads)
         if self.norm is None:
-            return self.w_q, decay, scores, sigmoid(rows * self.heads).parallel(), less, self.w_o
+            return self.w_q, decay_cost, scores, sigmoid(rows * self.heads).parallel(), less, self.w_o
         share = rows * Cost(mul=2 * self.K, add=2 * (self.K - 1) + 2, exp=2)
         scaled = Cost(mul=n, path=("multiplication",))
-        return self.w_q, decay, scores, share, less, self.norm, scaled, self.w_o
+        return self.w_q, decay_cost, scores, share, less, self.norm, scaled, self.w_o
 
-    def _projected(self, x: Stream, before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def _projected(self, x: Stream, tokens_before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, 2H, T, K), keys and values of tokens that follow `before` (B,) tokens; None is 0."""
         sizes = ((self.w_q, self.K), (self.w_k, self.K), (self.w_v, self.V))
         q, k, v = (w(x).unflatten(-1, (-1, width)).transpose(1, 2) for w, width in sizes)
         if self.position is not None:
             time = torch.arange(x.shape[1], device=x.device)
-            q, k = self.position(q, k, time if before is None else before[:, None] + time)
+            q, k = self.position(q, k, time if tokens_before is None else tokens_before[:, None] + time)
         return q, k, v
 
     def _differ(
@@ -162,10 +162,10 @@ class Differential(PackedMixer):
         now: Tensor | None = None,
         then: Tensor | None = None,
     ) -> Stream:
-        """The output of x (B, T, D), whose queries look at these keys."""
+        """The output of x (B, T, D), whose queries attend to these keys."""
         if self.key_heads > self.heads:
             v = v.repeat_interleave(2, 1)
-        both = attend(q, k, v, pattern=banded(window), query_time=now, key_time=then, fade=self._decay())
+        both = attend(q, k, v, pattern=banded(window), query_time=now, key_time=then, decay=self._decay())
         y = both[:, 0::2] - self._share(x) * both[:, 1::2]  # (B, H, T, V)
         if self.norm is not None:
             return self.w_o(self.norm(y) * (1 - self.start_share))
@@ -187,7 +187,7 @@ class Differential(PackedMixer):
         return None if self.context is None or self.context >= T else self.context
 
     @torch.no_grad()
-    def _init(self) -> None:
+    def _initialize(self) -> None:
         if self.vectors is not None:
             nn.init.normal_(self.vectors, std=0.1)
 

@@ -1,4 +1,4 @@
-"""ETC: tokens look at their neighbors and at a few global tokens, one for each segment of the text, which look at all.
+"""ETC: tokens attend to their neighbors and to a few global tokens, one per segment of the text, which attend to all.
 
     u = norm(g)                                       x (B, T, D) the long input, g (B, S, D) the global one, S = ⌈T/s⌉
     y_i = Σ_j a_ij v_j W_out                          over the x_j with |i - j| ≤ r, and all u_j: masks l2l and l2g
@@ -8,7 +8,7 @@
 The label of two tokens of the same input is clip(j - i, ±k), that of tokens of different ones whether x is in the
 segment of u. p is another table for the queries of x than for those of u. `projections` says whether W_q, W_k and W_v
 are the same for all pairs of inputs (then a wide r is BERT's attention) or others for each. g goes from layer to layer;
-it begins as one learned vector for every segment. The last layer, and a mixer alone, does not change it.
+initially it is one learned vector, the same for every segment. The last layer, and a mixer alone, does not change it.
 
 Code: s is `segment`, r is `radius`, k is `distance`.
 
@@ -81,8 +81,8 @@ class ETC(BidirectionalHandingMixer):
         u = self.norm(g)
         times = torch.arange(T + S, device=x.device).expand(len(x), -1)  # of x, then of u
         if lengths is not None:
-            begin = torch.where(times < T, times, (times - T) * config.segment)
-            times = torch.where(begin < lengths[:, None], times, -1)  # no query looks at a negative time
+            start = torch.where(times < T, times, (times - T) * config.segment)
+            times = torch.where(start < lengths[:, None], times, -1)  # no query attends to a negative time
 
         q, k, v = self._of_heads(x, self.w_long.weight)
         k_l2g, v_l2g = self._of_heads(u, self._weight("w_l2g"))
@@ -144,7 +144,7 @@ class ETC(BidirectionalHandingMixer):
         return self.w_long, normed.parallel(), long, read.parallel(), self.w_out
 
     def _weighted(self, rows: int, terms: int) -> Cost:
-        """Attention with labels, of this many queries that look at this many keys in all."""
+        """Attention with labels, of this many queries that attend to this many keys in all."""
         H, K, N = self.heads, self.width, self.config.labels
         labels = Cost(mul=rows * H * N * K, add=rows * H * N * (K - 1) + H * terms, path=("addition",))
         return labels + price(rows, terms, self.dim, H)
@@ -156,10 +156,10 @@ class ETCConfig(MixerConfig):
 
     kind: Literal["etc"] = "etc"
     heads: int = Field(4, ge=1, description="heads; divides dim")
-    radius: int = Field(84, ge=0, description="neighbors of a token that it looks at, on each side")
+    radius: int = Field(84, ge=0, description="neighbors of a token that it attends to, on each side")
     segment: int = Field(64, ge=1, description="tokens of the text for each global token")
     distance: int = Field(12, ge=0, description="tokens from which on all distances have one label, on each side")
-    hard: bool = Field(False, description="a global token looks at the tokens of its segment alone")
+    hard: bool = Field(False, description="a global token attends to the tokens of its segment alone")
     projections: Literal["shared", "separate"] = Field(
         "shared", description="queries, keys and values of both inputs through the same matrices, or through others"
     )
@@ -185,12 +185,12 @@ class ETCConfig(MixerConfig):
     def masks(self, T: int) -> Callable[[Tensor, Tensor], Tensor]:
         """The four masks, over times: those of the T tokens of x, then those of global ones."""
 
-        def looks(i: Tensor, j: Tensor) -> Tensor:
-            near = (i - j).abs() <= self.radius
+        def visible_pairs(i: Tensor, j: Tensor) -> Tensor:
+            local = (i - j).abs() <= self.radius
             same_segment = (i - T == j // self.segment) | (not self.hard)
-            return torch.where(i < T, near | (j >= T), same_segment | (j >= T))
+            return torch.where(i < T, local | (j >= T), same_segment | (j >= T))
 
-        return looks
+        return visible_pairs
 
     def label(self, i: Tensor, j: Tensor, T: int) -> Tensor:
         """The number of the label of a query at time i and a key at time j."""
@@ -205,8 +205,8 @@ class ETCConfig(MixerConfig):
         long = T * self.segment // (self.segment + 1)
         time = torch.arange(T)
         i, j = time[:, None], time[None]
-        looked = self.masks(long)(i, j)
-        return {"all heads": rows([("g", looked & ((i >= long) | (j >= long))), ("w", looked)])}
+        visible = self.masks(long)(i, j)
+        return {"all heads": rows([("g", visible & ((i >= long) | (j >= long))), ("w", visible)])}
 
     @override
     def distinct(self, depth: int) -> int:
@@ -218,5 +218,5 @@ class ETCConfig(MixerConfig):
 
     @override
     def shared(self, layer: Layer) -> nn.Module:
-        """What the global tokens begin as (1, D)."""
+        """The initial global token (1, D), the same for every segment."""
         return nn.Embedding(1, layer.dim)

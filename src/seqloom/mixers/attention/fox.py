@@ -4,7 +4,7 @@
     g = log σ(x W_f + b_f)                                  per head
     z_ij = q_i · k_j / √K + Σ_{j<s≤i} g_s,   y = concat_h(Σ_{j≤i} softmax_j(z_ij) v_j) W_out
 
-It needs no positions. With a `context` L, a token looks back on the L latest tokens, itself included.
+It needs no positions. With a `context` L, a token attends to the L latest tokens, itself included.
 
 Source: Lin et al., Forgetting Transformer, arXiv:2503.02130, section 3, and the authors' layer without its options: the
 "Pro" block adds norms of queries and keys, an output gate and norm, and a shift of keys and values. Looking back on L
@@ -67,7 +67,7 @@ class FoX(PackedMixer):
         if state is None:
             return self._out(forgetting(q, k, v, g, window=self._window(x.shape[1]))), {}
         size, T = state["k"].shape[2], x.shape[1]
-        used = ring.held(size, length_of(state))
+        used = ring.filled(size, length_of(state))
         now = state["length"][:, None] + torch.arange(T, device=x.device)
         then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
         keys, values = (torch.cat([state[n][:, :, :used].to(x.dtype), new], 2) for n, new in (("k", k), ("v", v)))
@@ -77,15 +77,15 @@ class FoX(PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the token is written into the cache first, and read there with the others. A full one doubles.
+        # As `read`; the token is written into the cache first, and read there with the others. A full cache doubles.
         q, k, v, g = self._projected(x[:, None])
         length, size = length_of(state), state["k"].shape[2]
         room = ring.token_room(size, length, self.context, reuse)
         count = length.bound if length.even else None
         keys, values = (written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
-        used = ring.held(room, length.after(1, 1))
-        none, decayed = torch.zeros_like(g)[..., None], self._decayed(state, room, g, used)
-        sums = written(decayed, room, length.tokens, count, none, True)
+        used = ring.filled(room, length.after(1, 1))
+        none, past_sums = torch.zeros_like(g)[..., None], self._decayed_sums(state, room, g, used)
+        sums = written(past_sums, room, length.tokens, count, none, True)
         seen = None if count is not None else ring.times(room, length.tokens + 1)[:, None, None, :used] >= 0
         k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
         y = weighted(q, k, v, sums[:, :, :used, 0], seen)
@@ -113,18 +113,18 @@ class FoX(PackedMixer):
         """The entries after these tokens."""
         if lengths is not None:
             g = torch.where(within(lengths, g.shape[2])[:, None], g, 0.0)
-        used = ring.held(room, length_of(state).after(k.shape[2], k.shape[2]))
+        used = ring.filled(room, length_of(state).after(k.shape[2], k.shape[2]))
         since = (g.sum(-1, keepdim=True) - g.cumsum(-1))[..., None]
-        given = (("k", state["k"], k), ("v", state["v"], v), ("sums", self._decayed(state, room, g, used), since))
-        return {name: extended(cache, room, state["length"], new, lengths) for name, cache, new in given}
+        writes = (("k", state["k"], k), ("v", state["v"], v), ("sums", self._decayed_sums(state, room, g, used), since))
+        return {name: extended(cache, room, state["length"], new, lengths) for name, cache, new in writes}
 
-    def _decayed(self, state: State, room: int, g: Tensor, used: int) -> Tensor:
-        """The sums of the keys that are held after tokens of these gates, in `room` slots of which `used` are used."""
+    def _decayed_sums(self, state: State, room: int, g: Tensor, used: int) -> Tensor:
+        """The sums of the stored keys after tokens of these gates, in `room` slots of which `used` are used."""
         sums = ring.grow(state["sums"].flatten(0, 1), room).unflatten(0, state["sums"].shape[:2])
         decayed = sums[:, :, :used] + g.sum(-1)[:, :, None, None]
-        held = ring.times(state["sums"].shape[2], state["length"]) >= 0
-        held = pad(held, (0, room - held.shape[1]))[:, None, :used, None]
-        return torch.cat([torch.where(held, decayed, 0.0), sums[:, :, used:]], 2)
+        real = ring.times(state["sums"].shape[2], state["length"]) >= 0
+        real = pad(real, (0, room - real.shape[1]))[:, None, :used, None]
+        return torch.cat([torch.where(real, decayed, 0.0), sums[:, :, used:]], 2)
 
     def _out(self, y: Tensor) -> Stream:
         out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))

@@ -1,7 +1,7 @@
 """Image Transformer: local attention over a picture that is read row by row.
 
-    1-D     the text is cut into blocks of l tokens; a query looks at its block up to itself, and at m tokens before it
-    2-D     the picture is cut into rectangles; a query looks at the pixels before it in its rectangle and in a halo
+    1-D     the text is cut into blocks of l tokens; a query attends to its block up to itself and m tokens before it
+    2-D     the picture is cut into rectangles; a query attends to the pixels before it in its rectangle and in a halo
             above, left and right of it
     y_i = Σ_j a_ij v_j W_out,   a_ij = softmax over these j of q_i · k_j / √K
 
@@ -29,12 +29,12 @@ class ImageConfig(PatternConfig):
     kind: Literal["image"] = "image"
     dimensions: Literal[1, 2] = Field(1, description="1: blocks of the text; 2: rectangles of a picture")
     block: int = Field(256, ge=1, description="tokens of a block of queries (1-D)")
-    memory: int = Field(256, ge=0, description="tokens before the block that it looks at (1-D)")
+    memory: int = Field(256, ge=0, description="tokens before the block that it attends to (1-D)")
     width: int | None = Field(None, ge=1, description="tokens of a row of the picture (2-D)")
     rows: int = Field(8, ge=1, description="rows of a rectangle of queries (2-D)")
     columns: int = Field(32, ge=1, description="columns of a rectangle of queries (2-D)")
-    above: int = Field(8, ge=0, description="rows above a rectangle that it looks at (2-D)")
-    side: int = Field(16, ge=0, description="columns left and right of a rectangle that it looks at (2-D)")
+    above: int = Field(8, ge=0, description="rows above a rectangle that it attends to (2-D)")
+    side: int = Field(16, ge=0, description="columns left and right of a rectangle that it attends to (2-D)")
     examples: ClassVar = (
         {"heads": 2, "block": 2, "memory": 1},
         {"heads": 2, "dimensions": 2, "width": 3, "rows": 1, "columns": 2, "above": 1, "side": 1},

@@ -3,7 +3,7 @@
     S_i = {j: |i - j| ≤ w/2} ∪ G,   y_i = Σ_{j∈S_i} a_ij v_j W_out,   a_ij = softmax over S_i of q_i · k_j / √K
     for i ∈ G:  [q' k' v'] = x W'_qkv,   y_i = Σ_j a'_ij v'_j W_out over all j
 
-G is `global_tokens`. A head with dilation d looks at the same number of keys, d tokens apart; only named heads of the
+G is `global_tokens`. A head with dilation d attends to the same number of keys, d tokens apart; only named heads of the
 upper half of the layers are dilated. The causal form, a language model, has S_i = {i - w + 1, …, i} and no global
 tokens. Windows grow with depth where `first_window` is smaller than `window`, by equal factors.
 
@@ -26,7 +26,7 @@ from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.mixers.patterned import EITHER, BidirectionalPatterned, PatternConfig
-from seqloom.ops.attention import around as near
+from seqloom.ops.attention import around as attend_around
 from seqloom.ops.attention import attend, everywhere, sparse
 from seqloom.ops.attention.patterns import Columns, Dilated, Pattern, Union, around, local
 from seqloom.ops.attention.reference import price
@@ -55,7 +55,7 @@ class Longformer(BidirectionalPatterned):
         q, k, v = (tensor.unflatten(-1, (self.heads, -1)).transpose(1, 2) for tensor in products)
         y_global = attend(
             *(q, k, v),
-            pattern=everywhere if self.context is None else near(self.context),
+            pattern=everywhere if self.context is None else attend_around(self.context),
             query_time=tokens.expand(len(x), -1),
             key_time=torch.where(time < (T if lengths is None else lengths[:, None]), time, -1).expand(len(x), -1),
         )
@@ -90,7 +90,7 @@ class LongformerConfig(PatternConfig):
     first_window: int | None = Field(None, ge=1, description="keys of a query of the first layer; unset, as the last")
     dilation: int = Field(1, ge=1, description="distance between the keys of dilated heads")
     dilated_heads: Ints = Field((), description="heads, from 0, that are dilated in the upper half of the layers")
-    global_tokens: Ints = Field((), description="tokens, from 0, that look at all and that all look at")
+    global_tokens: Ints = Field((), description="tokens, from 0, that attend to all and that all attend to")
     traits: ClassVar = EITHER
     examples: ClassVar = ({"heads": 2, "window": 2, "dilation": 2, "dilated_heads": [1]},)
     drawings: ClassVar = (
@@ -130,10 +130,11 @@ class LongformerConfig(PatternConfig):
         beyond = [token for token in self.global_tokens if layer.context is not None and token >= layer.context]
         if beyond:
             raise ValueError(f"global token {beyond[0]} is beyond the context of {layer.context} tokens: leave it out")
-        near: Pattern = local(window) if layer.causal else around(window // 2)
+        window_pattern: Pattern = local(window) if layer.causal else around(window // 2)
         upper = 2 * layer.number >= layer.depth or layer.depth == 1
         patterns = [
-            Dilated(near, self.dilation) if upper and head in self.dilated_heads else near for head in range(self.heads)
+            Dilated(window_pattern, self.dilation) if upper and head in self.dilated_heads else window_pattern
+            for head in range(self.heads)
         ]
         if layer.causal:
             return self.causal(layer, patterns)

@@ -59,12 +59,12 @@ class Memorizing(PackedMixer):
         self.w_qkv, self.w_out = Linear(dim, 3 * dim, bias=False), Linear(dim, dim, bias=False)
         self.norm_q, self.norm_k = (nn.RMSNorm(self.K, eps=1e-6) for _ in range(2))
         self.gate = nn.Parameter(torch.empty(config.heads))
-        self._init()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         super().reset(std)
-        self._init()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -86,20 +86,20 @@ class Memorizing(PackedMixer):
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         (q, k, v), T = self._projected(x), x.shape[1]
         if state is None:
-            near = attend(q, k, v, pattern=banded(self.window))
+            in_window = attend(q, k, v, pattern=banded(self.window))
             if self.window >= T:
                 # nothing is old; under gradients the gate gets one, of 0, as every parameter does
-                return self._out(near + 0 * self.gate.sum() if torch.is_grad_enabled() else near), {}
-            first, W = near[:, :, : self.window], self.window
+                return self._out(in_window + 0 * self.gate.sum() if torch.is_grad_enabled() else in_window), {}
+            first, W = in_window[:, :, : self.window], self.window
             now = torch.arange(W, T, device=x.device)[None]
-            return self._out(torch.cat([first, self._mixed(near[:, :, W:], q[:, :, W:], k, v, now)], 2)), {}
+            return self._out(torch.cat([first, self._mixed(in_window[:, :, W:], q[:, :, W:], k, v, now)], 2)), {}
         size, length = state["k"].shape[2], length_of(state)
-        used = ring.held(size, length)
+        used = ring.filled(size, length)
         now = state["length"][:, None] + torch.arange(T, device=x.device)
         then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
         keys, values = (torch.cat([state[n][:, :, :used].to(x.dtype), new], 2) for n, new in (("k", k), ("v", v)))
-        near = attend(q, keys, values, pattern=banded(self.window), query_time=now, key_time=then)
-        y = self._mixed(near, q, keys, values, now, then) if used + T > self.window else near
+        in_window = attend(q, keys, values, pattern=banded(self.window), query_time=now, key_time=then)
+        y = self._mixed(in_window, q, keys, values, now, then) if used + T > self.window else in_window
         return self._out(y), {
             name: extended(state[name], size, state["length"], new, lengths) for name, new in (("k", k), ("v", v))
         }
@@ -113,11 +113,11 @@ class Memorizing(PackedMixer):
         keys, values = (
             written(state[n], self.most, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v))
         )
-        used = ring.held(self.most, length.after(1, 1))
+        used = ring.filled(self.most, length.after(1, 1))
         now, then = length.tokens[:, None], ring.times(self.most, length.tokens + 1)[:, :used]
         k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
-        near = attend(q, k, v, pattern=banded(self.window), query_time=now, key_time=then)
-        y = self._mixed(near, q, k, v, now, then) if used > self.window else near
+        in_window = attend(q, k, v, pattern=banded(self.window), query_time=now, key_time=then)
+        y = self._mixed(in_window, q, k, v, now, then) if used > self.window else in_window
         return self._out(y)[:, 0], {"k": keys, "v": values}
 
     @override
@@ -128,16 +128,16 @@ class Memorizing(PackedMixer):
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         rows, D, H = span.rows, self.dim, self.heads
         norms = rootnorm(rows * H, self.K) + rootnorm(rows * H, self.K).parallel()
-        near = price(rows, span.terms(self.window), D, H)
+        in_window = price(rows, span.terms(self.window), D, H)
         if self.window >= span.T:
-            return self.w_qkv, norms, near, self.w_out
+            return self.w_qkv, norms, in_window, self.w_out
         (terms, read), (before, read_before) = self.old.terms(span.T), self.old.terms(span.T - 1)
         if span.per == "token":
             terms, read = terms - before, read - read_before
         n = rows if span.per == "token" else span.T - self.window
         old = recalled(n, terms, read, D, H)
         choice = Cost(other=n * D, add=2 * n * D, mul=n * D, path=("addition", "multiplication", "addition"))
-        return self.w_qkv, norms, near.parallel(), old, sigmoid(n * H).parallel(), choice, self.w_out
+        return self.w_qkv, norms, in_window.parallel(), old, sigmoid(n * H).parallel(), choice, self.w_out
 
     def _projected(self, x: Stream) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values (B, H, T, K)."""
@@ -145,19 +145,19 @@ class Memorizing(PackedMixer):
         return self.norm_q(q), self.norm_k(k), v
 
     def _mixed(
-        self, near: Tensor, q: Tensor, k: Tensor, v: Tensor, now: Tensor | None = None, then: Tensor | None = None
+        self, in_window: Tensor, q: Tensor, k: Tensor, v: Tensor, now: Tensor | None = None, then: Tensor | None = None
     ) -> Tensor:
         """What is near and what is old, (B, H, T, K)."""
         old, any_old = recall(q, k, v, self.old, query_time=now, key_time=then)
         share = torch.sigmoid(self.gate[:, None, None].expand(-1, q.shape[2], 1))
-        return torch.where(any_old, near + share * (old - near), near)
+        return torch.where(any_old, in_window + share * (old - in_window), in_window)
 
     def _out(self, y: Tensor) -> Stream:
         out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
         return out
 
     @torch.no_grad()
-    def _init(self) -> None:
+    def _initialize(self) -> None:
         self.gate.fill_(-2.0)
 
 
@@ -167,7 +167,7 @@ class MemorizingConfig(MixerConfig):
 
     kind: Literal["memorizing"] = "memorizing"
     heads: int = Field(4, ge=1, description="heads, each with a gate; divides dim")
-    window: int = Field(128, ge=1, description="latest tokens that a token looks back on, itself included")
+    window: int = Field(128, ge=1, description="latest tokens that a token attends to, itself included")
     memory: int = Field(1024, ge=1, description="tokens before those that are remembered")
     neighbors: int = Field(32, ge=1, description="of these, how many a query reads (the paper: 32)")
     traits: ClassVar = TRAITS

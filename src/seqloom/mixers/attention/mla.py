@@ -11,7 +11,7 @@ W_kv meets the query and the output in place of each key and value:
 
     q'_i · k_j = (q'_i W_kᵀ) · c_j,   Σ_j a_ij v_j = (Σ_j a_ij c_j) W_v
 
-With a `context` L, a token looks back on the L latest tokens, itself included; norm(x) = x / √(mean of x² + 1e-6) ∘
+With a `context` L, a token attends to the L latest tokens, itself included; norm(x) = x / √(mean of x² + 1e-6) ∘
 gain.
 
 Source: DeepSeek-AI, DeepSeek-V2, arXiv:2405.04434, section 2.1 and appendix C, and DeepSeek-V3's program, which turns
@@ -90,7 +90,7 @@ class MLA(PackedMixer):
             k, v = self._rebuilt(c)
             y = attend(q, k, v, pattern=banded(self._reach(T)))
             return self.w_o(y.transpose(1, 2).flatten(2)), {}
-        used = ring.held(state["c"].shape[1], length_of(state))
+        used = ring.filled(state["c"].shape[1], length_of(state))
         now = state["length"][:, None] + torch.arange(T, device=x.device)
         then = torch.cat([ring.times(state["c"].shape[1], state["length"])[:, :used], now], 1)
         known = torch.cat([state["c"][:, :used].to(c.dtype), c], 1)
@@ -99,12 +99,12 @@ class MLA(PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the token is written into the cache first, and read there with the others. A full one doubles.
+        # As `read`; the token is written into the cache first, and read there with the others. A full cache doubles.
         length = length_of(state)
         q, c = self._projected(x[:, None], length.tokens)
         cache = ring.grow(state["c"], ring.token_room(state["c"].shape[1], length, self.context, reuse))
         cache = ring.write_(cache, length.tokens, c[:, 0].detach()) if reuse else ring.write(cache, length.tokens, c)
-        used = ring.held(cache.shape[1], length.after(1, 1))
+        used = ring.filled(cache.shape[1], length.after(1, 1))
         then = ring.times(cache.shape[1], length.tokens + 1)[:, :used]
         y = self._absorbed(q, cache[:, :used].to(c.dtype), length.tokens[:, None], then)
         return y[:, 0], {"c": cache}
@@ -123,7 +123,7 @@ class MLA(PackedMixer):
         )
         return self.w_c, self.norm, self.w_kv, scores, self.w_o
 
-    def _projected(self, x: Stream, before: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def _projected(self, x: Stream, tokens_before: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Queries (B, H, T, K+R), and c and k̃ (B, T, C+R), of tokens after `before` (B,) others; None for none."""
         small = x if self.w_d is None or self.norm_d is None else self.norm_d(self.w_d(x))
         q = self.w_q(small).unflatten(-1, (self.heads, -1)).transpose(1, 2)
@@ -131,7 +131,9 @@ class MLA(PackedMixer):
         if self.rotary is not None:
             time = torch.arange(x.shape[1], device=x.device)
             plain, turned = q.split((self.K, self.R), -1)
-            turned, shared = self.rotary(turned, shared, time if before is None else before[:, None] + time)
+            turned, shared = self.rotary(
+                turned, shared, time if tokens_before is None else tokens_before[:, None] + time
+            )
             q = torch.cat([plain, turned], -1)
         return q, torch.cat([self.norm(self.w_c(x)), shared[:, 0]], -1)
 
@@ -146,8 +148,8 @@ class MLA(PackedMixer):
         of_keys, of_values = self.w_kv.weight.unflatten(0, (self.heads, 2, self.K)).unbind(1)  # (H, K, C)
         plain, turned = q.split((self.K, self.R), -1)
         queries = torch.cat([plain @ of_keys, turned], -1)  # (B, H, T, C+R)
-        given = {"query_time": now, "key_time": then, "scale": (self.K + self.R) ** -0.5}
-        y = attend(queries, c[:, None], c[:, None, :, : self.rank], pattern=banded(self.context), **given)
+        options = {"query_time": now, "key_time": then, "scale": (self.K + self.R) ** -0.5}
+        y = attend(queries, c[:, None], c[:, None, :, : self.rank], pattern=banded(self.context), **options)
         return self.w_o((y @ of_values.mT).transpose(1, 2).flatten(2))
 
     def _reach(self, T: int) -> int | None:

@@ -5,14 +5,14 @@
     y_i = Σ_r Σ_{j ∈ P_r(i)} e^{q_i · k_j} v_j / Σ_r Σ_{j ∈ P_r(i)} e^{q_i · k_j},    out = concat_h(y) W_out
 
 P_r(i) are the m latest tokens before i in its bucket; i itself only where it has no other key in any round. With
-`choice: text`, as in the paper, tokens sorted by bucket and time are cut into chunks of m, which look at themselves and
-at the one before: P_r(i) are the j ≤ i of its bucket in both. The weights are the same. Later tokens influence where
-chunks are cut, so this form reads whole texts only: with another second half of 128 random tokens, 7% of the outputs of
-the first half move, by 2% of their norm (2 rounds, chunks of 8; held by a test).
+`choice: text`, as in the paper, tokens sorted by bucket and time are cut into chunks of m, which attend to
+themselves and to the one before: P_r(i) are the j ≤ i of its bucket in both. The weights are the same. Later tokens
+influence where chunks are cut, so this form reads whole texts only: with another second half of 128 random tokens, 7%
+of the outputs of the first half move, by 2% of their norm (2 rounds, chunks of 8; held by a test).
 
 In that form rounds are sorted `apart`, or `together`: one after the other in one order, cut into chunks as a whole, the
-last of which comes before the first. `across_buckets` lets a token look at other buckets inside both chunks, too; with
-rounds together this is the layer of `transformers`.
+last of which comes before the first. `across_buckets` lets a token attend to other buckets inside both chunks, too;
+with rounds together this is the layer of `transformers`.
 
 Code: n is `buckets`, m is `bucket`.
 
@@ -63,9 +63,11 @@ class LSH(SharedHeads, ABC):
     def buckets(self, q: Tensor) -> Tensor:
         """(B, H, rounds, T) of q (B, H, T, K)."""
         wide = torch.promote_types(q.dtype, torch.float32)
-        turned = (q.to(wide) @ self.directions.to(wide).mT).unflatten(-1, (self.rounds, -1))
-        (top, at), (low, below) = turned.max(-1), turned.min(-1)
-        return torch.where(top >= -low, at, below + self.count // 2).transpose(2, 3)  # argmax [turned; -turned]
+        projected = (q.to(wide) @ self.directions.to(wide).mT).unflatten(-1, (self.rounds, -1))
+        (largest, at_largest), (smallest, at_smallest) = projected.max(-1), projected.min(-1)
+        return torch.where(largest >= -smallest, at_largest, at_smallest + self.count // 2).transpose(
+            2, 3
+        )  # argmax [turned; -turned]
 
     @override
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
@@ -109,15 +111,15 @@ class ReformerConfig(MixerConfig):
 
     kind: Literal["reformer"] = "reformer"
     heads: int = Field(4, ge=1, description="heads; divides dim")
-    bucket: int = Field(32, ge=1, description="tokens of a chunk: a token looks at its chunk and the one before")
+    bucket: int = Field(32, ge=1, description="tokens of a chunk: a token attends to its chunk and the one before")
     buckets: int | None = Field(
         None, ge=2, description="buckets of a round, an even number; unset, twice as many as chunks of a context"
     )
     rounds: int = Field(4, ge=1, description="rounds of hashing; more find more of the nearest keys")
     rounds_sorted: Literal["apart", "together"] = Field("apart", description="an order for each round, or one for all")
-    across_buckets: bool = Field(False, description="a token looks at other buckets inside its two chunks, too")
+    across_buckets: bool = Field(False, description="a token attends to other buckets inside its two chunks, too")
     choice: Literal["past", "text"] = Field(
-        "past", description="what a token looks at follows from past tokens alone, or from the whole text (the paper)"
+        "past", description="what a token attends to follows from past tokens alone, or from the whole text (the paper)"
     )
     redraw_every: int = Field(1, ge=0, description="training steps from one draw of directions to the next; 0: never")
     traits: ClassVar = replace(PAST, causal="either")
@@ -144,7 +146,7 @@ class ReformerConfig(MixerConfig):
         return self.buckets or 2 * -(-(layer.context or 32 * self.bucket) // self.bucket)
 
     def rule(self, layer: Layer) -> Rule:
-        """Which slots a slot looks at."""
+        """Which slots a slot attends to."""
         past = self.choice == "past" and layer.causal
         return Rule(
             self.bucket,

@@ -7,12 +7,13 @@
 
 norm is layer normalization without gain and bias: q has length √K. P(i) are i and the w latest tokens before it
 in its cluster. With `choice: text`, as in the paper, clusters are balanced: each takes the w = T/n tokens of the
-largest q · μ_c, and a token looks at the j ≤ i of its clusters, of which it may have none, and then reads 0, or
+largest q · μ_c, and a token attends to the j ≤ i of its clusters, of which it may have none, and then reads 0, or
 several. The weights are the same. Later tokens compete for the places of a cluster, so this form reads whole texts
 only: in 8 clusters, with another second half of 128 random tokens, 87% of the outputs of the first half move, by 36% of
 their norm (held by a test).
 
-`local_heads` look at the w latest tokens of all, and at the token; before the last `layers` layers all heads do.
+`local_heads` attend to the w latest tokens of all, and to the token itself; before the last `layers` layers all heads
+do.
 
 Code: n is `clusters`, w is `window`, λ is `decay`.
 
@@ -90,12 +91,12 @@ class Clusters(SharedHeads, ABC):
     def _near(self, x: Stream, keep: Keep | None) -> Extras:
         """The sums (H, n, K) and the numbers (H, n) of the tokens nearest to each centroid."""
         q = self.projected(x)[0]
-        near = nn.functional.one_hot(self.scores(q).argmax(-1), self.count).to(q.dtype)  # (B, H, T, n)
+        nearest = nn.functional.one_hot(self.scores(q).argmax(-1), self.count).to(q.dtype)  # (B, H, T, n)
         if keep is not None:
-            near = near * keep[:, None, :, None]
+            nearest = nearest * keep[:, None, :, None]
             q = torch.where(keep[:, None, :, None], q, 0.0)
-        sums = torch.einsum("bhtn,bhtk->hnk", near, self.keys(q[:, self.local :]))
-        return Extras(statistics={"sums": sums, "counts": near.sum((0, 2))})
+        sums = torch.einsum("bhtn,bhtk->hnk", nearest, self.keys(q[:, self.local :]))
+        return Extras(statistics={"sums": sums, "counts": nearest.sum((0, 2))})
 
     @override
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
@@ -113,9 +114,9 @@ class Clusters(SharedHeads, ABC):
         terms = self.rule.terms(span.T) - (self.rule.terms(span.T - 1) if span.per == "token" else 0)
         scaled = Cost(div=n * self.dim, path=("division",)).parallel()
         norm = layernorm(n * self.heads, self.K, gain=False, bias=False)
-        near = clustered_price(routed, self.K, clusters, routed * (clusters - 1))
+        assignment = clustered_price(routed, self.K, clusters, routed * (clusters - 1))
         read = price(n * self.heads, self.heads * terms, self.K, self.K)
-        return self.w_qk, norm, scaled, near, read, self.w_out
+        return self.w_qk, norm, scaled, assignment, read, self.w_out
 
 
 @final
@@ -152,11 +153,11 @@ class Routing(Clusters, TextBuckets):
         routed, slots = T * (self.heads - L), clusters * -(-T // clusters)
         scaled = Cost(div=T * self.dim, path=("division",)).parallel()
         norm = layernorm(T * self.heads, self.K, gain=False, bias=False)
-        near = clustered_price(routed, self.K, clusters, 2 * routed * clusters)
+        assignment = clustered_price(routed, self.K, clusters, 2 * routed * clusters)
         inside = (self.heads - L) * slots * -(-T // clusters)
         read = scattered_price(routed, inside, self.K, self.K)
         local = price(T * L, L * self.rule.terms(T), self.K, self.K).parallel()
-        return self.w_qk, norm, scaled, *((near, read, local) if self.heads > L else (local,)), self.w_out
+        return self.w_qk, norm, scaled, *((assignment, read, local) if self.heads > L else (local,)), self.w_out
 
 
 @register
@@ -166,8 +167,8 @@ class RoutingConfig(MixerConfig):
     kind: Literal["routing"] = "routing"
     heads: int = Field(4, ge=1, description="heads; divides dim")
     clusters: int | None = Field(None, ge=1, description="centroids of a head; unset, the root of the context (or 32)")
-    window: int = Field(64, ge=1, description="tokens of its cluster that a token looks back on; of all in local heads")
-    local_heads: int = Field(0, ge=0, description="heads that look at the latest tokens, of any cluster")
+    window: int = Field(64, ge=1, description="tokens of its cluster that a token attends to; of all in local heads")
+    local_heads: int = Field(0, ge=0, description="heads that attend to the latest tokens, of any cluster")
     layers: int | None = Field(
         None, ge=1, description="the last layers of the kind that route; before them all heads are local. Unset: all"
     )
@@ -192,7 +193,7 @@ class RoutingConfig(MixerConfig):
         return self.local_heads if routes else self.heads
 
     def rule(self, layer: Layer) -> Rule:
-        """Which tokens of its cluster, or of all, a token looks at."""
+        """Which tokens of its cluster, or of all, a token attends to."""
         return Rule(
             self.window,
             causal=layer.causal,

@@ -89,18 +89,18 @@ class Sinkhorn(Sorter, ChosenByText):
         z = self.past_scores(k) if self.causal else self._text_scores(k, lengths)
         keep = before(z) if self.causal else torch.ones_like(z[:1, :1], dtype=torch.bool)
         if lengths is not None:
-            there = torch.arange(z.shape[2], device=k.device) * self.block < lengths[:, None]
-            keep = keep & (there[:, :, None] & there[:, None])[:, None]
+            real = torch.arange(z.shape[2], device=k.device) * self.block < lengths[:, None]
+            keep = keep & (real[:, :, None] & real[:, None])[:, None]
         return sinkhorn.balanced(z, keep, self.config.turns)
 
     def _text_scores(self, k: Tensor, lengths: Lengths | None) -> Tensor:
         """z (B, H, N, N) of the means of whole blocks."""
         b, T = self.block, k.shape[2]
         N = -(-T // b)
-        there = torch.arange(N * b, device=k.device) < (T if lengths is None else lengths[:, None, None])
-        k = k if lengths is None else torch.where(there[..., :T, None], k, 0.0)
+        real = torch.arange(N * b, device=k.device) < (T if lengths is None else lengths[:, None, None])
+        k = k if lengths is None else torch.where(real[..., :T, None], k, 0.0)
         sums = torch.stack([block.sum(2) for block in k.split(b, 2)], 2)
-        counts = there.unflatten(-1, (N, b)).sum(-1).clamp(min=1)[..., None]
+        counts = real.unflatten(-1, (N, b)).sum(-1).clamp(min=1)[..., None]
         return self.scores(sums / counts)[..., :N]
 
 

@@ -29,7 +29,7 @@ class SparseConfig(PatternConfig):
     kind: Literal["sparse"] = "sparse"
     pattern: Literal["strided", "fixed"] = Field("strided", description="which two parts")
     length: int = Field(128, ge=1, description="l: the stride, or the tokens of a segment")
-    summary: int = Field(8, ge=1, description="c: tokens at the end of a segment that later ones look at (fixed)")
+    summary: int = Field(8, ge=1, description="c: tokens at the end of a segment that later ones attend to (fixed)")
     use: Literal["layers", "merged", "heads"] = Field("heads", description="the parts by layer, as one, or by head")
     examples: ClassVar = (
         {"heads": 2, "length": 2, "summary": 1},
@@ -56,9 +56,9 @@ class SparseConfig(PatternConfig):
     @override
     def make(self, layer: Layer) -> PatternAttention:
         parts = strided(self.length) if self.pattern == "strided" else fixed(self.length, self.summary)
-        by_use: dict[str, list[Pattern]] = {
+        patterns_by_use: dict[str, list[Pattern]] = {
             "layers": [parts[layer.number % 2]] * self.heads,
             "merged": [merged(parts)] * self.heads,
             "heads": [parts[2 * head // self.heads] for head in range(self.heads)],
         }
-        return self.causal(layer, by_use[self.use])
+        return self.causal(layer, patterns_by_use[self.use])

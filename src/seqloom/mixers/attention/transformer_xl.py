@@ -67,7 +67,7 @@ class TransformerXLAttention(PackedMixer):
             q, k, v = self._projected(x, x)
             q, scores = self._scored(q, x.shape[1])
             return self._out(attend(q, k, v, pattern=banded(self.M + 1), **scores)), {}
-        used = ring.held(self.M, length_of(state))
+        used = ring.filled(self.M, length_of(state))
         now = state["length"][:, None] + torch.arange(x.shape[1], device=x.device)
         then = torch.cat([ring.times(self.M, state["length"])[:, :used], now], 1)
         q, k, v = self._projected(x, torch.cat([state["x"][:, :used].to(x.dtype), x], 1))

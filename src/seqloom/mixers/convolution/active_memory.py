@@ -49,12 +49,12 @@ class GatedConvolution(Mixer, ABC):
         self.dim, self.kernel = dim, kernel
         self.w_g, self.w_r, self.w = (nn.Parameter(torch.empty(kernel, dim, dim)) for _ in range(3))
         self.b_g, self.b_r, self.b = (nn.Parameter(torch.empty(dim)) for _ in range(3))
-        self._init()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         super().reset(std)
-        self._init()
+        self._initialize()
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -70,7 +70,7 @@ class GatedConvolution(Mixer, ABC):
         joined = Cost(mul=2 * n, add=2 * n, path=("multiplication", "addition"))
         return summed, biased, sigmoid(n), other, gated, summed, biased, bent, joined
 
-    def _init(self) -> None:
+    def _initialize(self) -> None:
         for w, b in ((self.w_g, self.b_g), (self.w_r, self.b_r), (self.w, self.b)):
             nn.init.normal_(w, std=(self.kernel * self.dim) ** -0.5)
             nn.init.zeros_(b)
@@ -99,7 +99,7 @@ class ActiveMemory(GatedConvolution, PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the windows are neither put in order nor copied.
+        # As `read`; the ring windows are read in place.
         length = length_of(state)
         to_r, _ = window.advance(x, self.w_r, state["x"], length, False)
         to_g, past = window.advance(x, self.w_g, state["x"], length, reuse)

@@ -92,13 +92,13 @@ class DynamicConv(DynamicTaps, PackedMixer):
         if state is None:
             return self.w_out(self._summed(u, p, u[:, :0])), {}
         length = length_of(state)
-        past = ring.latest(state["past"], length.tokens, ring.held(self.reach, length))
+        past = ring.latest(state["past"], length.tokens, ring.filled(self.reach, length))
         y = self._summed(u, p, past.to(u.dtype))
         if reuse:
-            after = ring.write_(state["past"], length.tokens, u[:, 0].detach())
+            new_ring = ring.write_(state["past"], length.tokens, u[:, 0].detach())
         else:
-            after = ring.write(state["past"], length.tokens, u, lengths)
-        return self.w_out(y), {"past": after}
+            new_ring = ring.write(state["past"], length.tokens, u, lengths)
+        return self.w_out(y), {"past": new_ring}
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
@@ -160,11 +160,11 @@ class BidirectionalDynamicConv(DynamicTaps, BidirectionalMixer):
 
 @register
 class DynamicConvConfig(MixerConfig):
-    """Dynamic convolution: looks at `kernel` tokens, `dilation` apart; the context only sizes positions."""
+    """Dynamic convolution: reads `kernel` tokens, `dilation` apart; the context only sizes positions."""
 
     kind: Literal["dynamic_conv"] = "dynamic_conv"
     heads: int = Field(4, ge=1, description="heads, for each of which a token makes taps; divides dim")
-    kernel: int = Field(7, ge=1, description="tokens that it looks at, its own included; odd if bidirectional")
+    kernel: int = Field(7, ge=1, description="tokens that it reads, its own included; odd if bidirectional")
     dilation: int = Field(1, ge=1, description="distance between the inputs of neighboring taps, in tokens")
     traits: ClassVar = replace(TRAITS, causal="either")
     examples: ClassVar = (

@@ -55,14 +55,14 @@ class Hyena(PackedMixer):
         self.frequency = nn.Parameter(torch.empty(width))
         self.bias = nn.Parameter(torch.empty(order, dim))
         self.out_proj = Linear(dim, dim, bias=False)
-        self._begin()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         super().reset(std)
         for layer in self._network:
             layer.reset_parameters()
-        self._begin()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -89,7 +89,7 @@ class Hyena(PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the windows are neither put in order nor copied.
+        # As `read`; the ring windows are read in place.
         h = self._reaching(state, 1)
         length, entries = length_of(state), {}
         streams, entries["short"] = window.advance(self.in_proj(x), self.short, state["short"], length, reuse)
@@ -115,7 +115,7 @@ class Hyena(PackedMixer):
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         D, N, L = self.dim, self.order, self.shape.context
         widths = [self.filter_in.in_features, *(layer.out_features for layer in self._network)]
-        made = price(span, L, D, N, widths)  # a tap is made once, for the first token that is so far from another
+        made = price(span, L, D, N, widths)  # each tap is computed once, at the first token that it reaches
         gated = taps.price(span, D, L) + Cost(mul=span.rows * D, path=("multiplication",))
         return self.in_proj, taps.price(span, (N + 1) * D, len(self.short)), made, *([gated] * N), self.out_proj
 
@@ -140,7 +140,7 @@ class Hyena(PackedMixer):
         h = filters(self.shape, layers, self.frequency, self.dim, first, last).to(self.dtype)
         return h if first else torch.cat([h[:, :1] + self.bias[:, None], h[:, 1:]], 1)  # the bias is of lag 0
 
-    def _begin(self) -> None:
+    def _initialize(self) -> None:
         nn.init.constant_(self.frequency, self.omega)
         nn.init.normal_(self.bias)
         nn.init.uniform_(self.short, -(len(self.short) ** -0.5), len(self.short) ** -0.5)
@@ -156,7 +156,7 @@ class HyenaConfig(MixerConfig):
     filter_dim: int = Field(64, ge=1, description="width of the network that makes the filters")
     filter_depth: int = Field(4, ge=2, le=64, description="matrices of that network")
     features: int = Field(16, ge=1, description="frequencies that tell it the lag")
-    frequency: float = Field(14.0, gt=0, description="ω that its sines begin at, and learn from")
+    frequency: float = Field(14.0, gt=0, description="initial ω of its sines, which is learned")
     slow_decay: float = Field(1.5, gt=0, description="share of the context in which the slowest channel falls to 1/100")
     fast_decay: float = Field(0.3, gt=0, description="the same of the fastest channel")
     floor: float = Field(0.05, ge=0, description="what is added to that fall, so that far taps are not 0")

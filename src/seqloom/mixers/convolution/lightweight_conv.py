@@ -49,12 +49,12 @@ class LightweightTaps(Mixer, ABC):
         self.dim, self.heads, self.kernel, self.dilation = dim, heads, kernel, dilation
         self.w_in, self.w_out = Linear(dim, 2 * dim, bias=False), Linear(dim, dim, bias=False)
         self.w = nn.Parameter(torch.empty(kernel, heads))
-        self._begin()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         super().reset(std)
-        self._begin()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ class LightweightTaps(Mixer, ABC):
         return [View("taps", "the weight of the input at each lag", ("lag", "head"), self.w.softmax(0))]
 
     @torch.no_grad()
-    def _begin(self) -> None:
+    def _initialize(self) -> None:
         bound = (6 / (self.kernel * (1 + self.heads))) ** 0.5
         self.w.uniform_(-bound, bound)
 
@@ -147,7 +147,7 @@ class LightweightConvConfig(MixerConfig):
 
     kind: Literal["lightweight_conv"] = "lightweight_conv"
     heads: int = Field(4, ge=1, description="heads, each with taps of its own; divides dim")
-    kernel: int = Field(7, ge=1, description="tokens that it looks at, its own included; odd if bidirectional")
+    kernel: int = Field(7, ge=1, description="tokens that it reads, its own included; odd if bidirectional")
     dilation: int = Field(1, ge=1, description="distance between the inputs of neighboring taps, in tokens")
     traits: ClassVar = replace(TRAITS, causal="either")
     examples: ClassVar = (

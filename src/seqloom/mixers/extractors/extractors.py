@@ -19,10 +19,10 @@ with a feed-forward network, it is the network of a fixed order: it reads the la
 Taps beyond the context are zero, so that any length is read.
 
 Source: Chen, arXiv:2308.07661, Eq. 23-29 (SHE 23-25, HE 27, 28, 24, 25, WE 26, 24, 25, ME 29), HE's extraction section
-5.4. W_ext[k] is the paper's W_{k+1}. In a Decoder all weights begin at N(0, 0.01²) as in the paper; a mixer that stands
-alone begins at 1/√fan-in instead, so that it preserves the variance of its input. The bidirectional form is ours.
-`rsqrt_position` is inferred from one public program that cites the author's sequel, arXiv:2311.12678, and divides by
-√i; the sequel's text was not read, and that sums of L terms are divided by √L is ours. Nothing else differs.
+5.4. W_ext[k] is the paper's W_{k+1}. In a Decoder all weights are initialized as N(0, 0.01²) as in the paper; a mixer
+that stands alone uses 1/√fan-in instead, so that it preserves the variance of its input. The bidirectional form is
+ours. `rsqrt_position` is inferred from one public program that cites the author's sequel, arXiv:2311.12678, and divides
+by √i; the sequel's text was not read, and that sums of L terms are divided by √L is ours. Nothing else differs.
 """
 
 from abc import ABC, abstractmethod
@@ -240,7 +240,7 @@ class AnyExtractor(_ExtractorConfig):
         "none", description="rsqrt_position: divide a sum by the root of its number of terms; causal alone; inferred"
     )
     lags: int | None = Field(
-        None, ge=1, description="tokens that it looks back on, the current one included; all of the context unless set"
+        None, ge=1, description="tokens that it reads, the current one included; all of the context unless set"
     )
     later: ClassVar = ("scale", "lags")
     examples: ClassVar = (

@@ -60,18 +60,18 @@ class ModalExtractor(PackedMixer):
             Linear(dim, dim, bias=False) if wanted else None
             for wanted in (config.in_proj, config.adjust, config.out_proj)
         )
-        self._begin()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         super().reset(std)
-        self._begin()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        waves = [self.log_rate, self.frequency]  # not decayed: 0 is not a neutral value of them
-        rest = [parameter for parameter in self.parameters() if not any(parameter is wave for wave in waves)]
-        return [{"params": rest}, {"params": waves, "weight_decay": 0.0}]
+        waves = [self.log_rate, self.frequency]  # without weight decay: 0 is not neutral for them
+        others = [parameter for parameter in self.parameters() if not any(parameter is wave for wave in waves)]
+        return [{"params": others}, {"params": waves, "weight_decay": 0.0}]
 
     @property
     @override
@@ -128,7 +128,7 @@ class ModalExtractor(PackedMixer):
         return torch.promote_types(self.dtype, torch.float32)
 
     @torch.no_grad()
-    def _begin(self) -> None:
+    def _initialize(self) -> None:
         n = torch.arange(1, self.order + 1, dtype=torch.float64)
         log_rate = -math.log(self.context) * n / self.order
         self.log_rate.copy_(log_rate)

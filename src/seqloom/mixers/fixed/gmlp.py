@@ -7,7 +7,7 @@
 
 w is L × L and b has L numbers, L = `context`. With `toeplitz` w_tj is w_{t-j} and b one number: `me`'s taps under a
 gate, which without attention read any length. Causal, the sums and attention run over j ≤ t. Before training w is
-uniform in ±10⁻³/L and b is 1, so that a layer begins as a network of each token alone.
+uniform in ±10⁻³/L and b is 1, so that at initialization a layer reads each token alone.
 
 It holds its own network over channels: in the paper no feed-forward network follows (`model.channel: none`).
 
@@ -71,12 +71,12 @@ class SpatialGate(Mixer, ABC):
         self.b = nn.Parameter(torch.empty(1 if self.toeplitz else self.context))
         self.w_qkv = Linear(D, 3 * A, bias=False) if A else None
         self.w_a = Linear(A, E // 2, bias=False) if A else None
-        self._init()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         super().reset(std)
-        self._init()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -94,23 +94,23 @@ class SpatialGate(Mixer, ABC):
         q, k, v = self.w_qkv(x).chunk(3, -1)
         return q, k, v
 
-    def attended(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
+    def attended(self, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
         """The attention a (B, T, E/2)."""
         assert self.w_a is not None
-        a: Tensor = self.w_a(attend(q[:, None], k[:, None], v[:, None], **given)[:, 0])
+        a: Tensor = self.w_a(attend(q[:, None], k[:, None], v[:, None], **options)[:, 0])
         return a
 
     def priced(self, span: Span, summed: Cost, terms: int) -> Iterable[Cost | nn.Module | None]:
-        """The chain, with the price of the sum over positions and the pairs that attention looks at."""
+        """The chain, with the price of the sum over positions and the pairs that attention scores."""
         rows, n = span.rows, span.rows * self.width
-        tiny = attention_price(rows, terms, self.A, 1).parallel() if self.A else None
+        attention = attention_price(rows, terms, self.A, 1).parallel() if self.A else None
         biased = Cost(add=n, path=("addition",))
-        joined = biased if self.A else None
+        added = biased if self.A else None
         gated = Cost(mul=n, path=("multiplication",))
-        return self.w_in, cost.gelu(2 * n), self.norm, summed, tiny, biased, joined, gated, self.w_out
+        return self.w_in, cost.gelu(2 * n), self.norm, summed, attention, biased, added, gated, self.w_out
 
     @torch.no_grad()
-    def _init(self) -> None:
+    def _initialize(self) -> None:
         nn.init.uniform_(self.w, -1e-3 / self.context, 1e-3 / self.context)
         nn.init.ones_(self.b)
 
@@ -201,7 +201,7 @@ class BidirectionalGMLP(SpatialGate, BidirectionalMixer):
         if lengths is not None:
             v = torch.where(within(lengths, T)[:, :, None], v, 0.0)
         summed = centered.centered(v, self.w) if self.toeplitz else self.w[:T, :T] @ v
-        s = summed + self.b[:T, None]  # one number where it is toeplitz
+        s = summed + self.b[:T, None]  # b is one number where the layer is toeplitz
         if self.A:
             time = torch.arange(T, device=x.device)
             then = None if lengths is None else torch.where(within(lengths, T), time, -1)

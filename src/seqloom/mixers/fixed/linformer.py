@@ -1,4 +1,4 @@
-"""Linformer: attention that looks at few landmarks, learned mixtures of all keys and of all values.
+"""Linformer: attention over a few landmarks, learned mixtures of all keys and of all values.
 
     q = x W_q,   k = x W_k,   v = x W_v                     H heads of width K = D/H; no biases
     k̃ = E k,   ṽ = F v                                      E, F (N, L): N = `k` landmarks of L = `context` tokens
@@ -88,7 +88,7 @@ class Linformer(BidirectionalMixer):
     def reset(self, std: float) -> None:
         super().reset(std)
         for module in self.children():
-            if isinstance(module, Landmarks):  # those that all layers share are the model's to initialize
+            if isinstance(module, Landmarks):  # the model initializes those that its layers share
                 module.init()
 
     @override

@@ -53,15 +53,15 @@ class TokenMLP(Mixer, ABC):
         self.dim, self.context = dim, context
         self.w_1, self.b_1 = nn.Parameter(torch.empty(hidden, context)), nn.Parameter(torch.empty(hidden))
         self.w_2, self.b_2 = nn.Parameter(torch.empty(context, hidden)), nn.Parameter(torch.empty(context))
-        self._init()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         super().reset(std)
-        self._init()
+        self._initialize()
 
     @torch.no_grad()
-    def _init(self) -> None:
+    def _initialize(self) -> None:
         for w, b in ((self.w_1, self.b_1), (self.w_2, self.b_2)):
             nn.init.normal_(w, std=w.shape[1] ** -0.5)
             nn.init.zeros_(b)

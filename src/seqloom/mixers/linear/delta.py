@@ -80,7 +80,7 @@ class Delta(PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`, in one call of C where it may be.
+        # As `read`; where the C code can run, a token is one call.
         layers = mixing.Layers(self.w_qkv, self.conv, self.w_b, self.norm, self.w_o)
         found = mixing.token(x, state, reuse, layers, self.heads, self.strongest)
         return super().advance(x, state, reuse) if found is None else found
@@ -104,7 +104,7 @@ class Delta(PackedMixer):
 
 @register
 class DeltaConfig(MixerConfig):
-    """DeltaNet. It looks back on everything: a context only sizes the model's positions."""
+    """DeltaNet. It reads all earlier tokens: a context only sizes the model's positions."""
 
     kind: Literal["delta"] = "delta"
     heads: int = Field(4, ge=1, description="heads; divides dim")

@@ -59,7 +59,7 @@ class DeltaProduct(DeltaByHead):
 
 @register
 class DeltaProductConfig(DeltaByHeadSettings):
-    """DeltaProduct. It looks back on everything: a context only sizes the model's positions."""
+    """DeltaProduct. It reads all earlier tokens: a context only sizes the model's positions."""
 
     kind: Literal["deltaproduct"] = "deltaproduct"
     negative: bool = Field(True, description="a step may replace up to twice what its key reads")

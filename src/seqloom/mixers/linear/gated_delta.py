@@ -54,7 +54,7 @@ class GatedDelta(DeltaByHead):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`, in one call of C where it may be.
+        # As `read`; where the C code can run, a token is one call.
         layers = mixing.Layers(
             *(self.w_qkv, self.conv, self.w_b, self.norm, self.w_o, self.a_log), rate=self.w_a, gate=self.w_g
         )
@@ -70,7 +70,7 @@ class GatedDelta(DeltaByHead):
 
 @register
 class GatedDeltaConfig(DeltaByHeadSettings):
-    """The gated delta rule. It looks back on everything: a context only sizes the model's positions."""
+    """The gated delta rule. It reads all earlier tokens: a context only sizes the model's positions."""
 
     kind: Literal["gated_delta"] = "gated_delta"
     traits: ClassVar = TRAITS

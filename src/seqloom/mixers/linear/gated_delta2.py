@@ -86,7 +86,7 @@ class GatedDelta2(DeltaByChannel):
 
 @register
 class GatedDelta2Config(DeltaByChannelSettings):
-    """Gated DeltaNet-2. It looks back on everything: a context only sizes the model's positions."""
+    """Gated DeltaNet-2. It reads all earlier tokens: a context only sizes the model's positions."""
 
     kind: Literal["gated_delta2"] = "gated_delta2"
     negative: bool = Field(False, description="a key may erase up to twice what it reads")

@@ -61,8 +61,8 @@ class GLA(PackedMixer):
         q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
         q = q / q.shape[-1] ** 0.5
         g = self._log_decay(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, K)
-        y, after = decay(q, k, v, g, state["sum"] if state else None, lengths=lengths)
-        return self.w_o(self.norm(y, self.w_g(x))), {"sum": after}
+        y, new_state = decay(q, k, v, g, state["sum"] if state else None, lengths=lengths)
+        return self.w_o(self.norm(y, self.w_g(x))), {"sum": new_state}
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -84,7 +84,7 @@ class GLA(PackedMixer):
 
 @register
 class GLAConfig(MixerConfig):
-    """Gated linear attention. It looks back on everything: a context only sizes the model's positions."""
+    """Gated linear attention. It reads all earlier tokens: a context only sizes the model's positions."""
 
     kind: Literal["gla"] = "gla"
     heads: int = Field(4, ge=1, description="heads; divides dim / 2")

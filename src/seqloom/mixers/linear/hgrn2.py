@@ -83,8 +83,8 @@ class HGRN2(PackedMixer):
         g, k = self._gates(x)
         given = (silu(self.w_q(x)) / self.K**0.5, k, self.w_i(x), g)
         q, k, v, g = (tensor.unflatten(-1, (self.heads, -1)).transpose(1, 2) for tensor in given)  # (B, H, T, K)
-        y, after = decay(q, k, v, g, state["sum"] if state else None, lengths=lengths)
-        return self.w_o(self.norm(y.transpose(1, 2).flatten(2))), {"sum": after}
+        y, new_state = decay(q, k, v, g, state["sum"] if state else None, lengths=lengths)
+        return self.w_o(self.norm(y.transpose(1, 2).flatten(2))), {"sum": new_state}
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -115,7 +115,7 @@ class HGRN2(PackedMixer):
 
 @register
 class HGRN2Config(MixerConfig):
-    """HGRN2. It looks back on everything: a context only sizes the model's positions."""
+    """HGRN2. It reads all earlier tokens: a context only sizes the model's positions."""
 
     kind: Literal["hgrn2"] = "hgrn2"
     heads: int = Field(4, ge=1, description="heads; divides dim")

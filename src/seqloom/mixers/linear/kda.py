@@ -49,7 +49,7 @@ class KDA(DeltaByChannel):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`, in one call of C where it may be.
+        # As `read`; where the C code can run, a token is one call.
         layers = mixing.Layers(
             *(self.w_qkv, self.conv, self.w_b, self.norm, self.w_o, self.a_log),
             *(self.decay_in, self.decay_out, self.gate_in, self.gate_out),
@@ -73,7 +73,7 @@ class KDA(DeltaByChannel):
 
 @register
 class KDAConfig(DeltaByChannelSettings):
-    """Kimi Delta Attention. It looks back on everything: a context only sizes the model's positions."""
+    """Kimi Delta Attention. It reads all earlier tokens: a context only sizes the model's positions."""
 
     kind: Literal["kda"] = "kda"
     traits: ClassVar = TRAITS

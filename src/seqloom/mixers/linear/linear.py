@@ -92,8 +92,8 @@ class LinearAttention(LinearFeatures, PackedMixer):
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         q, k, v = self._projected(x)
-        s, z, after = normalised(q, k, v, None, state["sum"] if state else None, lengths=lengths)
-        return self._read(s, z), {"sum": after}
+        s, z, new_state = normalised(q, k, v, None, state["sum"] if state else None, lengths=lengths)
+        return self._read(s, z), {"sum": new_state}
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -151,7 +151,7 @@ class _Feature(torch.autograd.Function):
 
 @register
 class LinearConfig(MixerConfig):
-    """The linear Transformer. It looks back on everything: a context only sizes the model's positions."""
+    """The linear Transformer. It reads all earlier tokens: a context only sizes the model's positions."""
 
     kind: Literal["linear"] = "linear"
     heads: int = Field(4, ge=1, description="heads; divides dim")

@@ -164,7 +164,7 @@ class BidirectionalPerformer(RandomFeatures, BidirectionalMixer):
 class PerformerConfig(MixerConfig):
     """Random-feature attention (FAVOR+).
 
-    It looks back on everything; the context only sizes the model's positions.
+    It reads all earlier tokens; the context only sizes the model's positions.
     """
 
     kind: Literal["performer"] = "performer"

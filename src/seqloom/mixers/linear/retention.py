@@ -88,12 +88,12 @@ class Retention(PackedMixer):
         """What each head still holds of a token after a lag, and its scores on the first row."""
         position = torch.arange(x.shape[1], device=x.device)
         lag = position[:, None] - position
-        held = torch.exp(position[:, None] * self.log_decay)
+        past = torch.exp(position[:, None] * self.log_decay)
         q, k, _ = self._projected(x[:1], position)
         scores = (q @ k.mT)[0] * torch.exp(lag.clamp(min=0) * self.log_decay[:, None, None]).to(q.dtype).tril()
         meaning = "what a query takes of each key's value, before the norm"
         return [
-            View("decay", "how much of a token each head still holds after a lag", ("lag", "head"), held),
+            View("decay", "how much of a token each head still holds after a lag", ("lag", "head"), past),
             *(View(f"scores of head {h}", meaning, ("query", "key"), score) for h, score in enumerate(scores)),
         ]
 
@@ -109,14 +109,14 @@ class Retention(PackedMixer):
     def _projected(self, x: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries and keys (B, H, T, K), turned by their positions (T,) or (B, 1, T), and values (B, H, T, 2K)."""
         q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
-        wide = torch.promote_types(q.dtype, torch.float32)  # what the sums are in
+        wide = torch.promote_types(q.dtype, torch.float32)  # the dtype of the sums
         cos, sin = turns(position, self.theta, wide)
         return rotate(q.to(wide), cos, sin), rotate(k.to(wide), cos, sin) / math.sqrt(k.shape[-1]), v
 
 
 @register
 class RetentionConfig(MixerConfig):
-    """RetNet's multi-scale retention. It looks back on everything: a context only sizes the model's positions."""
+    """RetNet's multi-scale retention. It reads all earlier tokens: a context only sizes the model's positions."""
 
     kind: Literal["retention"] = "retention"
     heads: int = Field(4, ge=1, description="heads, each with its own forgetting; divides dim / 2")

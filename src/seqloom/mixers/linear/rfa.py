@@ -70,7 +70,7 @@ class TrigonometricFeatures(Mixer, ABC):
 
     @override
     def reset(self, std: float) -> None:
-        """σ begins at 1 and the gate at 1/2, as in the authors' code."""
+        """Initializes σ to 1 and the gate to 1/2, as in the authors' code."""
         super().reset(std)
         nn.init.ones_(self.sigma)
 
@@ -153,8 +153,8 @@ class RandomFeatureAttention(TrigonometricFeatures, PackedMixer):
         """log g, 1 - g and 0.1 s of each token (B, H, T), and Σ log g; without the gate None, None, 0.1 t, nothing."""
         if self.w_gate is None:
             return None, None, counted(q, state["length"] if state else None), {}
-        before = state["log_kept"] if state else None
-        log_gate, weight, least, log_kept = gated(self.w_gate(x).mT, before, lengths=lengths)
+        past_log_kept = state["log_kept"] if state else None
+        log_gate, weight, least, log_kept = gated(self.w_gate(x).mT, past_log_kept, lengths=lengths)
         return log_gate, weight, least, {"log_kept": log_kept}
 
 
@@ -191,7 +191,7 @@ class BidirectionalRandomFeatureAttention(TrigonometricFeatures, BidirectionalMi
 class RFAConfig(MixerConfig):
     """Random feature attention, with or without a gate.
 
-    It looks back on everything; the context only sizes the model's positions.
+    It reads all earlier tokens; the context only sizes the model's positions.
     """
 
     kind: Literal["rfa"] = "rfa"

@@ -15,9 +15,9 @@ Before training, with l of L layers, p = l/(L-1), c/D the channel, s = c/(D-1) -
 
 Only W_r, W_k, W_v and W_o are decayed.
 
-Source: Peng et al., RWKV-7, arXiv:2503.14456, section 4, whose S is transposed; what it begins with from the authors'
-`train_temp`. W_r, W_k, W_v and W_o begin here as the model's others do (theirs uniform, W_o 0), and w₀ has no learning
-rate of its own (theirs is twice the others').
+Source: Peng et al., RWKV-7, arXiv:2503.14456, section 4, whose S is transposed; initialization from the authors'
+`train_temp`. W_r, W_k, W_v and W_o are initialized here as the model's others do (theirs uniform, W_o 0), and w₀ has no
+learning rate of its own (theirs is twice the others').
 """
 
 import math
@@ -47,7 +47,7 @@ from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 SHIFTS = {"r": 0.2, "w": 0.9, "k": 0.7, "v": 0.7, "a": 0.9, "g": 0.2}
-"""what is shifted, in the order of μ, and the exponent that its μ begins with"""
+"""what is shifted, in the order of μ, and the exponent of its initial μ"""
 
 
 @final
@@ -72,13 +72,13 @@ class RWKV7(HandingMixer):
         self.thin_out = nn.ModuleDict({name: Linear(_rank(of), D, bias=name != "gate") for name, of in ranks.items()})
         self.erased, self.replaced, self.gain, self.shift = (nn.Parameter(torch.empty(D)) for _ in range(4))
         self.bonus = nn.Parameter(torch.empty(H, self.K))
-        self._init()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
-        """All but W_r, W_k, W_v and W_o begin as above."""
+        """Initializes all but W_r, W_k, W_v and W_o as above."""
         super().reset(std)
-        self._init()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -108,8 +108,8 @@ class RWKV7(HandingMixer):
         queries, keys, values, erase, write, decay = (
             tensor.transpose(1, 2) for tensor in (r, k, v, erased, a * erased, g)
         )
-        before = state["S"] if state else None
-        y, S = delta(queries, keys, values, erase, write, decay, before, lengths=lengths)
+        old_state = state["S"] if state else None
+        y, S = delta(queries, keys, values, erase, write, decay, old_state, lengths=lengths)
         normed = layer_norm(y, (self.K,), eps=self.K * 1e-5).transpose(1, 2).flatten(2) * self.gain + self.shift
         bonus = (r * k * self.bonus).sum(-1, keepdim=True) * v
         gate = self._thin("gate", shifted["g"], torch.sigmoid)
@@ -172,7 +172,7 @@ class RWKV7(HandingMixer):
         return entry, last
 
     @torch.no_grad()
-    def _init(self) -> None:
+    def _initialize(self) -> None:
         D, through, left = self.dim, self.layer / max(self.depth - 1, 1), 1 - self.layer / self.depth
         c = torch.arange(D, device=self.device, dtype=torch.float64)
         for mu, exponent in zip(self.mu, SHIFTS.values(), strict=True):
@@ -200,7 +200,7 @@ def _rank(suggested: float) -> int:
 
 @register
 class RWKV7Config(MixerConfig):
-    """RWKV-7's time mixing. It looks back on everything; the context only sizes the model's positions."""
+    """RWKV-7's time mixing. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["rwkv7"] = "rwkv7"
     heads: int = Field(4, ge=1, description="heads; divides dim")

@@ -6,8 +6,8 @@
 W_out is there whatever N is: it frees the output of the bound of tanh, as attention's does of its average.
 
 Source: Elman, Finding Structure in Time, Cognitive Science 14, 1990. His units are logistic and what lies before
-is cut off from the gradient; tanh and gradients through all of time are what is called an RNN since. W_state begins
-orthogonal, where his weights are small. Seed 004 names it and prints no equation.
+is cut off from the gradient; tanh and gradients through all of time are what is called an RNN since. W_state is
+initialized orthogonal, where his weights are small. Seed 004 names it and prints no equation.
 """
 
 from collections.abc import Iterable
@@ -45,13 +45,13 @@ class Elman(PackedMixer):
         self.dim, self.state_dim = dim, state_dim
         self.w_in, self.w_state = Linear(dim, state_dim), Linear(state_dim, state_dim, bias=False)
         self.w_out = Linear(state_dim, dim, bias=False)
-        self._begin()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         """W_state is drawn orthogonal, whatever `std`."""
         super().reset(std)
-        self._begin()
+        self._initialize()
 
     @property
     @override
@@ -60,8 +60,8 @@ class Elman(PackedMixer):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        h, after = elman(x, *self._weights, state["h"] if state else None, lengths=lengths)
-        return self.w_out(h), {"h": after}
+        h, new_state = elman(x, *self._weights, state["h"] if state else None, lengths=lengths)
+        return self.w_out(h), {"h": new_state}
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -74,7 +74,7 @@ class Elman(PackedMixer):
         return self.w_in, self.w_state, elman_price(span.rows, self.state_dim), self.w_out
 
     @torch.no_grad()
-    def _begin(self) -> None:
+    def _initialize(self) -> None:
         orthogonal_(self.w_state.weight)
         self.w_in.bias.zero_()
 
@@ -86,7 +86,7 @@ class Elman(PackedMixer):
 
 @register
 class ElmanConfig(MixerConfig):
-    """Elman's recurrent network. It looks back on everything; the context only sizes the model's positions."""
+    """Elman's recurrent network. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["rnn"] = "rnn"
     state_dim: int = Field(0, ge=0, description="units of the state; 0 for as many as channels")

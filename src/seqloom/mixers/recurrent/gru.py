@@ -8,9 +8,9 @@
 W_out is there whatever N is: it frees the output of the bound of tanh, as attention's does of its average.
 
 Source: Cho et al., arXiv:1406.1078, Eq. 5-8, where the reset comes before the matrix and biases are left out of the
-equations to save space; cuDNN and torch, where it comes after. W_state begins orthogonal, as in the paper's appendix A,
-here gate by gate. Seed 004 names the GRU and does not say which it is; the gate that seed 002 prints for GTrXL resets
-before. Chung et al., arXiv:1412.3555, and that gate swap z and 1 - z.
+equations to save space; cuDNN and torch, where it comes after. W_state is initialized orthogonal, as in the paper's
+appendix A, here gate by gate. Seed 004 names the GRU and does not say which it is; the gate that seed 002 prints for
+GTrXL resets before. Chung et al., arXiv:1412.3555, and that gate swap z and 1 - z.
 """
 
 from collections.abc import Iterable
@@ -43,19 +43,19 @@ class GRU(PackedMixer):
 
     traits = TRAITS
 
-    def __init__(self, dim: int, state_dim: int, after: bool) -> None:
+    def __init__(self, dim: int, state_dim: int, reset_after: bool) -> None:
         super().__init__()
         self.dim, self.state_dim = dim, state_dim
         self.w_in, self.w_state = Linear(dim, 3 * state_dim), Linear(state_dim, 3 * state_dim, bias=False)
-        self.b_n = nn.Parameter(torch.empty(state_dim)) if after else None
+        self.b_n = nn.Parameter(torch.empty(state_dim)) if reset_after else None
         self.w_out = Linear(state_dim, dim, bias=False)
-        self._begin()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         """W_state is drawn orthogonal, whatever `std`."""
         super().reset(std)
-        self._begin()
+        self._initialize()
 
     @property
     @override
@@ -64,15 +64,15 @@ class GRU(PackedMixer):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        h, after = self._units(x, state["h"] if state else None, lengths)
-        return self.w_out(h), {"h": after}
+        h, new_state = self._units(x, state["h"] if state else None, lengths)
+        return self.w_out(h), {"h": new_state}
 
     @override
     def views(self, x: Stream) -> list[View]:
         """How far each gate is open at each token, and the states."""
         h, _ = self._units(x[:1])
-        before = torch.cat([torch.zeros_like(h[:, :1]), h[:, :-1]], 1)
-        r, z, _ = torch.sigmoid(self.w_in(x[:1]) + self.w_state(before))[0].chunk(3, -1)
+        h_before = torch.cat([torch.zeros_like(h[:, :1]), h[:, :-1]], 1)
+        r, z, _ = torch.sigmoid(self.w_in(x[:1]) + self.w_state(h_before))[0].chunk(3, -1)
         return [
             View("reset gate", "how much of the past each unit lets speak about the new, from 0 to 1", AXES, r),
             View("update gate", "how much of its state each unit keeps, from 0 to 1", AXES, z),
@@ -84,7 +84,7 @@ class GRU(PackedMixer):
         return self.w_in, self.w_state, gru_price(span.rows, self.state_dim, self.b_n is not None), self.w_out
 
     @torch.no_grad()
-    def _begin(self) -> None:
+    def _initialize(self) -> None:
         orthogonal_(self.w_state.weight)
         self.w_in.bias.zero_()
         if self.b_n is not None:
@@ -103,7 +103,7 @@ AXES = ("position", "unit")
 
 @register
 class GRUConfig(MixerConfig):
-    """Gated recurrent units (GRU). It looks back on everything; the context only sizes the model's positions."""
+    """Gated recurrent units (GRU). It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["gru"] = "gru"
     state_dim: int = Field(0, ge=0, description="units of the state; 0 for as many as channels")

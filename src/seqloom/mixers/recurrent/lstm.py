@@ -8,8 +8,8 @@ W_out is there whatever N is: it frees the output of the bound of tanh, as atten
 
 Source: Hochreiter and Schmidhuber, Long Short-Term Memory, Neural Computation 9, 1997; the forget gate is of Gers,
 Schmidhuber and Cummins, Learning to Forget, 2000. As everywhere since, inputs and outputs are squashed by tanh, not by
-scaled logistic functions, and gradients flow through all of time, not through c alone. f begins with the bias 1
-(Jozefowicz et al., 2015; positive in Gers et al. too), W_state orthogonal, gate by gate.
+scaled logistic functions, and gradients flow through all of time, not through c alone. the bias of f is initialized to
+1 (Jozefowicz et al., 2015; positive in Gers et al. too), W_state orthogonal, gate by gate.
 """
 
 from collections.abc import Iterable
@@ -47,13 +47,13 @@ class LSTM(PackedMixer):
         self.dim, self.state_dim, self.forget_bias = dim, state_dim, forget_bias
         self.w_in, self.w_state = Linear(dim, 4 * state_dim), Linear(state_dim, 4 * state_dim, bias=False)
         self.w_out = Linear(state_dim, dim, bias=False)
-        self._begin()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         """W_state is drawn orthogonal and f has its bias, whatever `std`."""
         super().reset(std)
-        self._begin()
+        self._initialize()
 
     @property
     @override
@@ -63,16 +63,16 @@ class LSTM(PackedMixer):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        before = (state["h"], state["c"]) if state else None
-        y, (h, c) = lstm(x, *self._weights, before, lengths=lengths)
+        old_state = (state["h"], state["c"]) if state else None
+        y, (h, c) = lstm(x, *self._weights, old_state, lengths=lengths)
         return self.w_out(y), {"h": h, "c": c}
 
     @override
     def views(self, x: Stream) -> list[View]:
         """How far each gate is open at each token, and what is put out."""
         h, _ = lstm(x[:1], *self._weights)
-        before = torch.cat([torch.zeros_like(h[:, :1]), h[:, :-1]], 1)
-        i, f, _, o = torch.sigmoid(self.w_in(x[:1]) + self.w_state(before))[0].chunk(4, -1)
+        h_before = torch.cat([torch.zeros_like(h[:, :1]), h[:, :-1]], 1)
+        i, f, _, o = torch.sigmoid(self.w_in(x[:1]) + self.w_state(h_before))[0].chunk(4, -1)
         return [
             View("input gate", "how much of the token each unit lets in, from 0 to 1", AXES, i),
             View("forget gate", "how much of its cell each unit keeps, from 0 to 1", AXES, f),
@@ -85,7 +85,7 @@ class LSTM(PackedMixer):
         return self.w_in, self.w_state, lstm_price(span.rows, self.state_dim), self.w_out
 
     @torch.no_grad()
-    def _begin(self) -> None:
+    def _initialize(self) -> None:
         orthogonal_(self.w_state.weight)
         self.w_in.bias.zero_()
         self.w_in.bias[self.state_dim : 2 * self.state_dim] = self.forget_bias
@@ -101,11 +101,11 @@ AXES = ("position", "unit")
 
 @register
 class LSTMConfig(MixerConfig):
-    """Long short-term memory (LSTM). It looks back on everything; the context only sizes the model's positions."""
+    """Long short-term memory (LSTM). It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["lstm"] = "lstm"
     state_dim: int = Field(0, ge=0, description="units of the state; 0 for as many as channels")
-    forget_bias: float = Field(1.0, description="bias that the forget gates begin with")
+    forget_bias: float = Field(1.0, description="initial bias of the forget gates")
     traits: ClassVar = TRAITS
     examples: ClassVar = ({}, {"state_dim": 3, "forget_bias": 0.0})
 

@@ -8,12 +8,12 @@
     y = ((norm(h) ∘ gain + skip ∘ c) ∘ silu(z)) W_down             norm: mean and variance of each head, ε = 1e-5
 
 Before training W_i = W_f = 0, b_i ~ N(0, 0.1²), b_f from 3 to 6 over the heads, Q, K, V ~ N(0, 2/5D), skip = gain = 1.
-With `forget` exp b_f is log σ of that: f begins at the same numbers below 1. Gates of e^3 and more would multiply the
-first token's share until no other is read.
+With `forget` exp b_f is log σ of that: f is initialized to the same numbers below 1. Gates of e^3 and more would
+multiply the first token's share until no other is read.
 
 Source: Beck et al., xLSTM, arXiv:2405.04517, Eq. 19-27 and figure 11, and the authors' xlstm 2.0.6, which this
-computes. The 1e-6 is the program's. It is added to what is scaled by e^{-m}, so the program's steps, whose m begins at
-0, differ from its whole sequences by about as much; here m begins at -∞ in both, as in its whole sequences. The gates
+computes. The 1e-6 is the program's. It is added to what is scaled by e^{-m}, so the program's steps, whose m starts at
+0, differ from its whole sequences by about as much; here m starts at -∞ in both, as in its whole sequences. The gates
 read k before it is divided by √K.
 """
 
@@ -72,13 +72,13 @@ class MLSTM(PackedMixer):
         self.qkv = nn.Parameter(torch.empty(3, E // N, N, N))
         self.w_gates = Linear(3 * E, 2 * H)
         self.gain, self.skip = (nn.Parameter(torch.empty(E)) for _ in range(2))
-        self._init()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
-        """All but W_up and W_down begin as above."""
+        """Initializes all but W_up and W_down as above."""
         super().reset(std)
-        self._init()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -101,8 +101,8 @@ class MLSTM(PackedMixer):
         q, k, v = (products(given, w) for given, w in zip((c, c, u), self.qkv, strict=True))
         gates = stabilized(*self._gates(q, k, v), state["m"] if state else None, lengths)
         q, k, v = (tensor.unflatten(-1, (self.heads, self.K)).transpose(1, 2) for tensor in (q, k, v))  # (B, H, T, K)
-        weight, before = gates.gain / self.K**0.5, state["C"] if state else None
-        s, n, C = normalised(q, k, v.to(weight.dtype), gates.log_decay, before, weight=weight, lengths=lengths)
+        weight, old_state = gates.gain / self.K**0.5, state["C"] if state else None
+        s, n, C = normalised(q, k, v.to(weight.dtype), gates.log_decay, old_state, weight=weight, lengths=lengths)
         m = gates.maximum
         over = torch.maximum(n.abs(), (-m.detach()).exp()) + _epsilon(m)
         y = normed(quotient(s, over).to(x.dtype).transpose(1, 2), self.gain, self.skip, c, z, 1e-5)
@@ -139,7 +139,7 @@ class MLSTM(PackedMixer):
         return logsigmoid(log_f) if self.config.forget == "sigmoid" else log_f, log_i
 
     @torch.no_grad()
-    def _init(self) -> None:
+    def _initialize(self) -> None:
         self.conv.init()
         nn.init.normal_(self.qkv, std=(2 / (5 * self.dim)) ** 0.5)
         nn.init.zeros_(self.w_gates.weight)
@@ -157,7 +157,7 @@ def _epsilon(m: Tensor) -> Tensor | float:
 
 @register
 class MLSTMConfig(MixerConfig):
-    """An mLSTM block. It looks back on everything; the context only sizes the model's positions."""
+    """An mLSTM block. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["mlstm"] = "mlstm"
     heads: int = Field(4, ge=1, description="heads, each with a matrix; divides the channels inside")

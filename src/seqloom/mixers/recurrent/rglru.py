@@ -10,7 +10,7 @@
 e^{-2 softplus(Λ)} is uniform in (0.9², 0.999²), W_r and W_i N(0, H/E), taps N(0, 0.01/W), biases 0; Λ is not decayed.
 
 Source: De et al., Griffin, arXiv:2402.19427, sections 2.3 and 2.4, and the authors' recurrentgemma, which this is. The
-paper has a = σ(Λ), so that its Λ is minus this one, and begins with a^8 uniform in (0.9, 0.999) where the program has
+paper has a = σ(Λ), so that its Λ is minus this one, and initializes a^8 uniform in (0.9, 0.999) where the program has
 a; the first token's 1, the bounded derivative and GELU by tanh are the program's.
 """
 
@@ -59,13 +59,13 @@ class RGLRU(PackedMixer):
         self.conv = ShortConvolution(E, config.kernel, bias=True, silu=False)
         self.gates = BlockLinear(E, 2 * E, H)
         self.rate = nn.Parameter(torch.empty(E))
-        self._init()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         """Rates, gates and taps are drawn again too."""
         super().reset(std)
-        self._init()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -80,10 +80,10 @@ class RGLRU(PackedMixer):
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         u, window = self.conv(self.w_x(x), state, lengths)
-        a, b = gated(u, *self.gates.both, self.rate, _first(state))
-        before = state["h"] if state else a.new_zeros(len(x), self.width)
-        h, after = scan(a, b, before, lengths=lengths)
-        return self.w_o(let_through(h.to(x.dtype), self.w_y(x))), {**window, "h": after}
+        a, b = gated(u, *self.gates.both, self.rate, _at_start(state))
+        old_state = state["h"] if state else a.new_zeros(len(x), self.width)
+        h, new_state = scan(a, b, old_state, lengths=lengths)
+        return self.w_o(let_through(h.to(x.dtype), self.w_y(x))), {**window, "h": new_state}
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -100,7 +100,7 @@ class RGLRU(PackedMixer):
         return bent, self.w_x, self.conv, self.gates, price(span.rows * E), summed, read, self.w_o
 
     @torch.no_grad()
-    def _init(self) -> None:
+    def _initialize(self) -> None:
         nn.init.normal_(self.conv.weight, std=(0.01 / len(self.conv.weight)) ** 0.5)
         assert self.conv.bias is not None
         nn.init.zeros_(self.conv.bias)
@@ -109,7 +109,7 @@ class RGLRU(PackedMixer):
         self.rate.copy_(torch.log(torch.expm1(-square.log() / 2)))  # softplus(Λ) = -log(a²) / 2
 
 
-def _first(state: State | None) -> Tensor | bool:
+def _at_start(state: State | None) -> Tensor | bool:
     """Whether the next token of each row is its first."""
     if state is None:
         return True
@@ -119,7 +119,7 @@ def _first(state: State | None) -> Tensor | bool:
 
 @register
 class RGLRUConfig(MixerConfig):
-    """Griffin's recurrent block. It looks back on everything; the context only sizes the model's positions."""
+    """Griffin's recurrent block. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["rglru"] = "rglru"
     heads: int = Field(4, ge=1, description="blocks of the matrices of the gates; divides the width")

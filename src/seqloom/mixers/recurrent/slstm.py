@@ -10,7 +10,7 @@ feed-forward network follows. Before training W_if and W_zo are N(0, 2/5D), R = 
 layer l of L is 5 - 12 (c/(K-1))^(0.3 + 1.3 l/(L-1)) in channel c of K. Biases and gains are not decayed.
 
 Source: Beck et al., xLSTM, arXiv:2405.04517, Eq. 8-17 and figure 10, and the authors' xlstm 2.0.6, whose layer this is.
-There `fgate` makes ĩ and `igate` f̃, and m begins at 0 and is not used at a first token, as here where it begins at -∞.
+There `fgate` makes ĩ and `igate` f̃, and m starts at 0 and is not used at a first token, as here where it starts at -∞.
 The paper's f may be exp, too; l counts the layers of this kind, theirs all blocks.
 """
 
@@ -59,13 +59,13 @@ class SLSTM(PackedMixer):
         self.w_if, self.w_zo = (BlockLinear(D, 2 * D, H, bias=False) for _ in range(2))
         self.w_h = BlockLinear(D, 4 * D, H)
         self.gain = nn.Parameter(torch.empty(D))
-        self._init()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
-        """Everything begins as above, whatever `std`."""
+        """Initializes everything as above, whatever `std`."""
         super().reset(std)
-        self._init()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -83,8 +83,8 @@ class SLSTM(PackedMixer):
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         s, window = self.conv(x, state, lengths)
         logits = [y.unflatten(-1, (self.heads, -1)) for y in (self.w_if(s), self.w_zo(x))]
-        before = (state["h"], state["c"], state["n"], state["m"]) if state else None
-        h, (last, c, n, m) = slstm(torch.cat(logits, -1), *self.w_h.both, before, lengths=lengths)
+        old_state = (state["h"], state["c"], state["n"], state["m"]) if state else None
+        h, (last, c, n, m) = slstm(torch.cat(logits, -1), *self.w_h.both, old_state, lengths=lengths)
         heads = h.unflatten(-1, (self.heads, -1))
         out = layer_norm(heads, heads.shape[-1:], eps=1e-5).flatten(-2) * self.gain
         return out, {**window, "h": last, "c": c, "n": n, "m": m}
@@ -103,7 +103,7 @@ class SLSTM(PackedMixer):
         return self.conv, self.w_if, self.w_h, price(span.rows, self.dim), normed, gained
 
     @torch.no_grad()
-    def _init(self) -> None:
+    def _initialize(self) -> None:
         self.conv.init()
         for block in (self.w_if, self.w_zo):
             nn.init.normal_(block.weight, std=(2 / (5 * self.dim)) ** 0.5)
@@ -117,7 +117,7 @@ class SLSTM(PackedMixer):
 
 @register
 class SLSTMConfig(MixerConfig):
-    """An sLSTM layer. It looks back on everything; the context only sizes the model's positions."""
+    """An sLSTM layer. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["slstm"] = "slstm"
     heads: int = Field(4, ge=1, description="heads, whose units read each other's last outputs; divides dim")

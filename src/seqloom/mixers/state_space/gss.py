@@ -5,7 +5,7 @@
     K_{l,c} = Re Σ_n C_{c,n} (e^{λ_n} - 1) / λ_n e^{l λ_n},     λ = -e^{a} + i e^{b}, N of them for all channels
 
 norm takes off the mean over channels and divides by √(variance + 1e-5), with gain and bias. a = `log_rate`, b =
-`log_frequency`; a, b, both parts of C, and d begin as N(0, 1). No Δ: it would be in λ.
+`log_frequency`; a, b, both parts of C, and d are initialized as N(0, 1). No Δ: it would be in λ.
 
 Source: Mehta et al., Long Range Language Modeling via Gated State Spaces, arXiv:2206.13947, section 3 and its listings,
 where D = 1024, H = 256, F = 4096, N = 512. The norm before the layer and the residual around it are the block's. There
@@ -53,13 +53,13 @@ class GSS(PackedMixer):
         self.norm = nn.LayerNorm(channels)
         self.log_rate, self.log_frequency = (nn.Parameter(torch.empty(state_dim)) for _ in range(2))
         self.c, self.d = nn.Parameter(torch.empty(channels, state_dim, 2)), nn.Parameter(torch.empty(channels))
-        self._begin()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         """λ, C and d are drawn again, N(0, 1), whatever `std`."""
         super().reset(std)
-        self._begin()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -119,7 +119,7 @@ class GSS(PackedMixer):
         return self.w_u, price_gelu(rows * H), self.norm, system, self.w_y, gated, self.w_out
 
     @torch.no_grad()
-    def _begin(self) -> None:
+    def _initialize(self) -> None:
         for parameter in (self.log_rate, self.log_frequency, self.c, self.d):
             parameter.normal_()
 
@@ -133,7 +133,7 @@ class GSS(PackedMixer):
 
 @register
 class GSSConfig(MixerConfig):
-    """GSS, the gated state space. It looks back on everything; the context only sizes the model's positions."""
+    """GSS, the gated state space. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["gss"] = "gss"
     state_dim: int = Field(512, ge=1, description="complex states of each channel, with the same decay in all")

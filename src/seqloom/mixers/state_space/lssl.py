@@ -4,9 +4,9 @@
     x_t = Ā x_{t-1} + B̄ u_t,   y_t = C x_t + D u_t                Ā = (I - Δ/2 A)^{-1} (I + Δ/2 A), Δ = e^`log_step`
     out = GELU(y) W_out + bias                                    B̄ = (I - Δ/2 A)^{-1} Δ B;  x_{-1} = 0
 
-A (N, N) and B (N,) are shared and begin as HiPPO's of `measure`; C (D, M, N) and D (D, M) begin normal, Δ (D,) between
-1e-3 and 1e-1, evenly in its logarithm. Without `learn` A, B and Δ stay as they begin: LSSL-f. The D·M outputs are mixed
-with those of a channel side by side.
+A (N, N) and B (N,) are shared and initialized to HiPPO's of `measure`; C (D, M, N) and D (D, M) normal, Δ (D,) between
+1e-3 and 1e-1, evenly in its logarithm. Without `learn` A, B and Δ keep their initial values: LSSL-f. The D·M outputs
+are mixed with those of a channel side by side.
 
 Source: Gu et al., Combining Recurrent, Convolutional, and Continuous-time Models with Linear State-space Layers,
 arXiv:2110.13985, sections 3 and 4.3 and appendix B. The paper learns A within quasiseparable matrices, for which it has
@@ -40,7 +40,7 @@ from seqloom.ops.state_space.reference import single_price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 STEPS = (1e-3, 1e-1)
-"""Δ begins between these"""
+"""the bounds of the initial Δ"""
 
 
 @final
@@ -63,13 +63,13 @@ class LSSL(PackedMixer):
         self.c = nn.Parameter(torch.empty(dim, outputs, state_dim))
         self.d = nn.Parameter(torch.empty(dim, outputs))
         self.w_out = Linear(dim * outputs, dim)
-        self._begin()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         """A and B return to their initial values, Δ, C and D are drawn again, whatever `std`."""
         super().reset(std)
-        self._begin()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -112,7 +112,7 @@ class LSSL(PackedMixer):
         return step, single_price(rows, D, N, M, "bilinear"), skip, price_gelu(rows * D * M), self.w_out
 
     @torch.no_grad()
-    def _begin(self) -> None:
+    def _initialize(self) -> None:
         low, high = (math.log(step) for step in STEPS)
         A, B = MEASURES[self.measure](self.state_dim)
         self.a.copy_(A)
@@ -128,12 +128,12 @@ class LSSL(PackedMixer):
 
 @register
 class LSSLConfig(MixerConfig):
-    """The linear state-space layer. It looks back on everything; the context only sizes the model's positions."""
+    """The linear state-space layer. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["lssl"] = "lssl"
     state_dim: int = Field(32, ge=1, description="states of each channel")
     outputs: int = Field(1, ge=1, description="outputs of each channel, before they are mixed")
-    measure: Measure = Field("legs", description="HiPPO's measure of the past, whose matrices A and B begin as")
+    measure: Measure = Field("legs", description="HiPPO's measure of the past, whose matrices are the initial A and B")
     learn: bool = Field(True, description="whether A, B and the steps are learned; if not it is the paper's LSSL-f")
     traits: ClassVar = TRAITS
     examples: ClassVar = (

@@ -11,10 +11,9 @@ Before training A_n = -n, softplus(b_Δ) is log-uniform from `dt_min` to `dt_max
 ±R^(-1/2), d = 1, taps and b uniform in ±W^(-1/2). A model of these has no feed-forward network, and norms of the mean
 square.
 
-Source: Gu & Dao, Mamba, arXiv:2312.00752, sections 3.4 and 3.6; W, d and the beginnings are of the authors' code. B is
-discretized by Euler's rule as in that code, not by their Eq. 4. Their code divides W_out by √depth where it begins;
-here the model decides how its projections begin. `norm_eps` is of Falcon Mamba, arXiv:2410.05355, whose norms have no
-gains.
+Source: Gu & Dao, Mamba, arXiv:2312.00752, sections 3.4 and 3.6; W, d and the initialization are of the authors' code. B
+is discretized by Euler's rule as in that code, not by their Eq. 4. Their code divides the initial W_out by √depth; here
+the model initializes the projections. `norm_eps` is of Falcon Mamba, arXiv:2410.05355, whose norms have no gains.
 """
 
 from collections.abc import Iterable
@@ -37,7 +36,7 @@ from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear, matrices, project
-from seqloom.ops.selective_scan import beginning, mixing, selective
+from seqloom.ops.selective_scan import initial_weights, mixing, selective
 from seqloom.ops.selective_scan.convolution import convolve, moved
 from seqloom.ops.selective_scan.reference import price
 from seqloom.ops.selective_scan.shifted import price as convolution_price
@@ -60,13 +59,13 @@ class Mamba(PackedMixer):
         self.conv_weight, self.conv_bias = nn.Parameter(torch.empty(config.kernel, E)), nn.Parameter(torch.empty(E))
         self.x_proj, self.dt_proj = Linear(E, self.rank + 2 * N, bias=False), Linear(self.rank, E)
         self.a_log, self.d = nn.Parameter(torch.empty(E, N)), nn.Parameter(torch.empty(E))
-        self._begin()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         """A, d, the taps and what makes Δ of its R numbers return to their initial values."""
         super().reset(std)
-        self._begin()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -84,12 +83,12 @@ class Mamba(PackedMixer):
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         u, z = self.in_proj(x).chunk(2, -1)
-        window, before = (state["window"], state["h"]) if state else (None, None)
+        window, old_state = (state["window"], state["h"]) if state else (None, None)
         convolved = convolve(u, self.conv_weight, self.conv_bias, window)
         rank, B, C = self._chosen(self.x_proj(convolved))
         delta = project(rank, self.dt_proj.weight)  # the scan adds its bias
         bias = self.dt_proj.bias
-        y, h = selective(convolved, delta, self.a_log, B, C, before, bias=bias, skip=self.d, gate=z, lengths=lengths)
+        y, h = selective(convolved, delta, self.a_log, B, C, old_state, bias=bias, skip=self.d, gate=z, lengths=lengths)
         entries = {} if window is None else {"window": moved(u, window, lengths), "h": h}
         return self.out_proj(y), entries
 
@@ -135,9 +134,9 @@ class Mamba(PackedMixer):
             self.out_proj,
         )
 
-    def _begin(self) -> None:
+    def _initialize(self) -> None:
         weights = self.a_log, self.dt_proj.bias, self.d, self.dt_proj.weight
-        beginning.begin_(*weights, self.config.dt_min, self.config.dt_max)
+        initial_weights.initialize_(*weights, self.config.dt_min, self.config.dt_max)
         for parameter in (self.conv_weight, self.conv_bias):
             nn.init.uniform_(parameter, -(self.config.kernel**-0.5), self.config.kernel**-0.5)
 
@@ -165,7 +164,7 @@ class Mamba(PackedMixer):
 
 @register
 class MambaConfig(MixerConfig):
-    """A Mamba block. It looks back on everything; the context only sizes the model's positions."""
+    """A Mamba block. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["mamba"] = "mamba"
     state_dim: int = Field(16, ge=1, description="states of each channel")

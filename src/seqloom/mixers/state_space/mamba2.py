@@ -9,7 +9,7 @@
 Before training e^a is uniform in (1, 16), softplus(b) log-uniform in (0.001, 0.1), d = 1; none of them is decayed.
 
 Source: Dao and Gu, Transformers are SSMs, arXiv:2405.21060, section 7 and Eq. 16, and the authors' mamba_ssm. Their h_t
-is S_tᵀ. The paper norms by groups for tensor parallelism; so does this. transformers' Mamba2 begins with e^a = 1 … H.
+is S_tᵀ. The paper norms by groups for tensor parallelism; so does this. transformers' Mamba2 initializes e^a to 1 … H.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.linear_decay import decay, decay_token
 from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.projection import Linear, project
-from seqloom.ops.selective_scan.beginning import begin_steps_
+from seqloom.ops.selective_scan.initial_weights import initialize_steps_
 from seqloom.ops.short_convolution import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -60,13 +60,13 @@ class Mamba2(PackedMixer):
         self.a_log, self.step_bias, self.d = (nn.Parameter(torch.empty(self.heads)) for _ in range(3))
         self.norm = HeadNorm(self.groups, self.inner // self.groups, "silu first", config.norm_eps)
         self.w_out = Linear(self.inner, dim, bias=False)
-        self._init()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         """The rates, d and the taps are drawn again too."""
         super().reset(std)
-        self._init()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -82,8 +82,8 @@ class Mamba2(PackedMixer):
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         # Three products: parts of a single one would not be contiguous, and their gradients would be put together.
-        z, given, logits = (project(x, w) for w in self.w_in.weight.split((self.inner, self.conv.dim, self.heads)))
-        convolved, window = self.conv(given, state, lengths)
+        z, qkv, logits = (project(x, w) for w in self.w_in.weight.split((self.inner, self.conv.dim, self.heads)))
+        convolved, window = self.conv(qkv, state, lengths)
         u, B, C = convolved.split((self.inner, self.groups * self.N, self.groups * self.N), -1)
         u = u.unflatten(-1, (self.heads, self.width)).transpose(1, 2)  # (B, H, T, P)
         B, C = (tensor.unflatten(-1, (self.groups, self.N)).transpose(1, 2) for tensor in (B, C))  # (B, groups, T, N)
@@ -95,10 +95,10 @@ class Mamba2(PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`, by what is made for one token: the state is written in place, and a group's norm needs no axis.
+        # As `read`, with the functions for one token; the state is written in place.
         (B, _), H, G, E, N = x.shape, self.heads, self.groups, self.inner, self.N
-        z, given, logits = self.w_in.token(x).split((E, self.conv.dim, H), -1)
-        convolved, window = self.conv.token(given, state, reuse)
+        z, qkv, logits = self.w_in.token(x).split((E, self.conv.dim, H), -1)
+        convolved, window = self.conv.token(qkv, state, reuse)
         u, k, q = convolved.split((E, G * N, G * N), -1)
         u = u.view(B, H, 1, -1)
         step, g = self._steps(logits)  # (B, H)
@@ -131,16 +131,16 @@ class Mamba2(PackedMixer):
         return step, -self.a_log.expand_as(step).exp() * step
 
     @torch.no_grad()
-    def _init(self) -> None:
+    def _initialize(self) -> None:
         self.conv.init()
         self.a_log.copy_(torch.rand_like(self.a_log).mul_(15).add_(1).log_())
-        begin_steps_(self.step_bias)
+        initialize_steps_(self.step_bias)
         nn.init.ones_(self.d)
 
 
 @register
 class Mamba2Config(MixerConfig):
-    """A Mamba-2 block. It looks back on everything; the context only sizes the model's positions."""
+    """A Mamba-2 block. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["mamba2"] = "mamba2"
     state_dim: int = Field(128, ge=1, description="states of each channel")

@@ -8,16 +8,16 @@
 (D, N/2, 2) hold real and imaginary parts, and C x is 2 Re Σ c_n x_n. Λ, P and B are shared by the channels. A real part
 of Λ above -1e-4 counts as -1e-4: with P P* nothing can grow.
 
-Λ, P and B begin as those of HiPPO-LegS (`seqloom.ops.state_space.hippo`), C and D normal, Δ between 1e-3 and 1e-1,
-evenly in its logarithm. Λ, P, B and Δ are not decayed and learn at their own rate `lr`.
+Λ, P and B are initialized to those of HiPPO-LegS (`seqloom.ops.state_space.hippo`), C and D normal, Δ between 1e-3 and
+1e-1, evenly in its logarithm. Λ, P, B and Δ are not decayed and learn at their own rate `lr`.
 
 A sequence is a lag sum under the kernel C Ā^l B̄ (`seqloom.ops.state_space.generating`); a piece adds what the state
 says, by powers of Ā; a token is the recurrence, O(N) by Woodbury's identity.
 
 Source: Gu et al., Efficiently Modeling Long Sequences with Structured State Spaces, arXiv:2111.00396, Algorithm 1; P P*
-for the paper's P Q* as in Goel et al., arXiv:2202.09729; sharing, rates and beginnings from the authors' code, which
-learns C (I - Ā^L) for a length L set beforehand, as the paper does, and in later versions has a W_out of twice the
-width that gates itself. The bound of Λ is from The Annotated S4. Seed 004 (Eq. 32) has HiPPO's A alone.
+for the paper's P Q* as in Goel et al., arXiv:2202.09729; sharing, rates and initialization from the authors' code,
+which learns C (I - Ā^L) for a length L set beforehand, as the paper does, and in later versions has a W_out of twice
+the width that gates itself. The bound of Λ is from The Annotated S4. Seed 004 (Eq. 32) has HiPPO's A alone.
 """
 
 import math
@@ -47,7 +47,7 @@ from seqloom.ops.state_space.reference import low_rank_price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 STEPS = (1e-3, 1e-1)
-"""Δ begins between these"""
+"""the bounds of the initial Δ"""
 CEILING = -1e-4
 """of the real parts of Λ"""
 
@@ -65,13 +65,13 @@ class S4(PackedMixer):
         self.eigenvalues, self.p, self.b = (nn.Parameter(torch.empty(self.pairs, 2)) for _ in range(3))
         self.c = nn.Parameter(torch.empty(dim, self.pairs, 2))
         self.w_out = Linear(dim, dim)
-        self._begin()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         """Λ, P and B return to their initial values, Δ, C and D are drawn again, whatever `std`."""
         super().reset(std)
-        self._begin()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -117,7 +117,7 @@ class S4(PackedMixer):
         return making, low_rank_price(span.rows, self.dim, H), skip, price_gelu(n), self.w_out
 
     @torch.no_grad()
-    def _begin(self) -> None:
+    def _initialize(self) -> None:
         low, high = (math.log(step) for step in STEPS)
         eigenvalues, _, P, B = normal(2 * self.pairs)
         for parameter, values in ((self.eigenvalues, eigenvalues), (self.p, P), (self.b, B)):
@@ -135,7 +135,7 @@ class S4(PackedMixer):
 
 @register
 class S4Config(MixerConfig):
-    """The structured state space S4. It looks back on everything; the context only sizes the model's positions."""
+    """The structured state space S4. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["s4"] = "s4"
     state_dim: int = Field(64, ge=2, multiple_of=2, description="states of each channel, of which half are kept")

@@ -8,7 +8,7 @@
 Before training a_n = ln ½ in every channel, and for n = 0 … N/2 - 1
     lin   ω_n = π n        inv   ω_n = N/π (N/(2n+1) - 1)        legs   the eigenvalues of HiPPO-LegS less its rank 1
 
-Each channel has a Δ, which begins between 1e-3 and 1e-1, evenly in its logarithm; C and D begin normal.
+Each channel has a Δ, initialized log-uniformly between 1e-3 and 1e-1; C and D are initialized normal.
 
 Source: Gu et al., On the Parameterization and Initialization of Diagonal State Space Models, arXiv:2206.11893, Eq. 4, 8
 and 9 and Listing 1. B is not learned: it would only scale C. The authors' code has a W_out of twice the width that
@@ -45,7 +45,7 @@ TRAITS = Traits(causal="always", streams=True, state="constant")
 Init: TypeAlias = Literal["lin", "inv", "legs"]
 Method: TypeAlias = Literal["zoh", "bilinear"]
 STEPS = (1e-3, 1e-1)
-"""Δ begins between these"""
+"""the bounds of the initial Δ"""
 
 
 @final
@@ -61,13 +61,13 @@ class S4D(PackedMixer):
         self.log_rate, self.frequency = (nn.Parameter(torch.empty(dim, self.states)) for _ in range(2))
         self.c = nn.Parameter(torch.empty(dim, self.states, 2))
         self.w_out = Linear(dim, dim)
-        self._begin()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         """A returns to its initial values, Δ, C and D are drawn again, whatever `std`."""
         super().reset(std)
-        self._begin()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -112,9 +112,9 @@ class S4D(PackedMixer):
         rows, D, N = span.rows, self.dim, self.states
         if self.method == "zoh":  # ΔA, its growth, times Δ
             discrete = rows * D * N * (GROWTH + Cost(mul=2 + 2))
-        else:  # Δ/2 A; the inverse of what is below, two products; the logarithm
+        else:  # Δ/2 A; the inverse of the denominator, two products; the logarithm
             discrete = rows * D * N * Cost(mul=10 + 2, add=5 + 1, div=2, other=3) + Cost(div=rows * D)
-        making = Cost(  # Δ; -e^a; C B̄; priced per token, as in a step
+        parameters = Cost(  # Δ; -e^a; C B̄; priced per token, as in a step
             mul=4 * rows * D * N,
             add=2 * rows * D * N,
             exp=rows * D * (1 + N),
@@ -122,14 +122,14 @@ class S4D(PackedMixer):
             path=("exponentiation", "multiplication"),
         )
         skip = Cost(mul=rows * D, add=rows * D, path=("addition",))
-        return making, discrete, price(rows, D, N, shared=False), skip, price_gelu(rows * D), self.w_out
+        return parameters, discrete, price(rows, D, N, shared=False), skip, price_gelu(rows * D), self.w_out
 
     @property
     def _exact(self) -> torch.dtype:
         return torch.promote_types(self.dtype, torch.float32)
 
     @torch.no_grad()
-    def _begin(self) -> None:
+    def _initialize(self) -> None:
         low, high = (math.log(step) for step in STEPS)
         self.log_step.uniform_(low, high)
         self.log_rate.fill_(math.log(0.5))
@@ -157,7 +157,7 @@ class S4D(PackedMixer):
 
 
 def frequencies(init: Init, state_dim: int) -> Tensor:
-    """ω (N/2,) that each channel begins with, in float64."""
+    """the initial ω (N/2,) of each channel, in float64."""
     N, n = state_dim, torch.arange(state_dim // 2, dtype=torch.float64)
     if init == "lin":
         return math.pi * n
@@ -168,11 +168,11 @@ def frequencies(init: Init, state_dim: int) -> Tensor:
 
 @register
 class S4DConfig(MixerConfig):
-    """S4 with diagonal states. It looks back on everything; the context only sizes the model's positions."""
+    """S4 with diagonal states. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["s4d"] = "s4d"
     state_dim: int = Field(64, ge=2, multiple_of=2, description="states of each channel, of which half are kept")
-    init: Init = Field("lin", description="frequencies that it begins with: evenly spaced, inverse, or HiPPO-LegS's")
+    init: Init = Field("lin", description="initial frequencies: evenly spaced, inverse, or HiPPO-LegS's")
     method: Method = Field("zoh", description="how it is made discrete: input held for a step, or bilinear")
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(

@@ -9,13 +9,14 @@ Bidirectional, with x' the states of the same system that reads the row from its
 
     y_t = 2 Re(C [x_t, x'_t]) + D ∘ u_t
 
-Λ begins as the eigenvalues of J blocks of HiPPO-N (the normal part of HiPPO-LegS) of P/J states each, B and C as real
-matrices N(0, 1/P) in the basis of their eigenvectors, D as N(0, 1), e^`log_step` log-uniform from `dt_min` to `dt_max`.
+Λ is initialized to the eigenvalues of J blocks of HiPPO-N (the normal part of HiPPO-LegS) of P/J states each, B and C
+as real matrices N(0, 1/P) in the basis of their eigenvectors, D as N(0, 1), e^`log_step` log-uniform from `dt_min` to
+`dt_max`.
 
 Source: Smith et al., S5, arXiv:2208.04933, section 3, appendices B and G. Real parts of Λ are at most -10^-4, which is
-`clip_eigs` of the authors' code. B is drawn by the variance of that code, as the paper names none; there C begins
-complex, GELU is an approximation by tanh, and W_gate has a bias. Steps that differ from token to token are left out.
-B̄ u is computed as Λ^-1 (Λ̄ - 1) ∘ (B u), which is the same.
+`clip_eigs` of the authors' code. B is drawn by the variance of that code, as the paper names none; there C is
+initialized complex, GELU is an approximation by tanh, and W_gate has a bias. Steps that differ from token to token are
+left out. B̄ u is computed as Λ^-1 (Λ̄ - 1) ∘ (B u), which is the same.
 """
 
 import math
@@ -43,7 +44,7 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.scans.hold import continuous, held
+from seqloom.ops.scans.hold import continuous, zero_order_hold
 from seqloom.ops.scans.reference import price
 from seqloom.ops.state_space.hippo import normal
 
@@ -54,22 +55,22 @@ class System(Mixer, ABC):
     """What both forms share: a state of `state_dim` P over `dim` channels, read in one direction or in both."""
 
     directions: ClassVar[int]
-    """1, or 2 where the states of both directions are written"""
+    """1, or 2 where C reads the states of both directions"""
 
     def __init__(self, dim: int, config: "S5Config") -> None:
         super().__init__()
         self.dim, self.config, self.states = dim, config, config.state_dim // 2
-        N, written = self.states, self.directions * self.states
+        N, inputs_of_c = self.states, self.directions * self.states
         self.log_step, self.eigenvalues = nn.Parameter(torch.empty(N)), nn.Parameter(torch.empty(N, 2))
-        self.b, self.c = nn.Parameter(torch.empty(N, dim, 2)), nn.Parameter(torch.empty(dim, written, 2))
+        self.b, self.c = nn.Parameter(torch.empty(N, dim, 2)), nn.Parameter(torch.empty(dim, inputs_of_c, 2))
         self.d, self.w_gate = nn.Parameter(torch.empty(dim)), Linear(dim, dim, bias=False)
-        self._begin()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
-        """The state space is drawn as it begins, whatever `std`."""
+        """Initializes the state space as above, whatever `std`."""
         super().reset(std)
-        self._begin()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -116,10 +117,10 @@ class System(Mixer, ABC):
             add=rows * N * (2 * (D - 1) + 2 * self.directions),
             path=("multiplication", "cumulation", "multiplication", "addition"),
         )
-        written = self.directions * N
+        inputs_of_c = self.directions * N
         write = Cost(  # 2 Re(C x) + D ∘ u
-            mul=rows * D * (2 * written + 2),
-            add=rows * D * (2 * written - 1 + 1),
+            mul=rows * D * (2 * inputs_of_c + 2),
+            add=rows * D * (2 * inputs_of_c - 1 + 1),
             path=("multiplication", "cumulation", "multiplication", "addition"),
         )
         gated = sigmoid(rows * D) + Cost(mul=rows * D, path=("multiplication",))
@@ -128,7 +129,7 @@ class System(Mixer, ABC):
 
     @abstractmethod
     def _states(self, drive: Complex[Tensor, "B T N"]) -> Complex[Tensor, "B T M"]:
-        """The states (B, T, directions · P/2) that are written for a whole sequence."""
+        """The states (B, T, directions · P/2) that C reads, for a whole sequence."""
 
     def _drive(self, u: Stream) -> Complex[Tensor, "B T N"]:
         """B u, in float32 at least."""
@@ -136,7 +137,7 @@ class System(Mixer, ABC):
         parts = u.to(b.dtype) @ b.transpose(1, 2).flatten(0, 1).mT
         return torch.view_as_complex(parts.to(b.dtype).unflatten(-1, (-1, 2)))
 
-    def _held(
+    def _scanned(
         self,
         drive: Complex[Tensor, "B T N"],
         x: Float[Tensor, "B N 2"] | None = None,
@@ -144,9 +145,9 @@ class System(Mixer, ABC):
     ) -> tuple[Complex[Tensor, "B T N"], Complex[Tensor, "B N"]]:
         """Every state after its token, and the one after the last."""
         exact = drive.real.dtype
-        before = None if x is None else torch.view_as_complex(x.to(exact))
+        old_state = None if x is None else torch.view_as_complex(x.to(exact))
         log_step, eigenvalues = self.log_step.to(exact), self.eigenvalues.to(exact)
-        return held(drive, log_step, eigenvalues, before, scale=self.config.step_scale, lengths=lengths)
+        return zero_order_hold(drive, log_step, eigenvalues, old_state, scale=self.config.step_scale, lengths=lengths)
 
     def _activated(self, u: Stream, states: Complex[Tensor, "B T M"] | None = None) -> Stream:
         """z = GELU(2 Re(C x) + D ∘ u), of the states given or of those of u as a whole sequence."""
@@ -159,7 +160,7 @@ class System(Mixer, ABC):
         return torch.promote_types(torch.promote_types(u.dtype, self.dtype), torch.float32)
 
     @torch.no_grad()
-    def _begin(self) -> None:
+    def _initialize(self) -> None:
         P, J, D = 2 * self.states, self.config.blocks, self.dim
         values, V, _, _ = normal(P // J)
         basis = torch.block_diag(*[V] * J)  # (P, P/2)
@@ -186,18 +187,18 @@ class S5(System, PackedMixer):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        states, after = self._held(self._drive(x), state["x"] if state else None, lengths)
+        states, new_state = self._scanned(self._drive(x), state["x"] if state else None, lengths)
         z = self._activated(x, states)
-        return z * torch.sigmoid(self.w_gate(z)), {"x": torch.view_as_real(after)}
+        return z * torch.sigmoid(self.w_gate(z)), {"x": torch.view_as_real(new_state)}
 
     @override
     def _states(self, drive: Complex[Tensor, "B T N"]) -> Complex[Tensor, "B T N"]:
-        return self._held(drive)[0]
+        return self._scanned(drive)[0]
 
 
 @final
 class BidirectionalS5(System, BidirectionalMixer):
-    """S5 over whole rows: the states of both directions are written by one C."""
+    """S5 over whole rows: one C reads the states of both directions."""
 
     traits = Traits(causal="never", streams=False, state="none")
     directions = 2
@@ -210,19 +211,19 @@ class BidirectionalS5(System, BidirectionalMixer):
     @override
     def _states(self, drive: Complex[Tensor, "B T N"]) -> Complex[Tensor, "B T M"]:
         # Padding drives nothing (its u is 0), so a state that reads it first is still 0 at the last token.
-        earlier, later = self._held(torch.cat([drive, drive.flip(1)]))[0].chunk(2)
+        earlier, later = self._scanned(torch.cat([drive, drive.flip(1)]))[0].chunk(2)
         return torch.cat([earlier, later.flip(1)], -1)
 
 
 @register
 class S5Config(MixerConfig):
-    """S5, one system for all channels. It looks back on everything; the context only sizes the model's positions."""
+    """S5, one system for all channels. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["s5"] = "s5"
     state_dim: int = Field(64, ge=2, description="states P, of which each conjugate pair is held once")
-    blocks: int = Field(1, ge=1, description="blocks J in which the states begin, HiPPO-N each")
-    dt_min: float = Field(1e-3, gt=0, description="shortest step that a state begins with, in units of time")
-    dt_max: float = Field(1e-1, gt=0, description="longest step that a state begins with")
+    blocks: int = Field(1, ge=1, description="blocks J of the initial Λ, each HiPPO-N")
+    dt_min: float = Field(1e-3, gt=0, description="shortest initial step of a state, in units of time")
+    dt_max: float = Field(1e-1, gt=0, description="longest initial step of a state")
     step_scale: float = Field(1.0, gt=0, description="what all steps are multiplied by, for data at another rate")
     traits: ClassVar = replace(TRAITS, causal="either")
     rounding: ClassVar = Rounding(

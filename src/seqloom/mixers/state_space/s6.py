@@ -31,7 +31,7 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear, project
-from seqloom.ops.selective_scan import beginning, selective
+from seqloom.ops.selective_scan import initial_weights, selective
 from seqloom.ops.selective_scan.reference import price
 from seqloom.ops.selective_scan.token import scan_token
 
@@ -50,13 +50,13 @@ class S6(PackedMixer):
         N = config.state_dim
         self.x_proj, self.dt_proj = Linear(dim, self.rank + 2 * N, bias=False), Linear(self.rank, dim)
         self.a_log, self.d = nn.Parameter(torch.empty(dim, N)), nn.Parameter(torch.empty(dim))
-        self._begin()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         """A, d and what makes Δ of its R numbers return to their initial values, whatever `std`."""
         super().reset(std)
-        self._begin()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -75,8 +75,8 @@ class S6(PackedMixer):
         rank, B, C = self.x_proj(x).split((self.rank, N, N), -1)
         delta = project(rank, self.dt_proj.weight)  # the scan adds its bias
         bias = self.dt_proj.bias
-        before = state["h"] if state else None
-        y, h = selective(x, delta, self.a_log, B, C, before, bias=bias, skip=self.d, lengths=lengths)
+        old_state = state["h"] if state else None
+        y, h = selective(x, delta, self.a_log, B, C, old_state, bias=bias, skip=self.d, lengths=lengths)
         return y, {"h": h}
 
     @override
@@ -106,14 +106,14 @@ class S6(PackedMixer):
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         return self.x_proj, self.dt_proj, price(span.rows, self.dim, self.config.state_dim, gate=False)
 
-    def _begin(self) -> None:
+    def _initialize(self) -> None:
         weights = self.a_log, self.dt_proj.bias, self.d, self.dt_proj.weight
-        beginning.begin_(*weights, self.config.dt_min, self.config.dt_max)
+        initial_weights.initialize_(*weights, self.config.dt_min, self.config.dt_max)
 
 
 @register
 class S6Config(MixerConfig):
-    """A selective state space alone. It looks back on everything; the context only sizes the model's positions."""
+    """A selective state space alone. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["s6"] = "s6"
     state_dim: int = Field(16, ge=1, description="states of each channel")

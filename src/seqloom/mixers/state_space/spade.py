@@ -6,7 +6,7 @@
 layers above have local attention alone, which is a list of mixers in a model's settings (the preset `paper/spade`).
 
 Source: Zuo et al., Efficient Long Sequence Modeling via State Space Augmented Transformer, arXiv:2212.08136. Theirs has
-a bias in W_out, in the authors' code; local attention there looks back on 512 tokens and has relative positions.
+a bias in W_out, in the authors' code; local attention there reads 512 tokens and has relative positions.
 """
 
 from collections.abc import Iterable
@@ -76,12 +76,12 @@ class Spade(ComposedMixer):
         self.check_state(state, len(x))
         read = {name: mixer.extend_with_extras(x, parted(state, name), keep) for name, mixer in self.mixers.items()}
         of_both = extras.merged(part.under(name) for name, (_, _, part) in read.items())
-        after = joined({name: then for name, (_, then, _) in read.items()})
-        return self._mixed([y for y, _, _ in read.values()], keep), after, of_both
+        new_state = joined({name: then for name, (_, then, _) in read.items()})
+        return self._mixed([y for y, _, _ in read.values()], keep), new_state, of_both
 
     @override
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
-        x = self.check_step(x, state, reuse)  # before one of them writes
+        x = self.check_step(x, state, reuse)  # checked before either mixer writes into the state
         state = bounded(state)
         read = {name: mixer.step(x, parted(state, name), reuse=reuse) for name, mixer in self.mixers.items()}
         return self._mixed([y for y, _ in read.values()], None), joined({name: read[name][1] for name in read})

@@ -6,7 +6,7 @@
     zoh       Ā = e^{ΔA},                         B̄ = ∫_0^Δ e^{sA} ds B
     euler     Ā = I + Δ A,                        B̄ = Δ B
 
-A begins as HiPPO's matrix of `measure`, Δ at `step`, and both are learned; the rest are plain projections.
+A is initialized to HiPPO's matrix of `measure`, Δ to `step`, and both are learned; the rest are plain projections.
 
 Source: Kalman, A New Approach to Linear Filtering and Prediction Problems, 1960, without its noise; seed 004, Eq.
 24-27, which leaves D out from Eq. 27 on, and whose Eq. 26 divides by A. What makes a system discrete is linear in B, so
@@ -39,7 +39,7 @@ from seqloom.ops.state_space.reference import joint_price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 ROWS = 16
-"""input channels whose responses are looked at together"""
+"""input channels whose responses are computed together"""
 
 
 @final
@@ -54,13 +54,13 @@ class SSM(PackedMixer):
         self.a, self.log_step = nn.Parameter(torch.empty(state_dim, state_dim)), nn.Parameter(torch.empty(1))
         self.b, self.c = Linear(dim, state_dim, bias=False), Linear(state_dim, dim, bias=False)
         self.d = Linear(dim, dim, bias=False)
-        self._begin()
+        self._initialize()
 
     @override
     def reset(self, std: float) -> None:
         """A and Δ return to their initial values, whatever `std`."""
         super().reset(std)
-        self._begin()
+        self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
@@ -103,7 +103,7 @@ class SSM(PackedMixer):
         return scaling, joint_price(rows, N, self.method), self.c
 
     @torch.no_grad()
-    def _begin(self) -> None:
+    def _initialize(self) -> None:
         self.a.copy_(MEASURES[self.measure](self.state_dim)[0])
         self.log_step.fill_(math.log(self.step_size))
 
@@ -114,11 +114,11 @@ class SSM(PackedMixer):
 
 @register
 class SSMConfig(MixerConfig):
-    """The linear state-space model. It looks back on everything; the context only sizes the model's positions."""
+    """The linear state-space model. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["ssm"] = "ssm"
     state_dim: int = Field(16, ge=1, description="states of the one system")
-    measure: Measure = Field("legs", description="HiPPO's measure of the past, whose matrix A begins as")
+    measure: Measure = Field("legs", description="HiPPO's measure of the past, whose matrix is the initial A")
     method: Method = Field("bilinear", description="how it is made discrete; euler is stable for short steps alone")
     step: float = Field(0.01, gt=0, description="time from token to token before training")
     traits: ClassVar = TRAITS

@@ -99,7 +99,9 @@ def _counts(
     keys, bits, weights = [], [], []
     for level in range(K):
         nodes = 1 << level | tokens >> (K - level)
-        free = ((nodes << 1 | 1) << (K - level - 1)) - (1 << K) < vocab  # else all ids below it begin with a zero
+        free = ((nodes << 1 | 1) << (K - level - 1)) - (
+            1 << K
+        ) < vocab  # else every id below this node has a 0 as its next bit
         keys.append((contexts << K | nodes)[free])
         bits.append((tokens >> (K - 1 - level) & 1)[free])
         weights.append(counts[free])
@@ -126,14 +128,16 @@ def _retained(counted: Grams, vocab: int, cutoff: float) -> list[Bool[np.ndarray
     retained = [np.ones(1, bool), *(np.zeros(len(counted.keys[depth - 1]), bool) for depth in range(1, order))]
     for depth in range(order - 1, 0, -1):
         contexts, tokens = _followed(counted, depth, vocab)
-        there = tokens < vocab
-        contexts, counts = contexts[there], counted.counts[depth][there]
-        before = counted.suffixes[depth - 1][there]  # the same n-gram without its first token
+        followed = tokens < vocab
+        contexts, counts = contexts[followed], counted.counts[depth][followed]
+        shortened = counted.suffixes[depth - 1][followed]  # the same n-gram without its first token
         shorter, _ = _followed(counted, depth - 1, vocab)
-        as_before = counted.counts[depth - 1] * (counted.keys[depth - 1] % (vocab + 1) < vocab)
-        here = np.bincount(contexts, counts, len(retained[depth]))
-        above = np.bincount(shorter, as_before, len(retained[depth - 1]))
-        gained = counts * np.log(counts / here[contexts] * above[shorter[before]] / as_before[before])
+        counts_before = counted.counts[depth - 1] * (counted.keys[depth - 1] % (vocab + 1) < vocab)
+        totals = np.bincount(contexts, counts, len(retained[depth]))
+        totals_before = np.bincount(shorter, counts_before, len(retained[depth - 1]))
+        gained = counts * np.log(
+            counts / totals[contexts] * totals_before[shorter[shortened]] / counts_before[shortened]
+        )
         retained[depth] |= np.bincount(contexts, gained, len(retained[depth])) >= cutoff
         retained[depth - 1][_shorter(counted, depth, np.flatnonzero(retained[depth]))] = True
     return retained

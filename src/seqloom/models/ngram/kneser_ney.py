@@ -47,17 +47,17 @@ class KneserNey:
         ValueError for ids outside the vocabulary.
         """
         require_ids(ids, self.vocab)
-        before = len(self.orders) - 1 if begin else 0
-        text = np.concatenate([np.full(before, self.vocab), ids]).astype(np.int64)
+        begin_symbols = len(self.orders) - 1 if begin else 0
+        text = np.concatenate([np.full(begin_symbols, self.vocab), ids]).astype(np.int64)
         entries, p = text, self.orders[0].probabilities[text]
         for below, order in zip(self.orders, self.orders[1:], strict=False):
-            before_it = np.flatnonzero(entries[:-1] >= 0)  # the rest has no context of this length: p stays
-            contexts, at = entries[before_it], before_it + 1
+            known = np.flatnonzero(entries[:-1] >= 0)  # contexts of this length that were counted; elsewhere p stays
+            contexts, at = entries[known], known + 1
             longer = _find(order.keys, contexts * (self.vocab + 1) + text[at])
             p[at] = np.where(longer < 0, below.backoffs[contexts] * p[at], order.probabilities[longer])
             entries = np.full(len(text), -1)
             entries[at] = longer
-        return np.asarray(np.log(p[before:]))
+        return np.asarray(np.log(p[begin_symbols:]))
 
     def arpa(self, words: Sequence[str]) -> Iterator[str]:
         """The lines of an ARPA file, logarithms to base 10; `words` has the text of every token, without spaces.
@@ -128,7 +128,7 @@ def _estimated(keys: list[np.ndarray], suffixes: list[np.ndarray], counts: list[
 
 
 def _find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where each wanted key stands, else -1. They are searched in their order: neighbors share lines of the cache."""
+    """Where each wanted key stands, else -1. Searched in sorted order, since neighbors share cache lines."""
     order = np.argsort(wanted)
     at = np.empty_like(order)
     at[order] = np.minimum(np.searchsorted(keys, wanted[order]), len(keys) - 1)

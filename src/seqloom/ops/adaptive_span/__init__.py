@@ -68,11 +68,11 @@ def tiles(
     parts = []
     for a in range(0, T, TILE):
         queries, keys = slice(a, a + TILE), slice(max(0, a + 1 - window), min(a + TILE, T))
-        given = (
+        inputs = (
             *(q[:, :, queries], k[:, :, keys], v[:, :, keys], spans[:, :, queries], ramp, window),
             *(now[:, queries], then[:, keys]),
         )
-        parts.append(checkpoint(_tile, *given, use_reentrant=False) if torch.is_grad_enabled() else _tile(*given))
+        parts.append(checkpoint(_tile, *inputs, use_reentrant=False) if torch.is_grad_enabled() else _tile(*inputs))
     return torch.cat(parts, 2)
 
 

@@ -73,8 +73,8 @@ def blocks(
         last = min(a + count, T)
         first = 0 if window is None or not whole else max(0, a + 1 - window)
         keys = slice(first, last) if whole else slice(None)  # no query of the block sees other keys
-        given = (q[:, :, a:last], k[:, :, keys], v[:, :, keys], w, causal, now[:, a:last], then[:, keys], window)
-        parts.append(checkpoint(_block, *given, use_reentrant=False) if torch.is_grad_enabled() else _block(*given))
+        inputs = (q[:, :, a:last], k[:, :, keys], v[:, :, keys], w, causal, now[:, a:last], then[:, keys], window)
+        parts.append(checkpoint(_block, *inputs, use_reentrant=False) if torch.is_grad_enabled() else _block(*inputs))
     return torch.cat(parts, 2)
 
 
@@ -98,7 +98,7 @@ def _causal(draw: Draw, B: int, T: int) -> Tensor:
     return additive(q, k, v, draw(4, CHANNELS // 4), window=4)
 
 
-def _whole(draw: Draw, B: int, T: int) -> Tensor:
+def _bidirectional_example(draw: Draw, B: int, T: int) -> Tensor:
     q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
     return additive(q, k, v, draw(4, CHANNELS // 4), causal=False)
 
@@ -107,6 +107,6 @@ OP = Op(
     "additive",
     {"reference": Backend(reference.additive), "blocks": Backend(blocks)},
     rule=by_size,
-    examples=(_causal, _whole),
+    examples=(_causal, _bidirectional_example),
     price=reference.price,
 )

@@ -33,8 +33,8 @@ def additive(
 
 
 def _seen(i: int, j: int, causal: bool, window: int | None) -> bool:
-    near = window is None or abs(i - j) < window
-    return near and (j <= i or not causal)
+    within = window is None or abs(i - j) < window
+    return within and (j <= i or not causal)
 
 
 def _weighted(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:

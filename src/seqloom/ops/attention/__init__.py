@@ -1,6 +1,6 @@
 """Softmax attention over any pattern, with changes of its scores and of its values.
 
-    z_ij = Σ_c q_ic k_jc e^{-f_c (i-j)} / √K,    then changed by `Scores`; f = 0 unless `fade` is given
+    z_ij = Σ_c q_ic k_jc e^{-f_c (i-j)} / √K,    then changed by `Scores`; f is `decay`, 0 by default
     a_ij = e^{z_ij} / Σ_{j'} e^{z_ij'}           over the j for which `pattern(i, j)` is True
     y_i  = Σ_j a_ij v_j + `value_change`(a)_i
 
@@ -26,14 +26,14 @@ __all__ = ["OP", "Bias", "Pattern", "around", "attend", "banded", "causal", "eve
 
 Pattern: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """(query times (…, Tq, 1), key times (…, 1, Tk)) → True where the query may look"""
-FADED = 1024
-"""queries of a tile whose scores fade with distance, so that e^{f i} is computed for at most this many tokens"""
+DECAY_TILE = 1024
+"""queries of a tile whose scores decay with distance, so that e^{f i} is computed for at most this many tokens"""
 
 
 @final
 @dataclass(frozen=True)
 class Window:
-    """Every query looks at itself, at `before` keys before it and at `after` keys after it; None for all."""
+    """Every query attends to itself, to `before` keys before it and to `after` keys after it; None for all."""
 
     before: int | None
     after: int | None
@@ -48,18 +48,18 @@ class Window:
 
 
 causal: Pattern = Window(None, 0)
-"""every query looks at its own position and at all before it"""
+"""every query attends to its own position and to all before it"""
 everywhere: Pattern = Window(None, None)
-"""every query looks at all keys"""
+"""every query attends to all keys"""
 
 
 def banded(width: int | None) -> Pattern:
-    """Every query looks at its own position and at the `width` - 1 before it; None for all before it."""
+    """Every query attends to its own position and to the `width` - 1 before it; None for all before it."""
     return causal if width is None else Window(width - 1, 0)
 
 
 def around(width: int) -> Pattern:
-    """Every query looks at its own position and at those less than `width` away on both sides."""
+    """Every query attends to its own position and to those less than `width` away on both sides."""
     return Window(width - 1, width - 1)
 
 
@@ -75,7 +75,7 @@ def attend(
     scale: float | None = None,
     softcap: float | None = None,
     sinks: Float[Tensor, " H"] | None = None,
-    fade: Float[Tensor, " K"] | None = None,
+    decay: Float[Tensor, " K"] | None = None,
     score_change: ScoreChange | None = None,
     value_change: ValueChange | None = None,
 ) -> Float[Tensor, "B H Tq V"]:
@@ -83,13 +83,13 @@ def attend(
 
     Times are 0, 1, … where they are not given; a key with a negative time is empty and hidden. The output of a query
     that sees no key is 0. All backends are differentiable; some do not support all changes. Scores are divided by √K
-    unless `scale` is given. `fade` must not be negative in any channel. `Scores` describes the other changes.
+    unless `scale` is given. `decay` must not be negative in any channel. `Scores` describes the other changes.
     """
     if q.shape[2] == 0:
         return v.new_zeros(*q.shape[:3], v.shape[3])
     scores = Scores(bias, scale, softcap, sinks, score_change, value_change)
-    if fade is not None:
-        return _faded(q, k, v, fade, pattern, query_time, key_time, scores)
+    if decay is not None:
+        return _attend_with_decay(q, k, v, decay, pattern, query_time, key_time, scores)
     return _attend(q, k, v, pattern, query_time, key_time, scores)
 
 
@@ -113,34 +113,33 @@ def _attend(
         return fast.kernel(q, k, v, pattern, query_time, key_time, scores.scale)
     if path == "by_distance" and isinstance(pattern, Window) and not timed:
         return by_distance.attend(q, k, v, scores, pattern.before, pattern.after)
-    run = (
-        reference.attend if path == "reference" else fast.formed
-    )  # `by_distance` takes whole sequences only: weights of pieces are formed
+    # `by_distance` takes whole sequences only: weights of pieces are formed
+    run = reference.attend if path == "reference" else fast.formed
     return run(q, k, v, pattern, query_time, key_time, scores)
 
 
-def _faded(
+def _attend_with_decay(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    fade: Tensor,
+    decay: Tensor,
     pattern: Pattern,
     query_time: Tensor | None,
     key_time: Tensor | None,
     scores: Scores,
 ) -> Tensor:
-    """Attention with `fade`, tile by tile. Time counts from a tile's first query, so that factors do not overflow."""
+    """Attention with `decay`, tile by tile. Time counts from a tile's first query, so that factors do not overflow."""
     i, j = fast.times(q, query_time), fast.times(k, key_time)
-    rates = fade.to(torch.promote_types(q.dtype, torch.float32))
+    rates = decay.to(torch.promote_types(q.dtype, torch.float32))
     parts = []
-    for a in range(0, q.shape[2], FADED):
-        now = i[:, a : a + FADED]
-        origin = now[:, :1]
-        faded_q = q[:, :, a : a + FADED] * torch.exp((origin - now)[:, None, :, None] * rates)
-        faded_k = k * torch.exp((j - origin)[:, None, :, None] * rates)
-        alone = q.shape[2] <= FADED
-        given = (query_time, key_time) if alone else (now.expand(len(q), -1), j.expand(len(q), -1))
-        parts.append(_attend(faded_q.to(q.dtype), faded_k.to(k.dtype), v, pattern, *given, scores))
+    for a in range(0, q.shape[2], DECAY_TILE):
+        tile_time = i[:, a : a + DECAY_TILE]
+        origin = tile_time[:, :1]
+        decayed_q = q[:, :, a : a + DECAY_TILE] * torch.exp((origin - tile_time)[:, None, :, None] * rates)
+        decayed_k = k * torch.exp((j - origin)[:, None, :, None] * rates)
+        single_tile = q.shape[2] <= DECAY_TILE
+        times = (query_time, key_time) if single_tile else (tile_time.expand(len(q), -1), j.expand(len(q), -1))
+        parts.append(_attend(decayed_q.to(q.dtype), decayed_k.to(k.dtype), v, pattern, *times, scores))
     return torch.cat(parts, 2)
 
 
@@ -151,24 +150,25 @@ def weights(
 
     `changes` are keyword arguments of `attend`; `value_change` has no effect on the weights.
     """
-    looked: list[Tensor] = []
+    weights_of_tiles: list[Tensor] = []
 
-    def look(a: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        looked.append(a.masked_fill(~pattern(i, j) | (j < 0), 0.0))  # 0 for hidden keys
+    def collect(a: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        weights_of_tiles.append(a.masked_fill(~pattern(i, j) | (j < 0), 0.0))  # 0 for hidden keys
         return a.new_zeros(*a.shape[:3], 1)
 
     with backends.use(attention="formed"):
-        attend(q, k, k[..., :1], pattern=pattern, **{**changes, "value_change": look})
-    return torch.cat(looked, 2)
+        attend(q, k, k[..., :1], pattern=pattern, **{**changes, "value_change": collect})
+    return torch.cat(weights_of_tiles, 2)
 
 
-def by_size(q: Tensor, scores: Scores, whole: bool, near: bool) -> str:
+def by_size(q: Tensor, scores: Scores, whole: bool, local: bool) -> str:
     """The fastest backend, as measured on 2 CPU cores (docs/log.md): short rows in narrow heads form their weights.
 
-    `whole`: every position looks at itself and all positions before it; `near`: a whole sequence looks at neighbors.
+    `whole`: every position attends to itself and all positions before it; `local`: a whole sequence
+    attends to neighbors.
     """
     if not scores.plain:
-        return "by_distance" if near and q.shape[2] > FORMED and by_distance.able(q, scores) else "formed"
+        return "by_distance" if local and q.shape[2] > FORMED and by_distance.able(q, scores) else "formed"
     short = q.device.type == "cpu" and q.shape[2] <= 32 and q.shape[3] <= 8
     return "formed" if whole and short and scores.scale is None else "kernel"
 
@@ -193,9 +193,9 @@ OP = Op(
     "attention",
     {
         "reference": Backend(reference.attend),
-        "kernel": Backend(fast.kernel, fits=lambda q, scores, whole, near: scores.plain),
+        "kernel": Backend(fast.kernel, fits=lambda q, scores, whole, local: scores.plain),
         "formed": Backend(fast.formed),
-        "by_distance": Backend(by_distance.attend, fits=lambda q, scores, whole, near: by_distance.able(q, scores)),
+        "by_distance": Backend(by_distance.attend, fits=lambda q, scores, whole, local: by_distance.able(q, scores)),
     },
     rule=by_size,
     examples=(_causal, _banded, _biased),

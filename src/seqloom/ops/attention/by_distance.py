@@ -41,7 +41,10 @@ def able(q: Tensor, scores: Scores) -> bool:
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, scores: Scores, before: int | None, after: int | None) -> Tensor:
-    """(B, H, T, K), (B, G, T, K), (B, G, T, V) → (B, H, T, V): each query looks `before` back and `after` ahead."""
+    """(B, H, T, K), (B, G, T, K), (B, G, T, V) → (B, H, T, V).
+
+    Each query attends to itself, to `before` keys before it and to `after` keys after it; None for all.
+    """
     T, dtype = q.shape[2], q.dtype
     wide = torch.promote_types(dtype, torch.float32)
     scale = q.shape[-1] ** -0.5 if scores.scale is None else scores.scale
@@ -102,7 +105,7 @@ def _gradients(
         of_q, of_k, of_v = flash_backward(*some, *ends, 0.0, False, attn_mask=mask, scale=scale)
         dq[:, heads, rows] = of_q
         for total, part in ((dk, of_k), (dv, of_v)):
-            if rows.stop == q.shape[2]:  # the first tile of these heads, whose keys begin with the latest
+            if rows.stop == q.shape[2]:  # the first tile of these heads: its keys are the last ones
                 total[:, heads, keys] = part
                 total[:, heads, keys.stop :] = 0.0
             else:

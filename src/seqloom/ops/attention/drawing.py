@@ -1,7 +1,7 @@
 """Patterns as letters: a row for each query, a column for each key.
 
     w  a window or a block of neighbors        d  every d-th token        s  the ends of segments
-    b  a block that another block looks at     g  a global token          r  a random block        .  not looked at
+    b  a block that another block attends to     g  a global token          r  a random block        .  not attended to
 
 Where two parts of a pattern overlap, the letter is that of the first part.
 """

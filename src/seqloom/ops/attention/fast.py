@@ -71,8 +71,8 @@ def formed(
     now, then = times(q, query_time).expand(len(q), -1), times(k, key_time).expand(len(q), -1)
     parts = []
     for a in range(0, q.shape[2], count):
-        given = (q[:, :, a : a + count], k, v, pattern, now[:, a : a + count], then, scores)
-        parts.append(checkpoint(_formed, *given, use_reentrant=False) if torch.is_grad_enabled() else _formed(*given))
+        inputs = (q[:, :, a : a + count], k, v, pattern, now[:, a : a + count], then, scores)
+        parts.append(checkpoint(_formed, *inputs, use_reentrant=False) if torch.is_grad_enabled() else _formed(*inputs))
     return torch.cat(parts, 2)
 
 
@@ -114,11 +114,11 @@ def _attend(
     grouped = q.shape[1] != k.shape[1]
     if grouped and attn_mask is not None and q.device.type != "cpu":  # no GPU kernel takes both a mask and groups
         k, v, grouped = of_queries(q, k), of_queries(q, v), False
-    given: dict[str, Any] = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale, "enable_gqa": grouped}
+    inputs: dict[str, Any] = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale, "enable_gqa": grouped}
     if q.dtype != torch.bfloat16 or q.device.type != "cpu" or k.shape[2] > WIDENED:
-        return scaled_dot_product_attention(q, k, v, **given)
+        return scaled_dot_product_attention(q, k, v, **inputs)
     with torch.autocast("cpu", enabled=False):  # autocast would convert them back
-        return scaled_dot_product_attention(q.float(), k.float(), v.float(), **given).to(q.dtype)
+        return scaled_dot_product_attention(q.float(), k.float(), v.float(), **inputs).to(q.dtype)
 
 
 def of_queries(q: Tensor, kv: Tensor) -> Tensor:
@@ -137,8 +137,8 @@ def _seen(
     return k, v, seen, ~seen.any(-1, keepdim=True), now, then
 
 
-def times(tokens: Tensor, given: Tensor | None) -> Tensor:
+def times(tokens: Tensor, inputs: Tensor | None) -> Tensor:
     """The time of each token of (B, H, T, …): as given (B, T), else 0, 1, …, T-1 for every row."""
-    if given is not None:
-        return given
+    if inputs is not None:
+        return inputs
     return torch.arange(tokens.shape[2], device=tokens.device)[None]

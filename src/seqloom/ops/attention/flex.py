@@ -34,7 +34,7 @@ def able(q: Tensor, v: Tensor) -> bool:
 def attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> Tensor:
     """(B, H, T, K), (B, H, T, K), (B, H, T, V), keys of each row (B,) or all → (B, H, T, V)."""
     T = q.shape[2]
-    # kept tokens come first, so in a causal pattern they do not look at dropped ones
+    # kept tokens come first, so in a causal pattern they do not attend to dropped ones
     if lengths is None or pattern.causal:
         mask = _mask(pattern.of(T), T, q.device)
     else:
@@ -62,8 +62,8 @@ def _within(pattern: Pattern, lengths: Tensor) -> Callable[..., Tensor]:
     return lambda b, h, i, j: pattern.of(lengths[b])(i, j) & (j < lengths[b])
 
 
-def _block_mask(looks: Callable[..., Tensor], B: int | None, T: int, device: torch.device) -> Any:
+def _block_mask(visible: Callable[..., Tensor], B: int | None, T: int, device: torch.device) -> Any:
     from torch.nn.attention.flex_attention import create_block_mask
 
     with torch.no_grad():
-        return create_block_mask(looks, B, None, T, T, device=device)
+        return create_block_mask(visible, B, None, T, T, device=device)

@@ -78,8 +78,8 @@ def gradients(
     threads = _threads(B * H)
     dq, dk, dv = (x.new_zeros(x.shape) for x in (q, k, v))
     scratch = q.new_empty(threads * b * (K + V + 2 * c))
-    given = (q, k, v, dy, log, delta, *_lists(part))
-    _checked(BACKWARD(*given, dq, dk, dv, scratch, threads=threads, M=len(part.keys)))
+    inputs = (q, k, v, dy, log, delta, *_lists(part))
+    _checked(BACKWARD(*inputs, dq, dk, dv, scratch, threads=threads, M=len(part.keys)))
     return dq, dk, dv
 
 

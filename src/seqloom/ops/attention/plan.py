@@ -28,11 +28,11 @@ class Part:
     keys: Tensor
     """(M, c): the times of M blocks of keys, -1 where a block has fewer"""
     blocks: Tensor
-    """(N, m): the blocks of keys that each block of queries looks at, -1 after the last"""
+    """(N, m): the blocks of keys that each block of queries attends to, -1 after the last"""
     masks: Tensor
     """(N, m): the index in `table` of each tile's mask"""
     table: Tensor
-    """(U, b, c): the different masks, True where a query looks at a key"""
+    """(U, b, c): the different masks, True where a query attends to a key"""
     pairs: int
     """the number of visible pairs"""
 
@@ -51,12 +51,12 @@ def terms(pattern: Pattern, T: int) -> tuple[int, int]:
     known = pattern.counted(T)
     if known is not None:
         return known
-    looking = torch.zeros(T + 1, dtype=torch.bool)
+    has_keys = torch.zeros(T + 1, dtype=torch.bool)
     parts = plan(pattern.of(T), T) if T else ()
     for part in parts:
-        looks = (part.table.any(-1)[part.masks] & (part.blocks >= 0)[:, :, None]).any(1)
-        looking[torch.where(looks, part.queries, -1)] = True
-    return int(looking[:T].sum()), sum(part.pairs for part in parts)
+        sees_a_key = (part.table.any(-1)[part.masks] & (part.blocks >= 0)[:, :, None]).any(1)
+        has_keys[torch.where(sees_a_key, part.queries, -1)] = True
+    return int(has_keys[:T].sum()), sum(part.pairs for part in parts)
 
 
 def _part(tiles: Tiles) -> Part:
@@ -64,9 +64,9 @@ def _part(tiles: Tiles) -> Part:
     rows = max(1, EVALUATED // max(1, b * c * m))
     words, sums = [], []
     for first in range(0, N, rows):
-        looked = _looked(tiles, slice(first, first + rows))
-        sums.append(looked.sum((2, 3)))
-        words.append(pad(looked.flatten(2), (0, -b * c % 8)).view(torch.long))  # 8 flags a word
+        visible = _visible(tiles, slice(first, first + rows))
+        sums.append(visible.sum((2, 3)))
+        words.append(pad(visible.flatten(2), (0, -b * c % 8)).view(torch.long))  # 8 flags a word
     counts, packed = torch.cat(sums), torch.cat(words)
     table, masks = torch.unique(packed.flatten(0, 1), dim=0, return_inverse=True)
     order = torch.argsort((counts == 0).to(torch.int8), dim=1, stable=True)[:, : int((counts > 0).sum(1).max())]
@@ -81,9 +81,9 @@ def _part(tiles: Tiles) -> Part:
     )
 
 
-def _looked(tiles: Tiles, rows: slice) -> Tensor:
+def _visible(tiles: Tiles, rows: slice) -> Tensor:
     """(n, m, b, c): which pairs of these blocks of queries are visible."""
     i, blocks = tiles.queries[rows][:, None, :, None], tiles.blocks[rows]
     j = tiles.keys[blocks.clamp(min=0)][:, :, None, :]
-    there = (blocks >= 0)[:, :, None, None] & (i >= 0) & (j >= 0)
-    return tiles.looks(i, j) & there
+    real = (blocks >= 0)[:, :, None, None] & (i >= 0) & (j >= 0)
+    return tiles.visible(i, j) & real

@@ -14,7 +14,11 @@ SCORES = 1 << 19
 def average(q: Tensor, k: Tensor, v: Tensor, part: Part, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
     """`tiled.Loops.average` in plain torch, a group of tiles at a time."""
     H = q.shape[2]
-    queries, keys, values = _apart(q * q.shape[3] ** -0.5, part.queries), _apart(k, part.keys), _apart(v, part.keys)
+    queries, keys, values = (
+        _by_head_and_block(q * q.shape[3] ** -0.5, part.queries),
+        _by_head_and_block(k, part.keys),
+        _by_head_and_block(v, part.keys),
+    )
     (P, N, b, _), V = queries.shape, values.shape[3]
     y, log = values.new_zeros(P, N, b, V), queries.new_full((P, N, b, 1), -torch.inf)
     for rows, blocks in _tiles(part, P):
@@ -33,8 +37,15 @@ def gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradient of `tiled.Loops` in plain torch."""
     H, scale = q.shape[2], q.shape[3] ** -0.5
-    queries, keys, values = _apart(q * scale, part.queries), _apart(k, part.keys), _apart(v, part.keys)
-    wanted, logs, deltas = _apart(dy, part.queries), *(x.reshape(*queries.shape[:3], 1) for x in (log, delta))
+    queries, keys, values = (
+        _by_head_and_block(q * scale, part.queries),
+        _by_head_and_block(k, part.keys),
+        _by_head_and_block(v, part.keys),
+    )
+    wanted, logs, deltas = (
+        _by_head_and_block(dy, part.queries),
+        *(x.reshape(*queries.shape[:3], 1) for x in (log, delta)),
+    )
     dq, dk, dv = (tensor.new_zeros(tensor.shape) for tensor in (queries, keys, values))
     for rows, blocks in _tiles(part, len(queries)):
         z = _scores(queries, keys, rows, blocks, lengths, part, H)
@@ -47,7 +58,7 @@ def gradients(
     return _joined(dq, H) * scale, _joined(dk, H), _joined(dv, H)
 
 
-def _apart(x: Tensor, times: Tensor) -> Tensor:
+def _by_head_and_block(x: Tensor, times: Tensor) -> Tensor:
     """(B, N b, H, K) → (B H, N, b, K) for times (N, b)."""
     B, _, H, K = x.shape
     return x.transpose(1, 2).reshape(B * H, *times.shape, K)
@@ -59,7 +70,7 @@ def _joined(blocks: Tensor, H: int) -> Tensor:
 
 
 def _tiles(part: Part, heads: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields a few blocks of queries (n,) at a time, with the blocks of keys (n, m) that each of them looks at."""
+    """Yields a few blocks of queries (n,) at a time, with the blocks of keys (n, m) that each of them attends to."""
     (b, c), counts = part.table.shape[1:], (part.blocks >= 0).sum(1)
     for count in counts.unique().tolist():
         if count:
@@ -75,12 +86,12 @@ def _scores(
     z = torch.bmm(_picked(queries, rows), _picked(keys, blocks).mT)
     masks = part.masks[rows, : blocks.shape[1]]
     masks = masks[:1] if bool((masks == masks[0]).all()) else masks
-    looked = part.table[masks].transpose(1, 2).flatten(2).to(z.device)  # (n or 1, b, m c)
+    visible = part.table[masks].transpose(1, 2).flatten(2).to(z.device)  # (n or 1, b, m c)
     view = z.unflatten(0, (len(queries) // H, H, len(rows)))
-    view.add_(torch.zeros(looked.shape, dtype=z.dtype, device=z.device).masked_fill_(~looked, -torch.inf))
+    view.add_(torch.zeros(visible.shape, dtype=z.dtype, device=z.device).masked_fill_(~visible, -torch.inf))
     if lengths is not None:
-        then = part.keys[blocks].flatten(1).to(z.device)[:, None]  # (n, 1, m c)
-        view.masked_fill_(then >= lengths[:, None, None, None, None], -torch.inf)
+        key_time = part.keys[blocks].flatten(1).to(z.device)[:, None]  # (n, 1, m c)
+        view.masked_fill_(key_time >= lengths[:, None, None, None, None], -torch.inf)
     return z
 
 

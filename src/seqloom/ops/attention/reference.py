@@ -90,7 +90,7 @@ def price(
     )
 
 
-def fading_price(rows: int, width: int, heads: int) -> Cost:
+def decay_price(rows: int, width: int, heads: int) -> Cost:
     """The price of `rows` queries and keys that decay with distance, over all `heads`: a factor per channel.
 
     A factor per key counts once; that a step multiplies the cached keys again is not part of the equation.

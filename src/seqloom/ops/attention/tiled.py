@@ -83,9 +83,9 @@ def _forward(
 
 def joined(y: Tensor, log: Tensor, other: Tensor, other_log: Tensor) -> tuple[Tensor, Tensor]:
     """Joins two averages (B, T, H, V) over different keys, given the logarithms of their sums of exponentials."""
-    both = torch.logaddexp(log, other_log)
-    ours, theirs = (torch.nan_to_num(torch.exp(part - both)).mT[..., None] for part in (log, other_log))
-    return (y * ours).addcmul_(other, theirs), both
+    joint_log = torch.logaddexp(log, other_log)
+    share, other_share = (torch.nan_to_num(torch.exp(part - joint_log)).mT[..., None] for part in (log, other_log))
+    return (y * share).addcmul_(other, other_share), joint_log
 
 
 def blocked(x: Tensor, times: Tensor, axis: int) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 Predicate: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""(query times, key times) → True where the query looks at the key; elementwise, any broadcast shapes"""
+"""(query times, key times) → True where the query attends to the key; elementwise, any broadcast shapes"""
 SIZE = 64
 """tokens of a block: larger blocks compute more hidden pairs, smaller ones are slower per pair"""
 
@@ -16,15 +16,15 @@ SIZE = 64
 @final
 @dataclass(frozen=True)
 class Tiles:
-    """Where `looks` can be True: each block of queries against the blocks of keys that `blocks` lists."""
+    """Where `visible` can be True: each block of queries against the blocks of keys that `blocks` lists."""
 
     queries: Tensor
-    """(N, b): times, -1 for an empty place; no time occurs twice"""
+    """(N, b): times, -1 for an empty slot; no time occurs twice"""
     keys: Tensor
-    """(M, c): times, -1 for an empty place"""
+    """(M, c): times, -1 for an empty slot"""
     blocks: Tensor
     """(N, m): indices of blocks of keys, -1 where there are fewer"""
-    looks: Predicate
+    visible: Predicate
 
 
 def padded(times: Tensor, size: int) -> Tensor:
@@ -59,13 +59,13 @@ def ranges(first: Tensor, last: Tensor) -> Tensor:
     return torch.where(numbers <= last[:, None], numbers, -1)
 
 
-def listed(looked: Tensor) -> Tensor:
+def listed(mask: Tensor) -> Tensor:
     """The columns in which each row of (N, M) is True, in order, then -1: (N, m)."""
-    order = torch.argsort(~looked, dim=1, stable=True)[:, : int(looked.sum(1).max())]
-    return torch.where(looked.gather(1, order), order, -1)
+    order = torch.argsort(~mask, dim=1, stable=True)[:, : int(mask.sum(1).max())]
+    return torch.where(mask.gather(1, order), order, -1)
 
 
-def among(keys: Tensor, T: int, looks: Predicate, causal: bool) -> Tiles:
+def among(keys: Tensor, T: int, visible: Predicate, causal: bool) -> Tiles:
     """Tiles of all T queries with these keys; if `causal`, without blocks of keys after a block of queries."""
     queries = vectors(torch.arange(T))
     blocks = vectors(keys)
@@ -73,4 +73,4 @@ def among(keys: Tensor, T: int, looks: Predicate, causal: bool) -> Tiles:
     if causal:
         count = torch.searchsorted(keys, queries.amax(1), right=True)
     last = (count + blocks.shape[1] - 1) // blocks.shape[1] - 1
-    return Tiles(queries, blocks, ranges(torch.zeros_like(last), last), looks)
+    return Tiles(queries, blocks, ranges(torch.zeros_like(last), last), visible)

@@ -24,7 +24,7 @@ Absolute: TypeAlias = Float[Tensor, "..."]
 """a table of biases, or two factors of a table"""
 
 
-def first(context: int, width: int, window: int | None = None) -> Tensor:
+def initial(context: int, width: int, window: int | None = None) -> Tensor:
     """Initial biases: for a `width` of 0 a table of zeros (N, N) or, with a window, (N, L); else factors (2, N, F).
 
     Factors are drawn from N(0, 0.1²), so that products of 128 channels have a size of about 0.1.
@@ -78,8 +78,8 @@ def _from_factors(u: Tensor, r: Tensor, positions: Tensor, lags: int) -> Tensor:
 def _in_reach(u: Tensor, r: Tensor, positions: Tensor, lags: int) -> Tensor:
     """The products of queries at consecutive positions with the keys at `lags` lags, in chunks of `lags` queries."""
     chunk = min(positions.shape[1], lags)
-    begins = positions[:, ::chunk, None]
-    queries, keys = (begins + torch.arange(first, chunk, device=positions.device) for first in (0, 1 - lags))
+    first_positions = positions[:, ::chunk, None]
+    queries, keys = (first_positions + torch.arange(first, chunk, device=positions.device) for first in (0, 1 - lags))
     products = u[queries.clamp(max=len(u) - 1)] @ r[keys.clamp(0, len(r) - 1)].mT  # (#B, chunks, C, C + L - 1)
     position = torch.arange(chunk, device=positions.device)[:, None] + lags - 1
     key = position - torch.arange(lags, device=positions.device)

@@ -32,19 +32,19 @@ Reader: TypeAlias = Callable[[Tensor, Tensor, int, int], tuple[Read, Read]]
 
 def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total | None, reader: Reader) -> Tensor:
     """`seqloom.ops.biased_average.average` by divide and conquer; `reader` sums a block of tokens under its biases."""
-    kind, given = torch.promote_types(v.dtype, torch.float32), v.dtype
-    T, before = k.shape[1], 0 if past is None else past[0].shape[1]
+    kind, dtype = torch.promote_types(v.dtype, torch.float32), v.dtype
+    T, past_tokens = k.shape[1], 0 if past is None else past[0].shape[1]
     levels = max(0, (T // LEAF).bit_length() - 1)
     leaf = -(-T // 2**levels)
-    more = (leaf << levels) - T  # padding after the real positions
-    b, floor = _below_largest(bias.to(kind), total is not None or bias.shape[2] < before + T, more)
-    k, v = (pad(x.to(kind), (0, 0, 0, more)) for x in (k, v))
-    read_past, read_left = reader(b, floor, T + more, before)
+    padding = (leaf << levels) - T  # padding after the real positions
+    b, floor = _below_largest(bias.to(kind), total is not None or bias.shape[2] < past_tokens + T, padding)
+    k, v = (pad(x.to(kind), (0, 0, 0, padding)) for x in (k, v))
+    read_past, read_left = reader(b, floor, T + padding, past_tokens)
     top, u = k.detach().cummax(1).values, counted(v, k.shape[2])
 
-    if past is not None and before:
-        held = past[0].to(kind)
-        peak = held.detach().amax(1, keepdim=True).clamp(min=lowest(kind))
+    if past is not None and past_tokens:
+        past_keys = past[0].to(kind)
+        peak = past_keys.detach().amax(1, keepdim=True).clamp(min=lowest(kind))
         top = torch.maximum(top, peak)
     if total is not None:
         peak_beyond = total.floor()[:, None].to(kind)
@@ -53,13 +53,13 @@ def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total 
     sums = _leaves(k, u, top, b, floor, leaf)
     for level in range(levels):
         sums = sums + _across(k, u, top, leaf << level, read_left)
-    if past is not None and before:
-        read = read_past(weighed(held, past[1].to(kind), peak)[:, None], T + more)[:, 0]
+    if past is not None and past_tokens:
+        read = read_past(weighed(past_keys, past[1].to(kind), peak)[:, None], T + padding)[:, 0]
         sums = sums + read * (peak - top).exp()[..., None]
     if total is not None:
         sums = sums + total.sums[:, None].to(kind) * ((peak_beyond - top) + floor).exp()[..., None]
     sums = sums[:, :T]
-    return (sums[..., :-1] / sums[..., -1:]).flatten(2).to(given)
+    return (sums[..., :-1] / sums[..., -1:]).flatten(2).to(dtype)
 
 
 def _below_largest(bias: Tensor, beyond: bool, more: int) -> tuple[Tensor, Tensor]:
@@ -79,8 +79,8 @@ def _leaves(k: Tensor, u: Tensor, top: Tensor, b: Tensor, floor: Tensor, leaf: i
     sums = torch.zeros_like(u)
     for lag in range(leaf):
         bias = b[:, :, lag] if lag < b.shape[2] else floor
-        here = bias.unflatten(1, (-1, leaf))[:, :, lag:] if bias.shape[1] > 1 else bias[:, :, None]
-        e = ((k[:, :, : leaf - lag] - top[:, :, lag:]) + here).exp()
+        bias_at_lag = bias.unflatten(1, (-1, leaf))[:, :, lag:] if bias.shape[1] > 1 else bias[:, :, None]
+        e = ((k[:, :, : leaf - lag] - top[:, :, lag:]) + bias_at_lag).exp()
         sums = sums + pad(e[..., None] * u[:, :, : leaf - lag], (0, 0, 0, 0, lag, 0))
     return sums.flatten(1, 2)
 

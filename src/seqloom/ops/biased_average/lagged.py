@@ -36,14 +36,14 @@ def _window(e: Tensor, taps: Tensor, count: int) -> Tensor:
     Only the last L-1 tokens contribute.
     """
     L, (K, V) = len(taps), e.shape[3:]
-    near = min(e.shape[2], L - 1)
-    reached = min(count, L - 1)
-    if near == 0:
+    inputs = min(e.shape[2], L - 1)
+    outputs = min(count, L - 1)
+    if inputs == 0:
         return e.new_zeros(*e.shape[:2], count, K, V)
-    x = pad(e[:, :, -near:].flatten(3).flatten(0, 1), (0, 0, 0, reached))
+    x = pad(e[:, :, -inputs:].flatten(3).flatten(0, 1), (0, 0, 0, outputs))
     wide = taps.expand(-1, K).repeat_interleave(V, 1)
-    y = lags(x, wide[: near + reached])[:, near:]
-    return pad(y, (0, 0, 0, count - reached)).unflatten(0, e.shape[:2]).unflatten(3, (K, V))
+    y = lags(x, wide[: inputs + outputs])[:, inputs:]
+    return pad(y, (0, 0, 0, count - outputs)).unflatten(0, e.shape[:2]).unflatten(3, (K, V))
 
 
 def _beyond(e: Tensor, L: int, count: int) -> Tensor:

@@ -26,8 +26,8 @@ def entries(window: int, keys: int, dim: int) -> Memory:
 def recall(k: Keys, v: Stream, length: Lengths, count: int) -> Past:
     """The last `count` tokens of two rings in the order of time, with keys of -inf before the first."""
     then = length[:, None] - count + torch.arange(count, device=k.device)
-    held = ring.latest(k, length, count)
-    return torch.where((then >= 0)[:, :, None], held, -math.inf), ring.latest(v, length, count)
+    keys = ring.latest(k, length, count)
+    return torch.where((then >= 0)[:, :, None], keys, -math.inf), ring.latest(v, length, count)
 
 
 def carry(
@@ -40,7 +40,7 @@ def carry(
     if state is None:
         return average(k, v, bias), {}
     length, L, T = state["length"], state["k"].shape[1], k.shape[1]
-    total, count = Total(state["sums"], state["peak"]), ring.held(L, length_of(state))
+    total, count = Total(state["sums"], state["peak"]), ring.filled(L, length_of(state))
     past = tuple(x.to(v.dtype) for x in recall(state["k"], state["v"], length, count))
     y = average(k, v, bias, (past[0], past[1]), total)
     leave = max(0, count + T - L)
@@ -49,23 +49,23 @@ def carry(
         gone = torch.arange(leave, device=k.device) < (count - L + lengths)[:, None]
         keys = torch.where(gone[:, :, None], keys, -math.inf)
     total = joined(total, keys, values)
-    held = {name: ring.write(state[name], length, new, lengths) for name, new in (("k", k), ("v", v))}
-    return y, {**held, **total._asdict()}
+    rings = {name: ring.write(state[name], length, new, lengths) for name, new in (("k", k), ("v", v))}
+    return y, {**rings, **total._asdict()}
 
 
 def advance(k: Key, v: Token, bias: Bias, state: State, reuse: bool) -> tuple[Token, Entries]:
     """The average at one more token (B, K), (B, D), and the state after it; with `reuse` it is written in place."""
     length, L = state["length"], state["k"].shape[1]
-    count = ring.held(L, length_of(state))
+    count = ring.filled(L, length_of(state))
     keys, values = (x.to(v.dtype) for x in recall(state["k"], state["v"], length, count))
     leave = max(0, count + 1 - L)
     total = joined(Total(state["sums"], state["peak"]), keys[:, :leave], values[:, :leave])
     y = average(k[:, None], v[:, None], bias, (keys[:, leave:], values[:, leave:]), total)[:, 0]
-    after = total._asdict()
+    past_sums = total._asdict()
     if reuse:
-        held = {name: ring.write_(state[name], length, new.detach()) for name, new in (("k", k), ("v", v))}
-        after = {name: state[name].copy_(new) for name, new in after.items()}
+        rings = {name: ring.write_(state[name], length, new.detach()) for name, new in (("k", k), ("v", v))}
+        past_sums = {name: state[name].copy_(new) for name, new in past_sums.items()}
     else:
         ones = torch.ones_like(length)
-        held = {name: ring.write(state[name], length, new[:, None], ones) for name, new in (("k", k), ("v", v))}
-    return y, {**held, **after}
+        rings = {name: ring.write(state[name], length, new[:, None], ones) for name, new in (("k", k), ("v", v))}
+    return y, {**rings, **past_sums}

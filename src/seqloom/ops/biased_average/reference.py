@@ -24,8 +24,8 @@ def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total 
     for b in range(len(k)):
         keys, values = k[b], v[b]
         if past is not None:
-            held = _real(past[0][b])
-            keys, values = torch.cat([past[0][b][held], keys]), torch.cat([past[1][b][held], values])
+            real = _real(past[0][b])
+            keys, values = torch.cat([past[0][b][real], keys]), torch.cat([past[1][b][real], values])
         beyond = None if total is None else _opened(total, b)
         rows.append(_row(keys, values, bias[min(b, len(bias) - 1)], k.shape[1], beyond))
     return torch.stack(rows)

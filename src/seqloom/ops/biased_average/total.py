@@ -33,10 +33,10 @@ def joined(total: Total, k: Tensor, v: Tensor) -> Total:
     if k.shape[1] == 0:
         return Total(total.sums.clone(), total.peak.clone())
     k, v = k.to(total.sums.dtype), v.to(total.sums.dtype)
-    before = total.floor()
-    peak = torch.maximum(before, k.detach().amax(1))
-    peak = torch.where(peak > lowest(peak.dtype), peak, 0.0)
-    sums = total.sums * (before - peak).exp()[..., None] + weighed(k, v, peak[:, None]).sum(1)
+    old_peak = total.floor()
+    peak = torch.maximum(old_peak, k.detach().amax(1))
+    peak = torch.where(peak > lowest(peak.dtype), peak, 0.0)  # 0 where all keys are -inf: no token yet
+    sums = total.sums * (old_peak - peak).exp()[..., None] + weighed(k, v, peak[:, None]).sum(1)
     return Total(sums, peak)
 
 

@@ -33,9 +33,8 @@ def whole(k: Keys, v: Stream, w: Float[Tensor, "*K T T"], lengths: Lengths | Non
     y = torch.einsum(sums, pairs, torch.cat([values, e[..., None]], -1))
     bottom = y[..., -1:]
     if lengths is not None:
-        bottom = bottom.clamp_min(
-            torch.finfo(bottom.dtype).tiny
-        )  # a row without tokens has 0, and its output is not used
+        # a row without tokens has 0, and its output is not used
+        bottom = bottom.clamp_min(torch.finfo(bottom.dtype).tiny)
     return (y[..., :-1] / bottom).flatten(2)
 
 

@@ -6,7 +6,7 @@
 
 over all slots s of token i: with several orders a token has several slots, whose averages are joined by their
 log-sum-exps. The output of a token without a slot is 0. Where queries and keys are the same vectors (`alone`), a token
-does not look at itself, unless it has no other key in any order: then y_i = v_i.
+does not attend to itself, unless it has no other key in any order: then y_i = v_i.
 
 Code: m is `chunk`, w is `latest`.
 
@@ -60,13 +60,13 @@ def newest(
     token; `then` has the times of the cache's tokens, negative for empty slots.
     """
     assert rule.latest is not None
-    here = torch.where(buckets == own_buckets, then[:, None, :, None], -1).transpose(2, 3)  # (B, H, R, C)
-    times, places = (x.flatten(2) for x in here.topk(min(rule.latest + 1, here.shape[3])))
+    times_in_bucket = torch.where(buckets == own_buckets, then[:, None, :, None], -1).transpose(2, 3)  # (B, H, R, C)
+    times, slots = (x.flatten(2) for x in times_in_bucket.topk(min(rule.latest + 1, times_in_bucket.shape[3])))
     i, same = now[:, None, None], torch.zeros_like(times)
-    looks = rule.looked(i, same, times, same)
-    looks = looks | ((times == i) & ~looks.any(-1, keepdim=True))  # the token's own key where there is no other
-    k, v = (x.gather(2, places[..., None].expand(-1, -1, -1, x.shape[3])) for x in (k, v))
-    z = (q @ k.mT).to(torch.promote_types(q.dtype, torch.float32)).masked_fill(~looks[:, :, None], -torch.inf)
+    visible = rule.visible(i, same, times, same)
+    visible = visible | ((times == i) & ~visible.any(-1, keepdim=True))  # the token's own key where there is no other
+    k, v = (x.gather(2, slots[..., None].expand(-1, -1, -1, x.shape[3])) for x in (k, v))
+    z = (q @ k.mT).to(torch.promote_types(q.dtype, torch.float32)).masked_fill(~visible[:, :, None], -torch.inf)
     return z.softmax(-1).to(v.dtype) @ v
 
 
@@ -76,7 +76,7 @@ def by_size(q: Tensor, order: Order, rule: Rule) -> str:
 
 
 def _in_blocks(q: Tensor, order: Order, rule: Rule) -> bool:
-    """Whether `blocks` supports the call: not in a captured graph, nor where tokens look at other buckets."""
+    """Whether `blocks` supports the call: not in a captured graph, nor where tokens attend to other buckets."""
     return blocks.able(rule) and not watched(q)
 
 

@@ -1,6 +1,6 @@
 """Computes a few chunks at a time, so that their scores fit into the cache; the backward pass recomputes them.
 
-In an order by (bucket, time) the slots that a slot looks at are consecutive. So masks are computed by arithmetic on
+In an order by (bucket, time) the slots that a slot attends to are consecutive. So masks are computed by arithmetic on
 floats, which on a CPU is several times faster in torch than comparisons:
 
     e_ss' = e^{z_ss'} clip(1 + reach_s - |s' - center_s|, 0, 1)
@@ -27,7 +27,7 @@ LEAST = {torch.float32: -85.0, torch.float64: -700.0}
 
 
 def able(rule: Rule) -> bool:
-    """Whether the slots that a slot looks at are consecutive."""
+    """Whether the slots that a slot attends to are consecutive."""
     return rule.same and not rule.wrap
 
 
@@ -43,7 +43,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, time: Tensor, order: Order, rule: Ru
 @final
 @dataclass(frozen=True)
 class Ranges:
-    """Which slots of its window a slot looks at: those at most `reach` away from `center`."""
+    """Which slots of its window a slot attends to: those at most `reach` away from `center`."""
 
     center: Float[Tensor, "G m 1"]
     reach: Float[Tensor, "G m 1"]
@@ -51,13 +51,13 @@ class Ranges:
     """whether the slot looks only at its own token"""
     others: Float[Tensor, "G m"] | None
     """0 at a token's own key where it is hidden because there are other keys, else 1"""
-    place: Float[Tensor, " M"]
+    slots: Float[Tensor, " M"]
 
-    def keep(self, some: slice) -> Tensor:
-        """(g, m, M): 1 where a slot of these chunks looks at a slot of its window, else 0."""
-        keep = (self.place - self.center[some]).abs_().neg_().add_(self.reach[some] + 1).clamp_(0, 1)
+    def keep(self, index: slice) -> Tensor:
+        """(g, m, M): 1 where a slot of these chunks attends to a slot of its window, else 0."""
+        keep = (self.slots - self.center[index]).abs_().neg_().add_(self.reach[index] + 1).clamp_(0, 1)
         if self.others is not None:
-            keep[:, :, keep.shape[2] - keep.shape[1] :].diagonal(dim1=1, dim2=2).mul_(self.others[some])
+            keep[:, :, keep.shape[2] - keep.shape[1] :].diagonal(dim1=1, dim2=2).mul_(self.others[index])
         return keep
 
 
@@ -66,21 +66,23 @@ def _ranges(chunks: Chunks, dtype: torch.dtype) -> Ranges:
     m, M = i.shape[1], j.shape[1]
     codes = torch.where(j < 0, -1, (of_j << 40) + j)
     codes[:, M - m :].masked_fill_(i < 0, EMPTY)  # empty slots are the last of an order
-    far = (1 << 40) - 1 if rule.context is None else rule.context - 1
-    bucket, own = of_i << 40, torch.arange(M - m, M, device=i.device).expand_as(i)
+    most = (1 << 40) - 1 if rule.context is None else rule.context - 1
+    bucket, own_slot = of_i << 40, torch.arange(M - m, M, device=i.device).expand_as(i)
     codes, i = codes.contiguous(), i.contiguous()
-    first = torch.searchsorted(codes, bucket + (i - far).clamp(min=0))
+    first = torch.searchsorted(codes, bucket + (i - most).clamp(min=0))
     if rule.latest is not None:
-        first = torch.maximum(first, own - rule.latest)
+        first = torch.maximum(first, own_slot - rule.latest)
     last = (
-        own if rule.causal else torch.searchsorted(codes, bucket + (i + far).clamp(max=(1 << 40) - 1), right=True) - 1
+        own_slot
+        if rule.causal
+        else torch.searchsorted(codes, bucket + (i + most).clamp(max=(1 << 40) - 1), right=True) - 1
     )
     alone, others = torch.zeros_like(i, dtype=torch.bool), None
     if rule.alone:
         alone = first == last
         last = last - (rule.causal & ~alone).long()
         others = None if rule.causal else alone.to(dtype)
-    first, last = (torch.where(i < 0, own, bound) for bound in (first, last))
+    first, last = (torch.where(i < 0, own_slot, bound) for bound in (first, last))
     center, reach = ((a.to(dtype) / 2)[..., None] for a in (first + last, last - first))
     return Ranges(center, reach, alone, others, torch.arange(M, dtype=dtype, device=i.device))
 
@@ -93,20 +95,19 @@ class _Blocks(torch.autograd.Function):
         G, m = chunks.queries.shape
         values, total, top = v.new_empty(G, m, v.shape[1]), v.new_empty(G, m), v.new_empty(G, m)
         with torch.autocast(q.device.type, enabled=False):
-            for some in _some(chunks):
-                keep = ranges.keep(some)
-                z = (_rows(q, chunks.queries[some]) @ _rows(k, chunks.keys[some]).mT).add_(keep - 1, alpha=FAR)
+            for index in _chunk_slices(chunks):
+                keep = ranges.keep(index)
+                z = (_rows(q, chunks.queries[index]) @ _rows(k, chunks.keys[index]).mT).add_(keep - 1, alpha=FAR)
                 highest = z.amax(-1, keepdim=True)
                 e = z.sub_(highest).clamp_(min=LEAST[z.dtype]).exp_().mul_(keep)
-                torch.bmm(e, _rows(v, chunks.keys[some]), out=values[some])
-                total[some], top[some] = e.sum(-1), highest[..., 0]
+                torch.bmm(e, _rows(v, chunks.keys[index]), out=values[index])
+                total[index], top[index] = e.sum(-1), highest[..., 0]
         y, sums, highest, hidden = joined(chunks, values, total, top, ranges.alone, len(q))
         y = y / sums.masked_fill(sums == 0, 1.0)
         log = (highest + sums.log())[:, 0][chunks.queries].masked_fill_(hidden, 0.0)
         ctx.save_for_backward(q, k, v, y, log)
-        reach = ranges.reach.masked_fill(
-            hidden[..., None], -float(chunks.keys.shape[1])
-        )  # hidden slots look at nothing
+        # hidden slots attend to nothing
+        reach = ranges.reach.masked_fill(hidden[..., None], -float(chunks.keys.shape[1]))
         ctx.chunks, ctx.ranges = chunks, replace(ranges, reach=reach)
         return y
 
@@ -118,12 +119,12 @@ class _Blocks(torch.autograd.Function):
         chunks, delta = ctx.chunks, (dy * y).sum(-1)
         dq, dk, dv = (torch.zeros_like(x) for x in (q, k, v))
         with torch.autocast(q.device.type, enabled=False):
-            for some in _some(chunks):
-                of_queries, of_keys = chunks.queries[some], chunks.keys[some]
+            for index in _chunk_slices(chunks):
+                of_queries, of_keys = chunks.queries[index], chunks.keys[index]
                 queries, keys, wanted = _rows(q, of_queries), _rows(k, of_keys), _rows(dy, of_queries)
-                keep = ctx.ranges.keep(some)
+                keep = ctx.ranges.keep(index)
                 z = (queries @ keys.mT).add_(keep - 1, alpha=FAR)
-                a = z.sub_(log[some, :, None]).clamp_(min=LEAST[z.dtype]).exp_().mul_(keep)
+                a = z.sub_(log[index, :, None]).clamp_(min=LEAST[z.dtype]).exp_().mul_(keep)
                 dz = (wanted @ _rows(v, of_keys).mT).sub_(delta[of_queries][..., None]).mul_(a)
                 dq.index_add_(0, of_queries.flatten(), (dz @ keys).flatten(0, 1))
                 dk.index_add_(0, of_keys.flatten(), (dz.mT @ queries).flatten(0, 1))
@@ -131,7 +132,7 @@ class _Blocks(torch.autograd.Function):
         return dq, dk, dv, None, None
 
 
-def _some(chunks: Chunks) -> Iterator[slice]:
+def _chunk_slices(chunks: Chunks) -> Iterator[slice]:
     """Yields the slices of a few chunks at a time."""
     count = max(1, SCORES // (chunks.queries.shape[1] * chunks.keys.shape[1]))
     for first in range(0, len(chunks.queries), count):

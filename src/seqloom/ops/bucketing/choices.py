@@ -37,8 +37,8 @@ def soft_choice(choose: Callable[[], Tensor]) -> Tensor:
 def _chosen(choose: Callable[[], T]) -> T:
     if torch.compiler.is_compiling():
         return choose()
-    given, records = _fixed.get(), _records.get()
-    choice: T = choose() if given is None else next(given)
+    replayed, records = _fixed.get(), _records.get()
+    choice: T = choose() if replayed is None else next(replayed)
     if records is not None:
         records.append(choice)
     return choice

@@ -14,10 +14,10 @@ from seqloom.ops.bucketing.orders import Order, Rule
 def attend(q: Tensor, k: Tensor, v: Tensor, time: Tensor, order: Order, rule: Rule) -> Tensor:
     """See `attend` of the package."""
     chunks, flat = laid(q, time, order, rule), [x.flatten(0, 2) for x in (q, k, v)]
-    looks, alone = chunks.masks(slice(None))
+    visible, alone = chunks.masks(slice(None))
     keys = [x.index_select(0, chunks.keys.flatten()).unflatten(0, chunks.keys.shape) for x in flat[1:]]
     z = flat[0].index_select(0, chunks.queries.flatten()).unflatten(0, chunks.queries.shape) @ keys[0].mT
-    z = z.to(torch.promote_types(z.dtype, torch.float32)).masked_fill(~looks, -torch.inf)
+    z = z.to(torch.promote_types(z.dtype, torch.float32)).masked_fill(~visible, -torch.inf)
     top = z.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(z.dtype).min)
     e = (z - top).exp()
     y = (e.to(v.dtype) @ keys[1]).to(e.dtype)
@@ -31,28 +31,28 @@ def joined(
     """Joins the sums of the slots of each token.
 
     Given are sums of values (G, m, V) and of exponentials (G, m), divided by e^top. Returned are both sums and the
-    maxima for each of `rows` tokens, and a mask (G, m) of hidden slots: a slot that looked only at its own token is
+    maxima for each of `rows` tokens, and a mask (G, m) of hidden slots: a slot that attended only to its own token is
     hidden unless all slots of the token did.
     """
-    at, others = chunks.queries.flatten(), (~alone & chunks.there).flatten()
+    token, with_others = chunks.queries.flatten(), (~alone & chunks.real).flatten()
     with torch.no_grad():
-        accompanied = torch.zeros(rows, dtype=torch.long, device=y.device).index_add_(0, at, others.long()) > 0
-        hidden = ~chunks.there.flatten() | (alone.flatten() & accompanied[at])
+        has_others = torch.zeros(rows, dtype=torch.long, device=y.device).index_add_(0, token, with_others.long()) > 0
+        hidden = ~chunks.real.flatten() | (alone.flatten() & has_others[token])
         lowest = torch.finfo(y.dtype).min
         top = top.flatten().masked_fill(hidden, lowest)
-        highest = torch.full((rows,), lowest, dtype=y.dtype, device=y.device).scatter_reduce(0, at, top, "amax")
-        weight = (top - highest[at]).exp().masked_fill(hidden, 0.0)
+        highest = torch.full((rows,), lowest, dtype=y.dtype, device=y.device).scatter_reduce(0, token, top, "amax")
+        weight = (top - highest[token]).exp().masked_fill(hidden, 0.0)
     values = torch.zeros(rows, y.shape[-1], dtype=y.dtype, device=y.device).index_add(
-        0, at, y.flatten(0, 1) * weight[:, None]
+        0, token, y.flatten(0, 1) * weight[:, None]
     )
-    sums = torch.zeros(rows, dtype=y.dtype, device=y.device).index_add(0, at, total.flatten() * weight)
+    sums = torch.zeros(rows, dtype=y.dtype, device=y.device).index_add(0, token, total.flatten() * weight)
     return values, sums[:, None], highest[:, None], hidden.view_as(chunks.queries)
 
 
 @final
 @dataclass(frozen=True)
 class Chunks:
-    """The chunks of all orders: G chunks of m slots, which look at M slots each."""
+    """The chunks of all orders: G chunks of m slots, which attend to M slots each."""
 
     rule: Rule
     queries: Int[Tensor, "G m"]
@@ -63,23 +63,23 @@ class Chunks:
     buckets: tuple[Int[Tensor, "G m"], Int[Tensor, "G M"]]
 
     @property
-    def there(self) -> Bool[Tensor, "G m"]:
+    def real(self) -> Bool[Tensor, "G m"]:
         """Whether a slot holds a token."""
         return self.times[0] >= 0
 
-    def masks(self, some: slice) -> tuple[Bool[Tensor, "g m M"], Bool[Tensor, "g m 1"]]:
+    def masks(self, index: slice) -> tuple[Bool[Tensor, "g m M"], Bool[Tensor, "g m 1"]]:
         """For some chunks, which slots see which, and which slots see only their own token."""
-        i, of_i = self.times[0][some, :, None], self.buckets[0][some, :, None]
-        j, of_j = self.times[1][some, None], self.buckets[1][some, None]
-        looks = self.rule.looked(i, of_i, j, of_j)
+        i, of_i = self.times[0][index, :, None], self.buckets[0][index, :, None]
+        j, of_j = self.times[1][index, None], self.buckets[1][index, None]
+        visible = self.rule.visible(i, of_i, j, of_j)
         if self.rule.latest is not None:
             m = self.rule.chunk
             distance = torch.arange(m, 2 * m, device=i.device)[:, None] - torch.arange(2 * m, device=i.device)
-            looks = looks & (distance >= 0) & (distance <= self.rule.latest)
+            visible = visible & (distance >= 0) & (distance <= self.rule.latest)
         if not self.rule.alone:
-            return looks, torch.zeros_like(looks[..., :1])
-        alone = ~looks.any(-1, keepdim=True)
-        return looks | (alone & (i == j) & (i >= 0)), alone
+            return visible, torch.zeros_like(visible[..., :1])
+        alone = ~visible.any(-1, keepdim=True)
+        return visible | (alone & (i == j) & (i >= 0)), alone
 
 
 def laid(q: Tensor, time: Tensor, order: Order, rule: Rule) -> Chunks:

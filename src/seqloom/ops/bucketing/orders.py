@@ -14,36 +14,36 @@ EMPTY = 1 << 62
 @final
 @dataclass(frozen=True)
 class Rule:
-    """The rule which slots a slot looks at."""
+    """The rule which slots a slot attends to."""
 
     chunk: int
     """m, the slots of a chunk"""
     back: bool = True
-    """whether a chunk looks at the one before it"""
+    """whether a chunk attends to the one before it"""
     wrap: bool = False
-    """whether the first chunk looks at the last one as if it came before it"""
+    """whether the first chunk attends to the last one as if it came before it"""
     causal: bool = True
-    """whether no token looks at a later one"""
+    """whether no token attends to a later one"""
     same: bool = True
     """whether a token looks only at its own bucket"""
     latest: int | None = None
-    """w, how many slots before it a slot looks at, besides itself, at most `chunk`; None for all of both chunks"""
+    """w, how many slots before it a slot attends to, besides itself, at most `chunk`; None for all of both chunks"""
     context: int | None = None
-    """tokens that a token looks back on, itself included; None for all"""
+    """tokens that a token attends to, itself included; None for all"""
     alone: bool = True
-    """whether a token looks at itself only if it has no other key"""
+    """whether a token attends to itself only if it has no other key"""
 
     def window(self, slot: int, slots: int) -> list[int]:
         """The slots whose scores are computed for slot `slot` of `slots`."""
         if self.latest is not None:
             return list(range(max(0, slot - self.latest), slot + 1))
-        own, last = slot // self.chunk, (slots - 1) // self.chunk
-        looked = [own]
-        if self.back and own:
-            looked = [own - 1, own]
+        chunk, last = slot // self.chunk, (slots - 1) // self.chunk
+        chunks = [chunk]
+        if self.back and chunk:
+            chunks = [chunk - 1, chunk]
         elif self.back and self.wrap and last:
-            looked = [last, own]
-        return [s for c in looked for s in range(c * self.chunk, min(slots, (c + 1) * self.chunk))]
+            chunks = [last, chunk]
+        return [s for c in chunks for s in range(c * self.chunk, min(slots, (c + 1) * self.chunk))]
 
     def terms(self, slots: int) -> int:
         """The number of scores that are computed for `slots` slots."""
@@ -51,26 +51,26 @@ class Rule:
             few = min(self.latest, slots)
             return few * (few + 1) // 2 + (slots - few) * (few + 1)
         m, (full, rest) = self.chunk, divmod(slots, self.chunk)
-        own = full * m * m + rest * rest
+        within_chunks = full * m * m + rest * rest
         if not self.back:
-            return own
-        before = max(full - 1, 0) * m * m + (rest * m if full else 0)
-        wrapped = m * (rest or m) if self.wrap and slots > m else 0
-        return own + before + wrapped
+            return within_chunks
+        to_chunk_before = max(full - 1, 0) * m * m + (rest * m if full else 0)
+        to_last_chunk = m * (rest or m) if self.wrap and slots > m else 0
+        return within_chunks + to_chunk_before + to_last_chunk
 
-    def looked(self, i: Tensor, of_i: Tensor, j: Tensor, of_j: Tensor) -> Bool[Tensor, "*R N"]:
-        """Whether queries at times i (…, 1) in buckets of_i look at keys at times j (…, N) in buckets of_j.
+    def visible(self, i: Tensor, of_i: Tensor, j: Tensor, of_j: Tensor) -> Bool[Tensor, "*R N"]:
+        """Whether queries at times i (…, 1) in buckets of_i attend to keys at times j (…, N) in buckets of_j.
 
-        A negative time is padding. Unless `alone`, a token looks at its own key too.
+        A negative time is padding. Unless `alone`, a token attends to its own key too.
         """
-        looks = (j >= 0) & (i >= 0)
+        visible = (j >= 0) & (i >= 0)
         if self.causal:
-            looks = looks & (j <= i)
+            visible = visible & (j <= i)
         if self.context is not None:
-            looks = looks & ((i - j).abs() < self.context)
+            visible = visible & ((i - j).abs() < self.context)
         if self.same:
-            looks = looks & (of_i == of_j)
-        return looks & (i != j) if self.alone else looks
+            visible = visible & (of_i == of_j)
+        return visible & (i != j) if self.alone else visible
 
 
 @final
@@ -97,10 +97,10 @@ def by_bucket(buckets: Int[Tensor, "B H R T"], time: Int[Tensor, "B T"], togethe
     if together:
         buckets = (buckets + (torch.arange(R, device=buckets.device)[:, None] << 20)).flatten(2)[:, :, None]
         time = time.repeat(1, R)
-    there = (time >= 0)[:, None, None]
-    order = torch.where(there, (buckets << 40) + time[:, None, None], EMPTY).argsort(-1)
-    there = there.expand_as(order).gather(-1, order)
-    return Order(torch.where(there, order % T, -1), buckets.gather(-1, order), there[:, 0, 0].sum(-1))
+    real = (time >= 0)[:, None, None]
+    order = torch.where(real, (buckets << 40) + time[:, None, None], EMPTY).argsort(-1)
+    real = real.expand_as(order).gather(-1, order)
+    return Order(torch.where(real, order % T, -1), buckets.gather(-1, order), real[:, 0, 0].sum(-1))
 
 
 def balanced(scores: Float[Tensor, "B H T N"], time: Int[Tensor, "B T"]) -> Order:

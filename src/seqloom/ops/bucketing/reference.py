@@ -26,33 +26,33 @@ def _head(q: Tensor, k: Tensor, v: Tensor, time: Tensor, order: Order, b: int, h
     slots, used = order.tokens.shape[3], int(order.used[b])
     windows = [rule.window(s, max(s + 1, used if rule.wrap else slots)) for s in range(slots)]
     keys: list[list[Tensor]] = [[] for _ in q]
-    looks: list[list[Tensor]] = [[] for _ in q]
+    visible: list[list[Tensor]] = [[] for _ in q]
     for tokens, buckets in zip(order.tokens[b, h], order.buckets[b, h], strict=True):
         for s, window in enumerate(windows):
             i, j = tokens[s], tokens[window]
             if int(i) >= 0:
                 keys[int(i)].append(j)
-                looks[int(i)].append(_looks(time, i, j, buckets[s], buckets[window], rule))
+                visible[int(i)].append(_visible(time, i, j, buckets[s], buckets[window], rule))
     if not order.whole:
-        return _sums(q, k, v, keys, looks, rule)
-    return torch.stack([_token(i, q, k, v, keys[i], looks[i], rule) for i in range(len(q))])
+        return _sums(q, k, v, keys, visible, rule)
+    return torch.stack([_token(i, q, k, v, keys[i], visible[i], rule) for i in range(len(q))])
 
 
-def _token(i: int, q: Tensor, k: Tensor, v: Tensor, keys: list[Tensor], looks: list[Tensor], rule: Rule) -> Tensor:
+def _token(i: int, q: Tensor, k: Tensor, v: Tensor, keys: list[Tensor], visible: list[Tensor], rule: Rule) -> Tensor:
     """The output (V,) of token i, over the keys (n,) of its slots that it sees."""
-    j, seen = torch.cat(keys), torch.cat(looks)
+    j, seen = torch.cat(keys), torch.cat(visible)
     if rule.alone and not seen.any():
         seen = j == i
     z = (k[j] @ q[i]).masked_fill(~seen, -torch.inf)
     return z.softmax(0) @ v[j]
 
 
-def _sums(q: Tensor, k: Tensor, v: Tensor, keys: list[list[Tensor]], looks: list[list[Tensor]], rule: Rule) -> Tensor:
+def _sums(q: Tensor, k: Tensor, v: Tensor, keys: list[list[Tensor]], visible: list[list[Tensor]], rule: Rule) -> Tensor:
     """The outputs of all tokens, where some have no slot: sums that begin at 0."""
     values, sums = torch.zeros_like(v), torch.zeros_like(v[:, :1])
     for i in range(len(q)):
-        lonely = rule.alone and not any(bool(seen.any()) for seen in looks[i])
-        for j, seen in zip(keys[i], looks[i], strict=True):
+        lonely = rule.alone and not any(bool(seen.any()) for seen in visible[i])
+        for j, seen in zip(keys[i], visible[i], strict=True):
             e = (k[j] @ q[i]).masked_fill(~((j == i) if lonely else seen), -torch.inf).exp()
             at = torch.tensor([i])
             values = values.index_add(0, at, (e @ v[j])[None])
@@ -60,10 +60,10 @@ def _sums(q: Tensor, k: Tensor, v: Tensor, keys: list[list[Tensor]], looks: list
     return values / sums.masked_fill(sums == 0, 1.0)
 
 
-def _looks(time: Tensor, i: Tensor, j: Tensor, of_i: Tensor, of_j: Tensor, rule: Rule) -> Tensor:
-    """Whether the slot of token i looks at those of tokens j (n,), -1 for none."""
+def _visible(time: Tensor, i: Tensor, j: Tensor, of_i: Tensor, of_j: Tensor, rule: Rule) -> Tensor:
+    """Whether the slot of token i attends to those of tokens j (n,), -1 for none."""
     times = [torch.where(tokens < 0, -1, time[tokens.clamp(min=0)]) for tokens in (i, j)]
-    return rule.looked(times[0], of_i, times[1], of_j)
+    return rule.visible(times[0], of_i, times[1], of_j)
 
 
 def price(tokens: int, terms: int, width: int, values: int) -> Cost:

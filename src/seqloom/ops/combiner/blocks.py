@@ -36,9 +36,9 @@ def _last(q: Tensor, k: Tensor, v: Tensor, form: str, block: int) -> Tensor:
     wide = torch.promote_types(q.dtype, torch.float32)
     q, k, v = (x.to(wide) for x in (q, k, v))
     q = q / math.sqrt(q.shape[3])
-    own = i if form == "logsparse" else i // block * block
-    keys, values = [k[:, :, own:]], [v[:, :, own:]]
-    for start, stop, size in _stretches_of(i) if form == "logsparse" else [(0, own, block)]:
+    first_direct = i if form == "logsparse" else i // block * block
+    keys, values = [k[:, :, first_direct:]], [v[:, :, first_direct:]]
+    for start, stop, size in _stretches_of(i) if form == "logsparse" else [(0, first_direct, block)]:
         groups = [x[:, :, start:stop].unflatten(2, (-1, size)) for x in (q, k, v)] if stop > start else []
         if groups:
             key, value = _summaries(*([x.transpose(2, 3) for x in groups] if form == "axial" else groups))

@@ -30,11 +30,11 @@ def partition(form: str, block: int, i: int) -> tuple[list[int], list[tuple[int,
                 regions.append(tuple(range(start, start + (1 << level))))
                 start += 1 << level
         return [i], regions
-    own = i // block * block
-    direct = list(range(own, i + 1))
+    first_direct = i // block * block
+    direct = list(range(first_direct, i + 1))
     if form == "fixed":
-        return direct, [tuple(range(first, first + block)) for first in range(0, own, block)]
-    return direct, [tuple(range(column, own, block)) for column in range(block)] if own else []
+        return direct, [tuple(range(first, first + block)) for first in range(0, first_direct, block)]
+    return direct, [tuple(range(column, first_direct, block)) for column in range(block)] if first_direct else []
 
 
 def _head(q: Tensor, k: Tensor, v: Tensor, form: str, block: int, first: int) -> Tensor:
@@ -84,8 +84,8 @@ def _terms(form: str, block: int, i: int) -> int:
     """The number of direct tokens and regions of token i."""
     if form == "logsparse":
         return 1 + i.bit_count()
-    own, before = i % block + 1, i // block
-    return own + (before if form == "fixed" else block * (before > 0))
+    direct, earlier_blocks = i % block + 1, i // block
+    return direct + (earlier_blocks if form == "fixed" else block * (earlier_blocks > 0))
 
 
 def _new(form: str, block: int, i: int) -> list[int]:

@@ -108,13 +108,13 @@ def _right(status: int) -> None:
 
 
 def _again(*of: Any) -> list[Tensor | None]:
-    x, left, beta, q, v, *given = of
+    x, left, beta, q, v, *grads = of
     heads, K = _heads(x, q, v), q.shape[3]
 
     def compute(x: Tensor, left: Tensor | None, beta: Tensor) -> reference.Inputs:
         return reference.inputs(x, left, beta, heads, K)
 
-    return differentiate(compute, (x, left, beta), given)
+    return differentiate(compute, (x, left, beta), grads)
 
 
 def _shapes(x: Tensor, left: Tensor | None, beta: Tensor, heads: int, K: int) -> list[tuple[int, ...]]:

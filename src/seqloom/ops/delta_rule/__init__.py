@@ -81,8 +81,8 @@ def delta(
         nothing = v.new_zeros(B, H, K, v.shape[3])
         return v.to(dtype), nothing if before is None else before.clone()
     with _unrounded(q.device.type):
-        y, after = run(q, k, v, erase, write, g, before)
-    return y.to(dtype), after
+        y, new_state = run(q, k, v, erase, write, g, before)
+    return y.to(dtype), new_state
 
 
 def by_size(q: Tensor) -> str:
@@ -98,7 +98,7 @@ def _unrounded(device: str) -> AbstractContextManager[object]:
 
 
 def _drawn(draw: Draw, *sizes: int) -> tuple[Tensor, ...]:
-    """q, k, v, erase and write, with keys so short that the state stays small; in `_on` heads come last."""
+    """q, k, v, erase and write, with keys so short that the state stays small. Heads come last in streamed examples."""
     q, k, v, erase, write = (draw(*sizes) for _ in range(5))
     return q, k, v, erase / 4, write / 4
 
@@ -120,17 +120,17 @@ def _by_channel(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     return delta(q, k, v, erase, write, g, draw(B, 4, CHANNELS // 4, CHANNELS // 4))
 
 
-def _on(decays: tuple[int, ...] | None, writes: bool) -> Streamed:
+def _streamed(decays: tuple[int, ...] | None, writes: bool) -> Streamed:
     """The op as a streamed example, heads last; `decays` are the axes of g after rows and tokens."""
 
     def streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
-        def run(*given: Tensor, state: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
-            q, k, v, erase, write, *g = (x.transpose(1, 2) for x in given)
-            y, after = delta(q, k, v, erase, write if writes else None, g[0] if g else None, state, lengths=lengths)
-            return y.transpose(1, 2), after
+        def run(*inputs: Tensor, state: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+            q, k, v, erase, write, *g = (x.transpose(1, 2) for x in inputs)
+            y, new_state = delta(q, k, v, erase, write if writes else None, g[0] if g else None, state, lengths=lengths)
+            return y.transpose(1, 2), new_state
 
-        of = _drawn(draw, B, T, 4, CHANNELS // 4)
-        return run, of if decays is None else (*of, -draw(B, T, *decays).square())
+        arguments = _drawn(draw, B, T, 4, CHANNELS // 4)
+        return run, arguments if decays is None else (*arguments, -draw(B, T, *decays).square())
 
     return streamed
 
@@ -145,5 +145,9 @@ OP = Op(
     rule=by_size,
     examples=(_plain, _by_head, _by_channel),
     price=reference.price,
-    streamed=(_on(None, False), _on((4,), False), _on((4, CHANNELS // 4), True)),
+    streamed=(
+        _streamed(None, False),
+        _streamed((4,), False),
+        _streamed((4, CHANNELS // 4), True),
+    ),
 )

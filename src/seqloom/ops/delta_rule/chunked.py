@@ -30,7 +30,7 @@ CHUNK = 64
 """tokens of a chunk, a power of 2"""
 
 
-class _Faded(NamedTuple):
+class _Chunks(NamedTuple):
     """The products and the decayed keys of chunks of C tokens."""
 
     products: Tensor
@@ -60,18 +60,18 @@ def delta(
         chunk //= 2
     q, k, v, erase = (_cut(x, chunk) for x in (q, k, v, erase))  # (B, H, N, C, ·)
     written = [k] if write is None else [_cut(write, chunk), k]
-    of = _fading(q, erase, written, None if g is None else _cut(g, chunk))
-    (read, erased), K = of.products.unbind(-4), q.shape[-1]  # (B, H, N, Z, C, C)
+    chunks = _chunks(q, erase, written, None if g is None else _cut(g, chunk))
+    (read, erased), K = chunks.products.unbind(-4), q.shape[-1]  # (B, H, N, Z, C, C)
     M = erased[..., 0, :, :]
     known = v if write is None else erased[..., 1, :, :] @ v
-    solved = solve_triangular(M, torch.cat([known, of.erase], -1), upper=False, unitriangular=True)
+    solved = solve_triangular(M, torch.cat([known, chunks.erase], -1), upper=False, unitriangular=True)
     y, reads = (read[..., 0, :, :] @ solved).split((v.shape[-1], K), -1)
-    added, removed = (of.written[0].mT @ solved).split((v.shape[-1], K), -1)  # (B, H, N, K, V) and (…, K, K)
+    added, removed = (chunks.written[0].mT @ solved).split((v.shape[-1], K), -1)  # (B, H, N, K, V) and (…, K, K)
     if write is not None:
         y = read[..., 1, :, :] @ v - y
-        added = of.written[1].mT @ v - added
-    before, after = _carried(added, removed, of.across, state)
-    return (y + (of.q - reads) @ before).flatten(2, 3)[:, :, :T], after
+        added = chunks.written[1].mT @ v - added
+    before, new_state = _carried(added, removed, chunks.across, state)
+    return (y + (chunks.q - reads) @ before).flatten(2, 3)[:, :, :T], new_state
 
 
 def _cut(x: Tensor, C: int) -> Tensor:
@@ -81,29 +81,35 @@ def _cut(x: Tensor, C: int) -> Tensor:
     return x.unflatten(2, (-1, C))
 
 
-def _fading(q: Tensor, erase: Tensor, written: list[Tensor], g: Tensor | None) -> _Faded:
+def _chunks(q: Tensor, erase: Tensor, written: list[Tensor], g: Tensor | None) -> _Chunks:
     if g is not None and g.ndim == 5:
-        of = pairs(q, [erase], written, g)
-        until = of.until.exp()
-        across = of.since[..., -1, :, None].exp()
-        return _Faded(of.products, q * of.since.exp(), erase * of.before.exp(), [z * until for z in written], across)
+        by_pairs = pairs(q, [erase], written, g)
+        until = by_pairs.until.exp()
+        across = by_pairs.since[..., -1, :, None].exp()
+        return _Chunks(
+            by_pairs.products,
+            q * by_pairs.since.exp(),
+            erase * by_pairs.before.exp(),
+            [z * until for z in written],
+            across,
+        )
     readers = torch.stack([q, erase], -3)[..., None, :, :]  # (B, H, N, X, 1, C, K)
     products = readers @ torch.stack(written, -3)[..., None, :, :, :].mT
     q_products, erase_products = products.unbind(-4)
     if g is None:
-        return _Faded(torch.stack([q_products.tril(), erase_products.tril(-1)], -4), q, erase, written, None)
+        return _Chunks(torch.stack([q_products.tril(), erase_products.tril(-1)], -4), q, erase, written, None)
     sums = g[..., None].expand(*g.shape, g.shape[-1]).tril(-1).cumsum(-2)  # (…, i, j): from j to i; 0 where j ≥ i
     between = sums.exp().tril()
     earlier = pad(between[..., :-1, :], (0, 0, 1, 0))  # to the token before i
     products = products * torch.stack([between, earlier], -3)[..., None, :, :]
     since, until = g.cumsum(-1), sums[..., -1, :]
     before = pad(since[..., :-1], (1, 0))
-    fade = until.exp()[..., None]
-    return _Faded(
+    decay_until = until.exp()[..., None]
+    return _Chunks(
         products,
         q * since.exp()[..., None],
         erase * before.exp()[..., None],
-        [z * fade for z in written],
+        [z * decay_until for z in written],
         since[..., -1, None, None].exp(),
     )
 
@@ -112,8 +118,8 @@ def _carried(added: Tensor, removed: Tensor, across: Tensor | None, state: Tenso
     """S_{n+1} = across_n S_n - removed_n S_n + added_n: the state before each of N chunks, and after the last."""
     S = torch.zeros_like(added[:, :, 0]) if state is None else state
     before = []
-    left = [None] * added.shape[2] if across is None else across.unbind(2)
-    for new, less, fading in zip(added.unbind(2), removed.unbind(2), left, strict=True):
+    decays = [None] * added.shape[2] if across is None else across.unbind(2)
+    for new, less, decay in zip(added.unbind(2), removed.unbind(2), decays, strict=True):
         before.append(S)
-        S = (S if fading is None else fading * S) - less @ S + new
+        S = (S if decay is None else decay * S) - less @ S + new
     return torch.stack(before, 2), S

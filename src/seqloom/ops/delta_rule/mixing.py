@@ -79,8 +79,10 @@ def token(x: Token, state: State, reuse: bool, layers: Layers, heads: int, most:
         return None
     (w_qkv, _), (w_b, _), (w_o, _), (rate_in, _), (w_a, b_a), (gate_in, _), (w_g, b_g) = made
     taps, gain, window, S = conv._parameters["weight"], norm._parameters["weight"], state["window"], state["S"]
-    held = tuple(t for t in (taps, gain, layers.a_log, rate_in, w_a, b_a, gate_in, w_g, b_g) if t is not None)
-    if w_qkv is None or w_b is None or w_o is None or not _able(x, window, S, w_qkv, w_b, w_o, *held):
+    optional_weights = tuple(
+        t for t in (taps, gain, layers.a_log, rate_in, w_a, b_a, gate_in, w_g, b_g) if t is not None
+    )
+    if w_qkv is None or w_b is None or w_o is None or not _able(x, window, S, w_qkv, w_b, w_o, *optional_weights):
         return None
     (_, G, K, V), A = S.shape, 0 if w_a is None else len(w_a)
     window, S = (window, S) if reuse else (window.clone(), S.clone())
@@ -89,10 +91,10 @@ def token(x: Token, state: State, reuse: bool, layers: Layers, heads: int, most:
     sizes |= {name: 0 if w is None else w.shape[1] for name, w in (("P", w_a), ("Q", w_g))}
     scratch = x.new_empty(4 * heads * K + 3 * A + 3 * G + R + 5 * G * V)
     rates = rate_in, w_a, b_a, layers.a_log
-    rest = gain, _scales(most, norm.eps, x.dtype), S, w_o, y, scratch
+    remaining = gain, _scales(most, norm.eps, x.dtype), S, w_o, y, scratch
     silu, threads = norm.gate == "silu", native.threads(w_qkv.numel())
     status = ENTRY(
-        *(x, w_qkv, taps, window, w_b, *rates, gate_in, w_g, b_g, *rest), silu=silu, threads=threads, **sizes
+        *(x, w_qkv, taps, window, w_b, *rates, gate_in, w_g, b_g, *remaining), silu=silu, threads=threads, **sizes
     )
     if status:
         raise ValueError(f"delta_rule: {heads} heads of keys, {G} of values, {A} decays of {R} numbers: no such mixer")

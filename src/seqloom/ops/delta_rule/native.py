@@ -87,13 +87,13 @@ def delta(
     """As `reference.delta`, in float32 or float64; `erase` None is 0. ValueError where there is no native code."""
     by_token = [None if x is None else x.transpose(1, 2) for x in (q, k, v, erase, write)]
     decay = None if g is None else g.transpose(1, 2) if g.ndim == 4 else g.transpose(1, 2)[..., None]
-    given = (*by_token, decay, state)
-    learns = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given)
+    arguments = (*by_token, decay, state)
+    learns = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in arguments)
     if learns or native.watched(q) or forward_ad._current_level >= 0:
-        y, after, _, _ = forward(*given)
+        y, new_state, _, _ = forward(*arguments)
     else:
-        y, after, _ = _computed(given, None)
-    return y.transpose(1, 2), after
+        y, new_state, _ = _computed(arguments, None)
+    return y.transpose(1, 2), new_state
 
 
 def _sizes(v: Tensor, K: int, decay: Tensor | None) -> dict[str, int]:
@@ -118,8 +118,8 @@ def _forward(
     state: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     marks = v.new_empty(_marks(v, q.shape[3]))
-    y, after, u = _computed((q, k, v, erase, write, g, state), marks)
-    return y, after, v.new_empty(0) if u is None else u, marks
+    y, new_state, u = _computed((q, k, v, erase, write, g, state), marks)
+    return y, new_state, v.new_empty(0) if u is None else u, marks
 
 
 def _marks(v: Tensor, K: int) -> tuple[int, ...]:
@@ -127,17 +127,17 @@ def _marks(v: Tensor, K: int) -> tuple[int, ...]:
     return v.shape[0], v.shape[2], sizes["chunks"], K, sizes["NV"], sizes["lanes"]
 
 
-def _computed(given: tuple[Any, ...], marks: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-    q, k, v, erase, write, g, state = given
+def _computed(arguments: tuple[Any, ...], marks: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    q, k, v, erase, write, g, state = arguments
     (B, _, H, K), V = q.shape, v.shape[3]
     decay, lost = (None, None) if g is None else (g.exp(), g.expm1())
     sizes = _sizes(v, K, decay)
-    y, after = v.new_empty(v.shape), v.new_empty(B, H, K, V)
+    y, new_state = v.new_empty(v.shape), v.new_empty(B, H, K, V)
     u = None if erase is None else v.new_empty(v.shape)
     room = (K + 3) * sizes["NV"] + -(-2 * sizes["G"] // sizes["lanes"])
     scratch = v.new_empty(B, H, room, sizes["lanes"])
-    FORWARD(q, k, v, erase, write, decay, lost, state, y, u, after, marks, scratch, room=room, **sizes)
-    return y, after, u
+    FORWARD(q, k, v, erase, write, decay, lost, state, y, u, new_state, marks, scratch, room=room, **sizes)
+    return y, new_state, u
 
 
 def _backward(
@@ -151,12 +151,12 @@ def _backward(
     u: Tensor,
     marks: Tensor,
     dy: Tensor,
-    dafter: Tensor | None,
+    dnew_state: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     (B, _, H, K), V = q.shape, v.shape[3]
     dq, dk, dv = (_like(x) for x in (q, k, v))
     derase, dwrite, dg = (None if x is None else _like(x) for x in (erase, write, g))
-    dstate = v.new_zeros(B, H, K, V) if dafter is None else dafter.clone(memory_format=torch.contiguous_format)
+    dstate = v.new_zeros(B, H, K, V) if dnew_state is None else dnew_state.clone(memory_format=torch.contiguous_format)
     decay, lost = (None, None) if g is None else (g.exp(), g.expm1())
     sizes = _sizes(v, K, decay)
     room = ((CHUNK + 1) * K + 7) * sizes["NV"] + -(-(K + 2 * sizes["G"]) // sizes["lanes"])
@@ -182,14 +182,14 @@ def _gradient_shapes(
 
 def _again(*of: Tensor | None) -> list[Tensor | None]:
     """The gradients computed by torch's operations, so that they can be differentiated again."""
-    given, (dy, dafter) = of[:7], of[9:]
+    arguments, (dy, dnew_state) = of[:7], of[9:]
 
     def compute(*inputs: Tensor | None) -> tuple[Tensor, Tensor]:
         q, k, v, erase, write, g = (None if x is None else x.transpose(1, 2) for x in inputs[:6])
-        y, after = reference.delta(q, k, v, erase, write, g, inputs[6])  # type: ignore[arg-type]  # not q, k and v
-        return y.transpose(1, 2), after
+        y, new_state = reference.delta(q, k, v, erase, write, g, inputs[6])  # type: ignore[arg-type]  # not q, k and v
+        return y.transpose(1, 2), new_state
 
-    return differentiate(compute, given, (dy, dafter))
+    return differentiate(compute, arguments, (dy, dnew_state))
 
 
 forward: Operator = paired(

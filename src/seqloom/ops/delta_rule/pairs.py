@@ -39,19 +39,18 @@ def pairs(q: Tensor, erase: list[Tensor], written: list[Tensor], g: Tensor) -> P
     C, s = g.shape[-2], 1
     since = g.clamp(min=LEAST)[..., None, :]  # (…, n, s, K): n blocks of s tokens
     before, until = torch.zeros_like(since), torch.zeros_like(since)
-    own = torch.stack([(q * z).sum(-1) for z in written], -1)[
-        ..., None, :
-    ]  # erase does not read what its own token writes
-    products = pad(own, (0, 0, 0, len(erase)))[..., None, None]  # (…, n, X, Z, s, s)
+    # erase does not read what its own token writes
+    diagonal = torch.stack([(q * z).sum(-1) for z in written], -1)[..., None, :]
+    products = pad(diagonal, (0, 0, 0, len(erase)))[..., None, None]  # (…, n, X, Z, s, s)
     while s < C:
         (before, later_before), (since, later), (until, later_until) = (_halves(x, -3) for x in (before, since, until))
         readers = [_second(q, s) * later.exp(), *(_second(x, s) * later_before.exp() for x in erase)]
-        fading = until.exp()
-        across = torch.cat(readers, -2) @ torch.cat([_first(z, s) * fading for z in written], -2).mT
+        decay_until = until.exp()
+        across = torch.cat(readers, -2) @ torch.cat([_first(z, s) * decay_until for z in written], -2).mT
         across = across.unflatten(-1, (len(written), s)).unflatten(-3, (len(readers), s)).transpose(-3, -2)
-        products, own = _halves(products, -5)
+        products, diagonal = _halves(products, -5)
         upper = torch.cat([products, torch.zeros_like(products)], -1)
-        products = torch.cat([upper, torch.cat([across, own], -1)], -2)
+        products = torch.cat([upper, torch.cat([across, diagonal], -1)], -2)
         whole, whole_later = since[..., -1:, :], later[..., -1:, :]
         before = torch.cat([before, later_before + whole], -2)
         since = torch.cat([since, later + whole], -2)

@@ -67,8 +67,8 @@ def delta_steps(
     if 0 in (T, V):
         nothing = v.new_zeros(B, H, K, V)
         return v.new_zeros(B, H, T, V, dtype=dtype), nothing if before is None else before.clone()
-    y, after = OP[OP.choose(q)](q, k, v, strength, g, before)
-    return y.to(dtype), after
+    y, new_state = OP[OP.choose(q)](q, k, v, strength, g, before)
+    return y.to(dtype), new_state
 
 
 def by_size(q: Tensor) -> str:
@@ -90,41 +90,41 @@ def micro_steps(
         g = pad(g[..., None], (0, n - 1)).flatten(2)
     q = pad(q[:, :, :, None], (0, 0, n - 1, 0))
     q, write, v, erase = (x.flatten(2, 3) for x in (q, write, v, erase))
-    y, after = delta(q, write, v, erase, None, g, state)
-    return y[:, :, n - 1 :: n], after
+    y, new_state = delta(q, write, v, erase, None, g, state)
+    return y[:, :, n - 1 :: n], new_state
 
 
-def _on(steps: int, decays: bool) -> Streamed:
+def _streamed(steps: int, decays: bool) -> Streamed:
     """The op as a streamed example, heads last, with keys so short that the state stays small."""
 
     def streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
-        def run(*given: Tensor, state: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
-            q, k, v, strength, *g = (x.transpose(1, 2) for x in given)
-            y, after = delta_steps(q, k, v, strength, g[0] if g else None, state, lengths=lengths)
-            return y.transpose(1, 2), after
+        def run(*inputs: Tensor, state: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+            q, k, v, strength, *g = (x.transpose(1, 2) for x in inputs)
+            y, new_state = delta_steps(q, k, v, strength, g[0] if g else None, state, lengths=lengths)
+            return y.transpose(1, 2), new_state
 
         K = CHANNELS // 4
         k, v = draw(B, T, 4, steps, K) / 4, draw(B, T, 4, steps, K)
-        of = draw(B, T, 4, K), k, v, draw(B, T, 4, steps).sigmoid()
-        return run, (*of, -draw(B, T, 4).square()) if decays else of
+        arguments = draw(B, T, 4, K), k, v, draw(B, T, 4, steps).sigmoid()
+        return run, (*arguments, -draw(B, T, 4).square()) if decays else arguments
 
     return streamed
 
 
-def _whole(steps: int, decays: bool) -> Example:
-    def whole(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
-        run, given = _on(steps, decays)(draw, B, T)
-        y, after = run(*given, state=draw(B, 4, CHANNELS // 4, CHANNELS // 4) if decays else None)
-        return y, after
+def _whole_example(steps: int, decays: bool) -> Example:
+    def example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
+        run, inputs = _streamed(steps, decays)(draw, B, T)
+        y, new_state = run(*inputs, state=draw(B, 4, CHANNELS // 4, CHANNELS // 4) if decays else None)
+        return y, new_state
 
-    return whole
+    return example
 
 
 OP = Op(
     "delta_steps",
     {"reference": Backend(reference.delta_steps), "micro_steps": Backend(micro_steps)},
     rule=by_size,
-    examples=(_whole(2, True), _whole(3, False)),
+    examples=(_whole_example(2, True), _whole_example(3, False)),
     price=reference.price,
-    streamed=(_on(2, True), _on(3, False)),
+    streamed=(_streamed(2, True), _streamed(3, False)),
 )

@@ -49,19 +49,19 @@ def respond(
     as `seqloom.ops.lag_sum` is. Raises ValueError where shapes do not agree.
     """
     rates, weights = _checked(u, system, state)
-    given = _nothing(u, weights) if state is None else state.to(weights.dtype)
+    initial = _nothing(u, weights) if state is None else state.to(weights.dtype)
     if u.numel() == 0:
-        return u.clone(), given.clone()
+        return u.clone(), initial.clone()
     read = u.to(weights.real.dtype)
     if lengths is not None:
         real = within(lengths, u.shape[1])
         read = torch.where(real[:, :, None], read, 0.0)
     name = OP.choose(by_size(u.shape[1], rates))
     asked = (system,) if name == "reference" else ()
-    y, after = OP[name].respond(read, rates, weights, given, lengths, *asked)
+    y, new_state = OP[name].respond(read, rates, weights, initial, lengths, *asked)
     if lengths is not None:
-        after = torch.where((lengths > 0)[:, None, None], after, given)
-    return y.to(u.dtype), after
+        new_state = torch.where((lengths > 0)[:, None, None], new_state, initial)
+    return y.to(u.dtype), new_state
 
 
 def filtered(u: Stream, system: System) -> Stream:
@@ -125,7 +125,7 @@ def _responded(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     return respond(draw(B, T, CHANNELS), lambda: system, state)
 
 
-def _on(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+def _streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
     system = _system(draw)
     return partial(respond, system=lambda: system), (draw(B, T, CHANNELS),)
 
@@ -136,5 +136,5 @@ OP = Op(
     rule=lambda fastest: fastest,  # `by_size` or `at_once`, as the caller chooses
     examples=(_filtered, _responded),
     price=reference.price,
-    streamed=(_on,),
+    streamed=(_streamed,),
 )

@@ -22,7 +22,7 @@ def respond(u: Tensor, rates: Tensor, weights: Tensor, state: Tensor, lengths: T
     """See `reference.respond`."""
     powers = up_to(rates, min(BLOCK, u.shape[1]))
     before = entering(u, powers, state)
-    return _outputs(u, powers, weights, before), after(u, rates, powers, before, lengths)
+    return _outputs(u, powers, weights, before), state_after(u, rates, powers, before, lengths)
 
 
 def filtered(u: Tensor, rates: Tensor, weights: Tensor) -> Tensor:
@@ -42,29 +42,29 @@ def entering(u: Tensor, powers: Tensor, state: Tensor) -> Tensor:
     h = state.transpose(0, 1)
     before = [h]
     if u.shape[1]:
-        fade = alike(powers[..., -1])
+        block_decay = alike(powers[..., -1])
         for read in _into(cut(u, powers.shape[-1] - 1), powers[..., :-1]).unbind(1):
-            h = fade * h + read
+            h = block_decay * h + read
             before.append(h)
     return torch.stack(before, 1)
 
 
-def after(u: Tensor, rates: Tensor, powers: Tensor, before: Tensor, lengths: Tensor | None) -> Tensor:
+def state_after(u: Tensor, rates: Tensor, powers: Tensor, before: Tensor, lengths: Tensor | None) -> Tensor:
     """The state (B, D, N) after `lengths` (B,) tokens of each row, or after all, from the states before each block."""
     M = powers.shape[-1] - 1
     if lengths is None:
-        whole, rest = divmod(u.shape[1], M)
+        whole, remainder = divmod(u.shape[1], M)
         h = before[:, whole]
-        if rest:
+        if remainder:
             tail = u[:, whole * M :].permute(2, 0, 1)
-            h = alike(powers[..., rest]) * h + _into(tail, powers[..., :rest])
+            h = alike(powers[..., remainder]) * h + _into(tail, powers[..., :remainder])
         return h.transpose(0, 1)
     blocks = lengths // M
     h = before[:, blocks, torch.arange(len(u), device=u.device)]
     index = lengths[:, None] - M + torch.arange(M, device=u.device)
     tail = torch.where((index >= blocks[:, None] * M)[:, :, None], ring.pick(u, index.clamp(min=0)), 0.0)
-    fade = torch.exp(times(alike(rates), (lengths - blocks * M)[:, None]))
-    return (fade * h + _into(tail.permute(2, 0, 1), powers[..., :-1])).transpose(0, 1)
+    decay = torch.exp(times(alike(rates), (lengths - blocks * M)[:, None]))
+    return (decay * h + _into(tail.permute(2, 0, 1), powers[..., :-1])).transpose(0, 1)
 
 
 def cut(u: Tensor, M: int) -> Tensor:

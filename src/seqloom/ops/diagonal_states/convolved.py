@@ -20,12 +20,12 @@ def respond(u: Tensor, rates: Tensor, weights: Tensor, state: Tensor, lengths: T
     """See `reference.respond`."""
     T = u.shape[1]
     M = min(BLOCK, T)
-    left = (weights * torch.exp(rates) * state).transpose(0, 1)[:, None]  # (D, 1, B, N)
-    far = powers(rates, -(-T // M), M).mT[..., None, :] * left
-    past = doubled(far.flatten(1, 2), powers(rates, M)).unflatten(1, far.shape[1:3])
+    weighted_state = (weights * torch.exp(rates) * state).transpose(0, 1)[:, None]  # (D, 1, B, N)
+    at_blocks = powers(rates, -(-T // M), M).mT[..., None, :] * weighted_state
+    past = doubled(at_blocks.flatten(1, 2), powers(rates, M)).unflatten(1, at_blocks.shape[1:3])
     y = filtered(u, rates, weights) + blocks.joined(past, T)
-    long = up_to(rates, M)
-    return y, blocks.after(u, rates, long, blocks.entering(u, long, state), lengths)
+    block_powers = up_to(rates, M)
+    return y, blocks.state_after(u, rates, block_powers, blocks.entering(u, block_powers, state), lengths)
 
 
 def filtered(u: Tensor, rates: Tensor, weights: Tensor) -> Tensor:

@@ -33,8 +33,8 @@ def up_to(rates: Tensor, last: int) -> Tensor:
 def kernel(rates: Tensor, weights: Tensor, T: int) -> Tensor:
     """K (T, D) from Δλ (D, N) or (N,) and w (D, N)."""
     M = max(1, math.isqrt(T))
-    far = weights[..., None] * powers(rates, -(-T // M), M)
-    return doubled(far.mT, powers(rates, M)).flatten(1)[:, :T].T
+    at_multiples = weights[..., None] * powers(rates, -(-T // M), M)
+    return doubled(at_multiples.mT, powers(rates, M)).flatten(1)[:, :T].T
 
 
 def doubled(left: Tensor, right: Tensor) -> Tensor:

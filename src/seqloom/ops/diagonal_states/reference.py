@@ -48,8 +48,8 @@ def price(rows: int, dim: int, states: int, shared: bool) -> Cost:
 
     If `shared`, all channels have the same λ̄, which are computed once.
     """
-    fade = rows * states * (1 if shared else dim) * EXPONENTIAL
-    return fade + Cost(
+    decay = rows * states * (1 if shared else dim) * EXPONENTIAL
+    return decay + Cost(
         mul=rows * dim * (6 * states + 1),
         add=rows * dim * (4 * states + states - 1),
         path=("exponentiation", "multiplication", "addition", "addition", "multiplication", "cumulation"),

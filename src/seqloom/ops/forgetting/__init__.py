@@ -78,11 +78,11 @@ def columns(
         origin = c[:, :, a, None]  # the first query's sum, which no later token changes
         of_keys, of_queries = sums[:, :, keys] + origin, c[:, :, a:b] - origin
         root = torch.full_like(q[:, :, a:b, :1], K**0.5)
-        given: dict[str, Any] = {"query_time": i[:, a:b], "key_time": j[:, keys], "scale": K**-0.5}
+        options: dict[str, Any] = {"query_time": i[:, a:b], "key_time": j[:, keys], "scale": K**-0.5}
         wide_q = torch.cat([q[:, :, a:b], root, root * of_queries[..., None].to(q.dtype)], -1)
         column = of_keys[..., None].to(k.dtype)
         wide_k = torch.cat([k[:, :, keys], column, torch.ones_like(column)], -1)
-        parts.append(attend(wide_q, wide_k, v[:, :, keys], pattern=banded(window), **given))
+        parts.append(attend(wide_q, wide_k, v[:, :, keys], pattern=banded(window), **options))
     return torch.cat(parts, 2)
 
 

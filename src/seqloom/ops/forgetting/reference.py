@@ -22,19 +22,19 @@ def forgetting(
     key_time: Tensor | None,
 ) -> Tensor:
     """See `forgetting` of the package."""
-    none, outputs, first = torch.zeros_like(g[..., :1]), [], 0
+    zero, outputs, first = torch.zeros_like(g[..., :1]), [], 0
     sums, P = (g[..., :0], 0) if past is None else (past, past.shape[2])
     for i in range(q.shape[2]):
         if past is None and window is not None:  # drops keys that no query sees any more
             dropped = max(0, i + 1 - window) - first
             first, sums = first + dropped, sums[..., dropped:]
-        faded = torch.cat([sums, none], -1) + g[..., i, None]
-        sums = torch.cat([faded[..., :-1], none], -1)
+        decayed = torch.cat([sums, zero], -1) + g[..., i, None]
+        sums = torch.cat([decayed[..., :-1], zero], -1)
         seen = None
         if query_time is not None and key_time is not None:
             now, then = query_time[:, i, None], key_time[:, : P + i + 1]
-            near = then >= 0 if window is None else (then >= 0) & (now - then < window)
-            seen = (near & (then <= now))[:, None, None]
+            within = then >= 0 if window is None else (then >= 0) & (now - then < window)
+            seen = (within & (then <= now))[:, None, None]
         keys = slice(first, P + i + 1)
         outputs.append(weighted(q[:, :, i : i + 1], k[:, :, keys], v[:, :, keys], sums, seen))
     return torch.cat(outputs, 2)

@@ -98,9 +98,9 @@ def _backward(
     BACKWARD(logits, bias, u, rate, fresh, da, to_b, dlogits, du, sums, threads=threads, N=N, spans=len(sums))
     rows, reached, dweight = u.reshape(-1, D), du.view(-1, D), torch.empty_like(weight)
     for head in range(H):  # one product of all would put what reaches u elsewhere, to be turned and added
-        own = slice(head * N, (head + 1) * N)
-        reached[:, own].addmm_(dlogits[head], weight[head].T)
-        torch.mm(rows[:, own].T, dlogits[head], out=dweight[head])
+        channels = slice(head * N, (head + 1) * N)
+        reached[:, channels].addmm_(dlogits[head], weight[head].T)
+        torch.mm(rows[:, channels].T, dlogits[head], out=dweight[head])
     drate, *of_logits = sums.sum(0, dtype=torch.float64).to(u.dtype).unbind(0)
     dbias = torch.cat([each.view(H, N) for each in of_logits], 1)
     return du, dweight, dbias, drate.clone()
@@ -117,8 +117,8 @@ forward = paired(
     shapes=lambda u, weight, *rest: [u.shape, u.shape, (len(weight), u.shape[0] * u.shape[1], weight.shape[2])],
     gradient_shapes=lambda *of: [tensor.shape for tensor in of[:4]],
     save=lambda inputs, outputs: (*inputs, outputs[2]),
-    again=lambda u, weight, bias, rate, fresh, logits, *given: differentiate(
-        _computed, (u, weight, bias, rate, fresh), given
+    again=lambda u, weight, bias, rate, fresh, logits, *grads: differentiate(
+        _computed, (u, weight, bias, rate, fresh), grads
     ),
     results=2,
 )

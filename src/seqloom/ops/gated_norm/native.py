@@ -74,14 +74,14 @@ def _computed(way: int, y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor) 
 
 
 def _gradients(
-    way: int, y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, given: Tensor
+    way: int, y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, slope: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     (B, T, _, V), threads = y.shape, native.threads(y.numel())
     dy, dz = y.new_empty(y.shape), None if z is None else z.new_empty(z.shape)
     spans = -(-B * T // SPAN)
     sums, scratch = y.new_empty(spans, gain.numel()), y.new_empty(threads, V)
-    of = (y, z, gain.flatten(), eps, given, dy, dz, sums, scratch)
-    _right(BACKWARD(*of, threads=threads, way=way, spans=spans))
+    arguments = (y, z, gain.flatten(), eps, slope, dy, dz, sums, scratch)
+    _right(BACKWARD(*arguments, threads=threads, way=way, spans=spans))
     dgain = sums.sum(0, dtype=torch.float64).to(gain.dtype).view_as(gain)
     return dy, y.new_empty(0) if dz is None else dz, dgain
 
@@ -91,7 +91,7 @@ def _right(status: int) -> None:
         raise ValueError("gated_norm: the gain must have the size of a head or of all heads, and a gate needs z")
 
 
-def _gradient_shapes(y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, given: Tensor) -> list[tuple[int, ...]]:
+def _gradient_shapes(y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, slope: Tensor) -> list[tuple[int, ...]]:
     return [(0,) if tensor is None else tuple(tensor.shape) for tensor in (y, z, gain)]
 
 
@@ -100,17 +100,17 @@ def _operator(way: int) -> Operator:
         return _computed(way, y, z, gain, eps)
 
     def backward(
-        y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, given: Tensor
+        y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, slope: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        return _gradients(way, y, z, gain, eps, given)
+        return _gradients(way, y, z, gain, eps, slope)
 
     def again(*of: Any) -> list[Tensor | None]:
-        y, z, gain, eps, given = of
+        y, z, gain, eps, slope = of
 
         def compute(y: Tensor, z: Tensor | None, gain: Tensor) -> tuple[Tensor]:
             return (reference.normed(y, z, gain, float(eps), GATES[way]),)
 
-        return differentiate(compute, (y, z, gain), (given,))
+        return differentiate(compute, (y, z, gain), (slope,))
 
     return paired(
         f"norm_{GATES[way].replace(' ', '_')}",

@@ -62,8 +62,8 @@ def _forward(h: Tensor, z: Tensor) -> Tensor:
 
 def _backward(h: Tensor, z: Tensor, dy: Tensor) -> tuple[Tensor, Tensor]:
     dh, dz = h.new_empty(h.shape), z.new_empty(z.shape)
-    given = (h.flatten(), z.flatten(), dy.flatten(), dh.view(-1), dz.view(-1))
-    BACKWARD(*given, threads=native.threads(h.numel()))
+    arguments = (h.flatten(), z.flatten(), dy.flatten(), dh.view(-1), dz.view(-1))
+    BACKWARD(*arguments, threads=native.threads(h.numel()))
     return dh, dz
 
 

@@ -22,9 +22,9 @@ def lags(x: Stream, w: Tensor) -> Stream:
     """See `seqloom.ops.lag_sum.lags`."""
     if x.numel() == 0 or lag_sum.OP.choose(x, w) in lag_sum.EXACT:
         return lag_sum.lags(x, w)
-    here = x.device.type == "cpu" and not torch.compiler.is_exporting()
-    near = here and min(x.shape[1], len(w)) <= NEAR and native.available()
-    return (native if near else divide_and_conquer).lags(x, w[: x.shape[1]])
+    on_cpu = x.device.type == "cpu" and not torch.compiler.is_exporting()
+    short = on_cpu and min(x.shape[1], len(w)) <= NEAR and native.available()
+    return (native if short else divide_and_conquer).lags(x, w[: x.shape[1]])
 
 
 def carry(
@@ -37,5 +37,5 @@ def carry(
     forwards = state[name].flip(1)
     past = ring.latest(forwards, length, min(forwards.shape[1], len(w) - 1)).to(z.dtype)
     y = lags(torch.cat([past, z], 1), w)[:, past.shape[1] :]
-    after = ring.write(forwards, length, z, lengths)
-    return y, {name: after.flip(1)}
+    new_ring = ring.write(forwards, length, z, lengths)
+    return y, {name: new_ring.flip(1)}

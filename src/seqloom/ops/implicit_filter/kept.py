@@ -23,7 +23,7 @@ class Kept:
     """The first taps of some filters, as many as were needed so far. Copies and pickles of it are empty."""
 
     def __init__(self) -> None:
-        self._held: tuple[Tensor, Tensor, int] | None = None
+        self._entry: tuple[Tensor, Tensor, int] | None = None
 
     def reaching(
         self, length: Length, tokens: int, context: int, parameters: Sequence[Tensor], compute: Compute
@@ -34,22 +34,22 @@ class Kept:
         The caller must not write into the result.
         """
         if length.bound is None:
-            return compute(0, context)  # the number of tokens read is not known in a graph either
+            return compute(0, context)  # inside a compiled graph the number of tokens is not known
         count = min(length.bound + tokens, context)
         return compute(0, count) if torch.is_grad_enabled() else self._taps(count, context, parameters, compute)
 
     def _taps(self, count: int, context: int, parameters: Sequence[Tensor], compute: Compute) -> Tensor:
-        now = torch.cat([parameter.detach().flatten() for parameter in parameters])
-        held = self._held
-        then, taps, known = held if held is not None and _same(now, held[0]) else (now, now, 0)
+        values = torch.cat([parameter.detach().flatten() for parameter in parameters])
+        entry = self._entry
+        known_values, taps, known = entry if entry is not None and _same(values, entry[0]) else (values, values, 0)
         if known < count:
             more = compute(known, count)
             if known == 0:
                 with torch.inference_mode(False):  # tensors made in inference mode could not be changed outside of it
-                    taps, then = more.new_empty(len(more), context, *more.shape[2:]), torch.empty_like(now)
-                then.copy_(now)
+                    taps, known_values = more.new_empty(len(more), context, *more.shape[2:]), torch.empty_like(values)
+                known_values.copy_(values)
             taps[:, known:count] = more
-            self._held = then, taps, count
+            self._entry = known_values, taps, count
         return taps[:, :count]
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -29,8 +29,8 @@ def centered(x: Stream, w: Float[Tensor, "taps ..."]) -> Stream:
         return _reference(x, w)
     middle = len(w) // 2
     side = min(middle, max(x.shape[1] - 1, 0))  # taps beyond the sequence have no input
-    near = w[middle - side : middle + side + 1]
-    return lags(pad(x, (0, 0, 0, side)), near)[:, side:]
+    used_taps = w[middle - side : middle + side + 1]
+    return lags(pad(x, (0, 0, 0, side)), used_taps)[:, side:]
 
 
 def require_middle(kernel: int) -> None:

@@ -32,15 +32,15 @@ def carry(
     if state is None:
         return dilated(z, w, dilation), {}
     length = length_of(state)
-    past = ring.latest(state[name], length.tokens, ring.held(state[name].shape[1], length))
+    past = ring.latest(state[name], length.tokens, ring.filled(state[name].shape[1], length))
     y = dilated(torch.cat([past.to(z.dtype), z], 1), w, dilation)[:, past.shape[1] :]
     return y, {name: ring.write(state[name], length.tokens, z, lengths)}
 
 
 def advance(z: Token, w: Taps, dilation: int, past: Tensor, length: Length, reuse: bool) -> tuple[Token, Tensor]:
     """The sum at one more token z (B, D), and the ring after it; with `reuse` it is written in place."""
-    held = ring.held(past.shape[1], length)
-    newest = ring.latest(past, length.tokens, held).flip(1)[:, dilation - 1 :: dilation]
+    filled = ring.filled(past.shape[1], length)
+    newest = ring.latest(past, length.tokens, filled).flip(1)[:, dilation - 1 :: dilation]
     y = product(z, w[0].to(z.dtype))
     if newest.shape[1]:
         y = y + summed(newest.to(z.dtype), w[1 : 1 + newest.shape[1]].to(z.dtype))

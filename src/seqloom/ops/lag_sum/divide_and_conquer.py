@@ -34,14 +34,14 @@ def _cut(x: Tensor, w: Tensor) -> Tensor:
     y = leaves.unflatten(0, (len(x), -1)).flatten(1, 2)
     for size in (leaf << level for level in range(levels)):
         left = x.unflatten(1, (-1, 2, size))[:, :, 0]
-        y = y + pad(_after(left, w)[:, :, None], (0, 0, 0, 0, 1, 0)).flatten(1, 3)
+        y = y + pad(_onto_next_block(left, w)[:, :, None], (0, 0, 0, 0, 1, 0)).flatten(1, 3)
     blocks = x.unflatten(1, (-1, leaf << levels))
     if blocks.shape[1] > 1:
-        y = y + pad(_after(blocks[:, :-1], w), (0, 0, 0, 0, 1, 0)).flatten(1, 2)
+        y = y + pad(_onto_next_block(blocks[:, :-1], w), (0, 0, 0, 0, 1, 0)).flatten(1, 2)
     return y[:, :T]
 
 
-def _after(x: Tensor, w: Tensor) -> Tensor:
+def _onto_next_block(x: Tensor, w: Tensor) -> Tensor:
     """For blocks x (B, N, S, D), the lag sums over a block at the S positions after it: (B, N, S, D)."""
     size, rows = x.shape[2], x.flatten(0, 1)
     if _calls_c(x) and spectral.available():

@@ -32,11 +32,11 @@ def alone(
     n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     lags = reach(m, M, T, L, BACK)
     offset, there = m[:, None] * D + n[None, :], (n < D)[None, :]
-    given, taps = x + offset, w + n * by_channel
+    inputs, taps = x + offset, w + n * by_channel
     sum_ = tl.zeros([TIMES, BLOCK], x.dtype.element_ty)
     for k in range(0, tl.max(lags, 0)):
-        sum_ += tl.load(given, mask=(lags > k)[:, None] & there, other=0.0) * tl.load(taps, mask=n < D, other=0.0)
-        given += D if BACK else -D
+        sum_ += tl.load(inputs, mask=(lags > k)[:, None] & there, other=0.0) * tl.load(taps, mask=n < D, other=0.0)
+        inputs += D if BACK else -D
         taps += by_lag
     tl.store(y + offset, sum_, mask=(m < M)[:, None] & there)
 
@@ -64,16 +64,16 @@ def mixed(
     group = tl.program_id(1).to(tl.int64)
     out = tl.program_id(2) * WIDE + tl.arange(0, WIDE)
     lags = reach(m, M, T, L, BACK)
-    given = x + m[:, None] * D + group * W
+    inputs = x + m[:, None] * D + group * W
     taps = w + group * by_group + (out * by_out)[None, :]
     sum_ = tl.zeros([TIMES, WIDE], x.dtype.element_ty)
     for k in range(0, tl.max(lags, 0)):
         for first in range(0, W, WIDE):
             into = first + tl.arange(0, WIDE)
-            here = tl.load(given + into[None, :], mask=(lags > k)[:, None] & (into < W)[None, :], other=0.0)
+            here = tl.load(inputs + into[None, :], mask=(lags > k)[:, None] & (into < W)[None, :], other=0.0)
             tap = tl.load(taps + (into * by_in)[:, None], mask=(into < W)[:, None] & (out < W)[None, :], other=0.0)
             sum_ += tl.dot(here, tap, input_precision="ieee", out_dtype=sum_.dtype)
-        given += D if BACK else -D
+        inputs += D if BACK else -D
         taps += by_lag
     tl.store(y + m[:, None] * D + group * W + out[None, :], sum_, mask=(m < M)[:, None] & (out < W)[None, :])
 

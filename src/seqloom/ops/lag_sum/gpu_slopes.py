@@ -28,15 +28,15 @@ def alone(
     k = tl.program_id(0) * LAGS + tl.arange(0, LAGS)
     n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     part = tl.program_id(2).to(tl.int64)
-    begin = part * size
-    end = tl.minimum(begin + size, M)
+    start = part * size
+    end = tl.minimum(start + size, M)
     total = tl.zeros([LAGS, BLOCK], tl.float64)
-    for first in range(begin, end, PIECE):
+    for first in range(start, end, PIECE):
         sum_ = tl.zeros([LAGS, BLOCK], x.dtype.element_ty)
         for m in range(first, tl.minimum(first + PIECE, end)):
             there = (k <= m % T)[:, None] & (n < D)[None, :]
-            given = tl.load(x + (m - k)[:, None] * D + n[None, :], mask=there, other=0.0)
-            sum_ += given * tl.load(g + m * D + n, mask=n < D, other=0.0)
+            inputs = tl.load(x + (m - k)[:, None] * D + n[None, :], mask=there, other=0.0)
+            sum_ += inputs * tl.load(g + m * D + n, mask=n < D, other=0.0)
         total += sum_.to(tl.float64)
     tl.store(dw + (part * L + k[:, None]) * D + n[None, :], total, mask=(k < L)[:, None] & (n < D)[None, :])
 
@@ -61,18 +61,18 @@ def mixed(
     into = tl.program_id(0) % across * WIDE + tl.arange(0, WIDE)
     out = tl.program_id(1) % across * WIDE + tl.arange(0, WIDE)
     part = tl.program_id(2).to(tl.int64)
-    begin = part * size
-    end = tl.minimum(begin + size, M)
+    start = part * size
+    end = tl.minimum(start + size, M)
     sum_ = tl.zeros([WIDE, WIDE], x.dtype.element_ty)
-    for first in range(begin, end, TIMES):
+    for first in range(start, end, TIMES):
         m = first + tl.arange(0, TIMES)
         there = (m < end) & (m % T >= k)
-        given = tl.load(
+        inputs = tl.load(
             x + (m - k)[None, :] * D + group * W + into[:, None], mask=there[None, :] & (into < W)[:, None], other=0.0
         )
         slope = tl.load(
             g + m[:, None] * D + group * W + out[None, :], mask=there[:, None] & (out < W)[None, :], other=0.0
         )
-        sum_ += tl.dot(given, slope, input_precision="ieee", out_dtype=sum_.dtype)
+        sum_ += tl.dot(inputs, slope, input_precision="ieee", out_dtype=sum_.dtype)
     offset = ((part * L + k) * (D // W) + group) * W
     tl.store(dw + (offset + into[:, None]) * W + out[None, :], sum_, mask=(into < W)[:, None] & (out < W)[None, :])

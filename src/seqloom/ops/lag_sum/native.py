@@ -84,8 +84,8 @@ def _backward(x: Tensor, w: Tensor, g: Tensor, to_x: bool, to_w: bool) -> tuple[
     """dx_t = Σ_k g_{t+k} w_k and dw_k = Σ_t x_{t-k} g_t; an empty tensor for a gradient that is not wanted."""
     summed, scratch = parts(x), _scratch(x, w)
     dx, dw = x.new_empty(x.shape if to_x else 0), x.new_empty(summed, *w.shape, dtype=torch.float64)
-    given = (x, w, g, dx if to_x else None, dw if to_w else None)
-    BACKWARD(*given, scratch, threads=len(scratch), parts=summed, L=len(w))
+    inputs = (x, w, g, dx if to_x else None, dw if to_w else None)
+    BACKWARD(*inputs, scratch, threads=len(scratch), parts=summed, L=len(w))
     return dx, dw.sum(0).to(w.dtype) if to_w else w.new_empty(0)
 
 

@@ -28,9 +28,8 @@ def shape(dim: int, groups: Groups) -> tuple[int, ...]:
 
 def declared(signatures: Mapping[int, Signature], w: Any) -> Signature:
     """The signature for the number of dimensions of the taps w. ValueError where there is none."""
-    signature = (
-        signatures.get(w.ndim) if isinstance(w, Tensor) else signatures[1]
-    )  # its check raises an error that names the type of w
+    # its check raises an error that names the type of w
+    signature = signatures.get(w.ndim) if isinstance(w, Tensor) else signatures[1]
     if signature is None:
         raise ValueError(f"lag_sum: w must be (L, D, D), (L, G, D/G, D/G), (L, D) or (L,), not {tuple(w.shape)}")
     return signature

@@ -25,7 +25,7 @@ ADDED = 1 << 18
 """numbers that are summed at a time for channels that do not mix: about the size of a core's cache"""
 
 
-def begin(batch: int, context: int, dim: int, like: Tensor) -> Window:
+def empty(batch: int, context: int, dim: int, like: Tensor) -> Window:
     """The window (B, L-1, D) before the first token, L = `context`, in the dtype and on the device of `like`."""
     return like.new_zeros(batch, context - 1, dim)
 
@@ -39,7 +39,7 @@ def carry(z: Stream, w: Taps, state: State | None, name: str, lengths: Lengths |
         return lags(z, w), {}
     length = length_of(state)
     forwards = state[name].flip(1)
-    past = ring.latest(forwards, length.tokens, ring.held(forwards.shape[1], length))
+    past = ring.latest(forwards, length.tokens, ring.filled(forwards.shape[1], length))
     after = ring.write(forwards, length.tokens, z, lengths)
     return lags(z, w, past.to(z.dtype)), {name: after.flip(1)}
 
@@ -60,21 +60,21 @@ def advance(z: Token, w: Taps, window: Window, length: Length, reuse: bool) -> t
 def _slices(window: Tensor, count: int) -> list[tuple[Tensor, int]]:
     """The inputs of the last `count` tokens, newest first, as one or two views with the lags of their first inputs."""
     size = window.shape[1]
-    held = min(count, size)
-    if held == 0:
+    filled = min(count, size)
+    if filled == 0:
         return []
     newest = -count % size
-    straight = min(held, size - newest)
-    views = [(window[:, newest : newest + straight], 1), (window[:, : held - straight], 1 + straight)]
-    return views if held > straight else views[:1]
+    straight = min(filled, size - newest)
+    views = [(window[:, newest : newest + straight], 1), (window[:, : filled - straight], 1 + straight)]
+    return views if filled > straight else views[:1]
 
 
 def _newest_first(window: Tensor, length: Length) -> list[tuple[Tensor, int]]:
     """As `_slices` where rows have read different numbers of tokens: one copy, 0 before a row's first token."""
-    held = ring.held(window.shape[1], length)
-    if held == 0:
+    filled = ring.filled(window.shape[1], length)
+    if filled == 0:
         return []
-    slot = (torch.arange(held, device=window.device) - length.tokens[:, None]) % window.shape[1]
+    slot = (torch.arange(filled, device=window.device) - length.tokens[:, None]) % window.shape[1]
     return [(ring.pick(window, slot), 1)]
 
 

@@ -67,8 +67,8 @@ def decay(
     twice too; `native` in C on a CPU, by chunks or, where each channel decays apart, token by token; `triton` the
     chunks on a GPU, for one decay per head. Later inputs move no output even in the last bit, unless they are infinite.
     """
-    y, _, after = _summed(q, k, v, log_decay, state, weight, skip, lengths, ones=False)
-    return y, after
+    y, _, new_state = _summed(q, k, v, log_decay, state, weight, skip, lengths, ones=False)
+    return y, new_state
 
 
 def normalised(
@@ -82,9 +82,9 @@ def normalised(
     lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"], Float[Tensor, "B H K N"]]:
     """As `decay`, with the normaliser z (B, H, T) of each output, which is not divided; S has N = V + 1 columns."""
-    y, z, after = _summed(q, k, v, log_decay, state, weight, None, lengths, ones=True)
+    y, z, new_state = _summed(q, k, v, log_decay, state, weight, None, lengths, ones=True)
     assert z is not None
-    return y, z, after
+    return y, z, new_state
 
 
 def _summed(
@@ -115,7 +115,7 @@ def _summed(
         q, k = (x.repeat_interleave(H // G, 1) for x in (q, k))
     q, k, v = q.to(exact), k.to(exact), v.to(exact)
     g, before, weight, skip = (None if x is None else x.to(exact) for x in (log_decay, state, weight, skip))
-    if lengths is not None:  # padding adds nothing to the state and does not fade it
+    if lengths is not None:  # padding adds nothing to the state and does not decay it
         real = within(lengths, T)[:, None, :, None]
         k, v = torch.where(real, k, 0.0), torch.where(real, v, 0.0)
         if g is not None:
@@ -129,10 +129,10 @@ def _summed(
         if in_c and T > 1:
             if ones and before is None:
                 before = v.new_zeros(B, H, q.shape[3], V + 1)
-            y, z, after = native.summed(q, k, v, g, before, weight, skip)
+            y, z, new_state = native.summed(q, k, v, g, before, weight, skip)
         else:
-            y, z, after = weighted.summed(OP[name], q, k, v, g, before, weight, skip, ones)
-    return y.to(kind), None if z is None else z.to(kind), after
+            y, z, new_state = weighted.summed(OP[name], q, k, v, g, before, weight, skip, ones)
+    return y.to(kind), None if z is None else z.to(kind), new_state
 
 
 def by_size(q: Tensor, by_channel: bool) -> str:
@@ -160,7 +160,7 @@ def _by_channel(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     return decay(q, k, v, -g.square(), draw(B, 4, CHANNELS // 4, CHANNELS // 4))
 
 
-def _on(decays: tuple[int, ...] | None) -> Streamed:
+def _streamed(decays: tuple[int, ...] | None) -> Streamed:
     """Reading on, heads last; `decays` are the axes of g behind rows and tokens, None for a fixed one of each head."""
 
     def streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
@@ -171,11 +171,11 @@ def _on(decays: tuple[int, ...] | None) -> Streamed:
         ) -> tuple[Tensor, Tensor]:
             q, k, v = (x.transpose(1, 2) for x in (q, k, v))
             log_decay = g[0].transpose(1, 2) if g else fixed
-            y, after = decay(q, k, v, log_decay, state, lengths=lengths)
-            return y.transpose(1, 2), after
+            y, new_state = decay(q, k, v, log_decay, state, lengths=lengths)
+            return y.transpose(1, 2), new_state
 
-        given = tuple(draw(B, T, 4, CHANNELS // 4) for _ in range(3))
-        return run, given if decays is None else (*given, -draw(B, T, *decays).square())
+        inputs = tuple(draw(B, T, 4, CHANNELS // 4) for _ in range(3))
+        return run, inputs if decays is None else (*inputs, -draw(B, T, *decays).square())
 
     return streamed
 
@@ -189,14 +189,14 @@ def decay_token(
     reuse: bool,
 ) -> tuple[Float[Tensor, "B H 1 V"], Float[Tensor, "B H K V"]]:
     """`decay` of one token; with `reuse` the state is written over."""
-    given = q, k, v, log_decay, state
-    able = isinstance(state, Tensor) and token.able(*given) and state.is_contiguous()
+    inputs = q, k, v, log_decay, state
+    able = isinstance(state, Tensor) and token.able(*inputs) and state.is_contiguous()
     if able and forced("linear_decay") in (None, "native"):
-        return token.token(*given, reuse)
+        return token.token(*inputs, reuse)
     if not isinstance(state, Tensor):
         raise TypeError(f"linear_decay: state must be a tensor, not {type(state).__name__}")
-    y, after = decay(*given)
-    return y, state.copy_(after.detach()) if reuse else after
+    y, new_state = decay(*inputs)
+    return y, state.copy_(new_state.detach()) if reuse else new_state
 
 
 OP = Op(
@@ -212,8 +212,8 @@ OP = Op(
     examples=(_by_token, _by_channel),
     price=reference.price,
     streamed=(
-        _on(None),
-        _on((4,)),
-        _on((4, CHANNELS // 4)),
+        _streamed(None),
+        _streamed((4,)),
+        _streamed((4, CHANNELS // 4)),
     ),
 )

@@ -24,9 +24,9 @@ def decay(
     if whole in (0, T):
         return run(q, k, v, g, state, min(chunk, T))
     early, late = (g, g) if g is None or g.ndim == 1 else (g[:, :, :whole], g[:, :, whole:])
-    y, state = run(q[:, :, :whole], k[:, :, :whole], v[:, :, :whole], early, state, chunk)
-    rest, state = run(q[:, :, whole:], k[:, :, whole:], v[:, :, whole:], late, state, T - whole)
-    return torch.cat([y, rest], 2), state
+    y_early, state = run(q[:, :, :whole], k[:, :, :whole], v[:, :, :whole], early, state, chunk)
+    y_late, state = run(q[:, :, whole:], k[:, :, whole:], v[:, :, whole:], late, state, T - whole)
+    return torch.cat([y_early, y_late], 2), state
 
 
 def parallel(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:

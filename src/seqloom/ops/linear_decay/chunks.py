@@ -41,7 +41,7 @@ def equal(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | Non
         g = g.unflatten(2, (-1, C)) if g.ndim == 3 else g[:, None, None].expand(-1, 1, C)  # (B, H, N, C) or (H, 1, C)
         between = g[..., None].expand(*g.shape, C).tril(-1).cumsum(-2)  # (…, i, j): from j to i; 0 where j ≥ i
         a = a * between.exp()
-        since = g.cumsum(-1).exp()  # from the chunk's beginning
+        since = g.cumsum(-1).exp()  # from the start of the chunk
         q, k, across = q * since[..., None], k * between[..., -1, :].exp()[..., None], since[..., -1]
     y = a.tril() @ v
     added = k.mT @ v  # (B, H, N, K, V)
@@ -56,13 +56,13 @@ def by_channel(q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor | None,
     later = torch.ones(C, C, dtype=torch.bool, device=g.device).tril(-1)[..., None]
     between = torch.where(later, g[..., :, None, :], 0.0).cumsum(-3).exp()  # (B, H, N, i, j, K): from j to i
     a = (q[..., :, None, :] * between * k[..., None, :, :]).sum(-1).tril()
-    since = g.cumsum(-2).exp()  # from the chunk's beginning
+    since = g.cumsum(-2).exp()  # from the start of the chunk
     until = between[..., -1, :, :]  # to its end
-    before, after = carried((k * until).mT @ v, since[..., -1, :, None], state)
+    before, new_state = carried((k * until).mT @ v, since[..., -1, :, None], state)
     y = a @ v
     if before is not None:
         y = y + (q * since) @ before
-    return y.flatten(2, 3)[:, :, :T], after
+    return y.flatten(2, 3)[:, :, :T], new_state
 
 
 def carried(added: Tensor, across: Tensor | None, state: Tensor | None) -> tuple[Tensor | None, Tensor]:
@@ -74,9 +74,9 @@ def carried(added: Tensor, across: Tensor | None, state: Tensor | None) -> tuple
     if N == 1 and state is None:
         return None, added[:, :, 0]
     S = torch.zeros_like(added[:, :, 0]) if state is None else state
-    fading = None if across is None else across.expand(*added.shape[:3], *across.shape[-2:]).unbind(2)
+    decays = None if across is None else across.expand(*added.shape[:3], *across.shape[-2:]).unbind(2)
     before = []
     for n, new in enumerate(added.unbind(2)):
         before.append(S)
-        S = new + (S if fading is None else fading[n] * S)
+        S = new + (S if decays is None else decays[n] * S)
     return torch.stack(before, 2), S

@@ -22,8 +22,8 @@ PRECISION = {"highest": "ieee", "high": "tf32x3", "medium": "tf32"}
 
 def decay(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:
     """The equation of `seqloom.ops.linear_decay`; shapes as in `decay` there, T at least 1."""
-    y, after, _ = forward(q, k, v, g, state)
-    return y, after
+    y, new_state, _ = forward(q, k, v, g, state)
+    return y, new_state
 
 
 def chunk(kind: torch.dtype) -> int:
@@ -36,19 +36,19 @@ def _forward(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | 
     from seqloom.ops.linear_decay import gpu_kernels
 
     (B, H, T, K), V, (C, wide) = q.shape, v.shape[3], _sizes(q)
-    y, after, before = v.new_empty(v.shape), v.new_empty(B, H, K, V), v.new_empty(B, H, blocks(T, C), K, V)
+    y, new_state, before = v.new_empty(v.shape), v.new_empty(B, H, K, V), v.new_empty(B, H, blocks(T, C), K, V)
     q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
-    given, strides = _forgetting(g, q)
+    log_decay, strides = _decay_and_strides(g, q)
     sizes, precise = (H, T, K, V, *strides), PRECISION[torch.get_float32_matmul_precision()]
     begun = q if state is None else state.contiguous()
     with torch.cuda.device_of(q):
         gpu_kernels.states[B * H, blocks(K, wide), blocks(V, wide)](
-            k, v, given, begun, before, after, *sizes, g is not None, state is not None, C, wide, precise
+            k, v, log_decay, begun, before, new_state, *sizes, g is not None, state is not None, C, wide, precise
         )
         gpu_kernels.outputs[B * H, blocks(T, C), blocks(V, wide)](
-            q, k, v, given, before, y, *sizes, g is not None, C, wide, precise, num_warps=8, num_stages=2
+            q, k, v, log_decay, before, y, *sizes, g is not None, C, wide, precise, num_warps=8, num_stages=2
         )
-    return y, after, before
+    return y, new_state, before
 
 
 def _backward(
@@ -59,7 +59,7 @@ def _backward(
     state: Tensor | None,
     before: Tensor,
     dy: Tensor,
-    dafter: Tensor | None,
+    dnew_state: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     from seqloom.ops.linear_decay import gpu_slopes
 
@@ -68,15 +68,15 @@ def _backward(
     dg, later = q.new_empty(2, B, H, T) if g is not None else q.new_empty(2, 0)
     dadded, dstate = before.new_empty(before.shape), v.new_empty(B, H, K, V)
     q, k, v, dy = q.contiguous(), k.contiguous(), v.contiguous(), dy.contiguous()
-    given, strides = _forgetting(g, q)
+    log_decay, strides = _decay_and_strides(g, q)
     sizes, precise = (H, T, K, V, *strides), PRECISION[torch.get_float32_matmul_precision()]
-    ends = q if dafter is None else dafter.contiguous()
+    ends = q if dnew_state is None else dnew_state.contiguous()
     with torch.cuda.device_of(q):
         gpu_slopes.reached[B * H, blocks(K, wide), blocks(V, wide)](
-            q, dy, given, ends, dadded, dstate, *sizes, g is not None, dafter is not None, C, wide, precise
+            q, dy, log_decay, ends, dadded, dstate, *sizes, g is not None, dnew_state is not None, C, wide, precise
         )
         gpu_slopes.slopes[B * H, blocks(T, C)](
-            *(q, k, v, given, before, dy, dadded, dq, dk, dv, dg, later, *sizes, g is not None, C, wide, precise),
+            *(q, k, v, log_decay, before, dy, dadded, dq, dk, dv, dg, later, *sizes, g is not None, C, wide, precise),
             num_warps=8,
             num_stages=1,
         )
@@ -112,7 +112,7 @@ def _sizes(q: Tensor) -> tuple[int, int]:
     return chunk(q.dtype), NARROW if q.dtype == torch.float64 else WIDE
 
 
-def _forgetting(g: Tensor | None, q: Tensor) -> tuple[Tensor, tuple[int, int, int]]:
+def _decay_and_strides(g: Tensor | None, q: Tensor) -> tuple[Tensor, tuple[int, int, int]]:
     """g with its strides by row, head and token; without g an arbitrary tensor, which the kernel does not read."""
     if g is None:
         return q, (0, 0, 0)

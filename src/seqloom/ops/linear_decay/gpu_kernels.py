@@ -19,7 +19,7 @@ def states(
     g,
     state,
     before,
-    after,
+    new_state,
     H,
     T,
     K,
@@ -27,7 +27,7 @@ def states(
     by_row,
     by_head,
     by_token,
-    FADES: tl.constexpr,
+    DECAYS: tl.constexpr,
     BEGUN: tl.constexpr,
     C: tl.constexpr,
     WIDE: tl.constexpr,
@@ -37,22 +37,22 @@ def states(
     head = tl.program_id(0).to(tl.int64)
     rows = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
     columns = tl.program_id(2) * WIDE + tl.arange(0, WIDE)
-    place, there = rows[:, None] * V + columns[None, :], (rows < K)[:, None] & (columns < V)[None, :]
+    entry, there = rows[:, None] * V + columns[None, :], (rows < K)[:, None] & (columns < V)[None, :]
     of_head = g + head // H * by_row + head % H * by_head
     S = tl.zeros([WIDE, WIDE], k.dtype.element_ty)
     if BEGUN:
-        S += tl.load(state + head * K * V + place, mask=there, other=0.0)
+        S += tl.load(state + head * K * V + entry, mask=there, other=0.0)
     before += head * tl.cdiv(T, C) * K * V
     for first in range(0, T, C):
-        tl.store(before + place, S, mask=there)
+        tl.store(before + entry, S, mask=there)
         before += K * V
         keys = tile(k, head, first, T, K, tl.program_id(1) * WIDE, C, WIDE)
         values = tile(v, head, first, T, V, tl.program_id(2) * WIDE, C, WIDE)
-        if FADES:
+        if DECAYS:
             values *= tl.exp(left(of_head, first, T, by_token, C))[:, None]
             S *= tl.exp(tl.sum(decays(of_head, first, T, by_token, C), 0))
         S += tl.dot(tl.trans(keys), values, input_precision=PRECISION, out_dtype=S.dtype)
-    tl.store(after + head * K * V + place, S, mask=there)
+    tl.store(new_state + head * K * V + entry, S, mask=there)
 
 
 @triton.jit
@@ -70,7 +70,7 @@ def outputs(
     by_row,
     by_head,
     by_token,
-    FADES: tl.constexpr,
+    DECAYS: tl.constexpr,
     C: tl.constexpr,
     WIDE: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -88,7 +88,7 @@ def outputs(
         S = part(before, K, V, row, column, WIDE)
         pairs += tl.dot(queries, tl.trans(keys), input_precision=PRECISION, out_dtype=pairs.dtype)
         read += tl.dot(queries, S, input_precision=PRECISION, out_dtype=read.dtype)
-    if FADES:
+    if DECAYS:
         g_here = decays(of_head, first, T, by_token, C)
         pairs *= tl.exp(between(g_here, C))
         read *= tl.exp(tl.cumsum(g_here, 0))[:, None]
@@ -106,11 +106,11 @@ def tile(x, head, first, T, N, column, C: tl.constexpr, WIDE: tl.constexpr):
 
 
 @triton.jit
-def put(x, what, head, first, T, N, column, C: tl.constexpr, WIDE: tl.constexpr):
+def put(x, values, head, first, T, N, column, C: tl.constexpr, WIDE: tl.constexpr):
     """Writes what `tile` reads."""
     t, n = first + tl.arange(0, C), column + tl.arange(0, WIDE)
     at = (head * T + t[:, None]) * N + n[None, :]
-    tl.store(x + at, what, mask=(t < T)[:, None] & (n < N)[None, :])
+    tl.store(x + at, values, mask=(t < T)[:, None] & (n < N)[None, :])
 
 
 @triton.jit

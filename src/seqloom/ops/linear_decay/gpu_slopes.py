@@ -15,7 +15,7 @@ def reached(
     q,
     dy,
     g,
-    dafter,
+    dnew_state,
     dadded,
     dstate,
     H,
@@ -25,7 +25,7 @@ def reached(
     by_row,
     by_head,
     by_token,
-    FADES: tl.constexpr,
+    DECAYS: tl.constexpr,
     ENDS: tl.constexpr,
     C: tl.constexpr,
     WIDE: tl.constexpr,
@@ -35,23 +35,23 @@ def reached(
     head = tl.program_id(0).to(tl.int64)
     rows = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
     columns = tl.program_id(2) * WIDE + tl.arange(0, WIDE)
-    place, there = rows[:, None] * V + columns[None, :], (rows < K)[:, None] & (columns < V)[None, :]
+    entry, there = rows[:, None] * V + columns[None, :], (rows < K)[:, None] & (columns < V)[None, :]
     of_head = g + head // H * by_row + head % H * by_head
     slope = tl.zeros([WIDE, WIDE], q.dtype.element_ty)
     if ENDS:
-        slope += tl.load(dafter + head * K * V + place, mask=there, other=0.0)
+        slope += tl.load(dnew_state + head * K * V + entry, mask=there, other=0.0)
     chunks = tl.cdiv(T, C)
     for i in range(chunks):
         first = (chunks - 1 - i) * C
-        tl.store(dadded + (head * chunks + chunks - 1 - i) * K * V + place, slope, mask=there)
+        tl.store(dadded + (head * chunks + chunks - 1 - i) * K * V + entry, slope, mask=there)
         queries = tile(q, head, first, T, K, tl.program_id(1) * WIDE, C, WIDE)
         above = tile(dy, head, first, T, V, tl.program_id(2) * WIDE, C, WIDE)
-        if FADES:
+        if DECAYS:
             g_here = decays(of_head, first, T, by_token, C)
             above *= tl.exp(tl.cumsum(g_here, 0))[:, None]
             slope *= tl.exp(tl.sum(g_here, 0))
         slope += tl.dot(tl.trans(queries), above, input_precision=PRECISION, out_dtype=slope.dtype)
-    tl.store(dstate + head * K * V + place, slope, mask=there)
+    tl.store(dstate + head * K * V + entry, slope, mask=there)
 
 
 @triton.jit
@@ -75,7 +75,7 @@ def slopes(  # noqa: PLR0915  # one kernel, since all parts use the same product
     by_row,
     by_head,
     by_token,
-    FADES: tl.constexpr,
+    DECAYS: tl.constexpr,
     C: tl.constexpr,
     WIDE: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -97,14 +97,14 @@ def slopes(  # noqa: PLR0915  # one kernel, since all parts use the same product
         above += tl.dot(slope, tl.trans(values), input_precision=PRECISION, out_dtype=above.dtype)
     since = tl.zeros([C], q.dtype.element_ty) + 1.0
     until = tl.zeros([C], q.dtype.element_ty) + 1.0
-    if FADES:
+    if DECAYS:
         g_here = decays(of_head, first, T, by_token, C)
         since = tl.exp(tl.cumsum(g_here, 0))
         until = tl.exp(left(of_head, first, T, by_token, C))
-        fading = tl.exp(between(g_here, C))
-        pairs *= fading
+        decay = tl.exp(between(g_here, C))
+        pairs *= decay
         in_between = above * lower(pairs, C)
-        above *= fading
+        above *= decay
     pairs, above = lower(pairs, C), lower(above, C)
     in_since = tl.zeros([C], q.dtype.element_ty)
     in_until = tl.zeros([C], q.dtype.element_ty)
@@ -118,11 +118,11 @@ def slopes(  # noqa: PLR0915  # one kernel, since all parts use the same product
             S, dS = part(before, K, V, row, column, WIDE), part(dadded, K, V, row, column, WIDE)
             to_q += tl.dot(slope, tl.trans(S), input_precision=PRECISION, out_dtype=to_q.dtype)
             to_k += tl.dot(values, tl.trans(dS), input_precision=PRECISION, out_dtype=to_k.dtype)
-            if FADES:
+            if DECAYS:
                 in_across += tl.sum(S * dS, 0)
         to_q *= since[:, None]
         to_k *= until[:, None]
-        if FADES:
+        if DECAYS:
             in_since += tl.sum(queries * to_q, 1)
             in_until += tl.sum(keys * to_k, 1)
         to_q += tl.dot(above, keys, input_precision=PRECISION, out_dtype=to_q.dtype)
@@ -138,11 +138,11 @@ def slopes(  # noqa: PLR0915  # one kernel, since all parts use the same product
         to_v *= until[:, None]
         to_v += tl.dot(tl.trans(pairs), slope, input_precision=PRECISION, out_dtype=to_v.dtype)
         put(dv, to_v, head, first, T, V, column, C, WIDE)
-    if FADES:
+    if DECAYS:
         i = tl.arange(0, C)
         whole = tl.exp(tl.sum(g_here, 0)) * tl.sum(in_across, 0)
         tl.store(dg + head * T + first + i, tl.cumsum(in_since, 0, reverse=True) + whole, mask=first + i < T)
         passed = tl.where(i[:, None] > i[None, :], tl.cumsum(in_between, 1), 0.0)
         to_next = tl.where(i < C - 1, tl.sum(passed, 0) + tl.cumsum(in_until, 0), 0.0)
-        place = first + tl.where(i < C - 1, i + 1, 0)  # none of these sums has a chunk's first token
-        tl.store(later + head * T + place, to_next, mask=place < T)
+        position = first + tl.where(i < C - 1, i + 1, 0)  # the sum of token i belongs to token i + 1
+        tl.store(later + head * T + position, to_next, mask=position < T)

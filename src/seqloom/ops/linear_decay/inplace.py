@@ -21,7 +21,7 @@ from seqloom.ops.autograd import differentiate
 from seqloom.ops.linear_decay import chunks
 
 
-class Fading(NamedTuple):
+class Decays(NamedTuple):
     """The decays of chunks, broadcastable to (B, H, N, …)."""
 
     between: Tensor
@@ -34,17 +34,17 @@ class Fading(NamedTuple):
     """(…, 1, 1): e^{g_1 + … + g_C}"""
 
 
-def fading(g: Tensor | None, C: int) -> Fading | None:
+def decays(g: Tensor | None, C: int) -> Decays | None:
     """The decays of g, None for no decay, (H,) or (B, H, T), T a multiple of C."""
     if g is None:
         return None
     g = g.unflatten(2, (-1, C)) if g.ndim == 3 else g[:, None, None].expand(-1, 1, C)  # (B, H, N, C) or (H, 1, C)
     sums = g[..., None].expand(*g.shape, C).tril(-1).cumsum_(-2)
     until, since = sums[..., -1, :].exp(), g.cumsum(-1).exp_()
-    return Fading(sums.exp_().tril_(), since[..., None], until[..., None], since[..., -1:, None])
+    return Decays(sums.exp_().tril_(), since[..., None], until[..., None], since[..., -1:, None])
 
 
-def masked(a: Tensor, f: Fading | None) -> Tensor:
+def masked(a: Tensor, f: Decays | None) -> Tensor:
     """a (…, i, j) times the decay from j to i, and 0 where j > i; written in place."""
     return a.tril_() if f is None else a.mul_(f.between)
 
@@ -56,8 +56,8 @@ def scaled(x: Tensor, by: Tensor | None) -> Tensor:
 
 def equal(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None, C: int) -> tuple[Tensor, Tensor]:
     """As `chunks.equal`."""
-    y, after = _Chunks.apply(q.contiguous(), k.contiguous(), v.contiguous(), g, state, C)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
-    return y, after
+    y, new_state = _Chunks.apply(q.contiguous(), k.contiguous(), v.contiguous(), g, state, C)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
+    return y, new_state
 
 
 class _Chunks(torch.autograd.Function):
@@ -67,33 +67,33 @@ class _Chunks(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         ctx.C = C
-        f = fading(g, C)
+        f = decays(g, C)
         queries, keys, values = (x.unflatten(2, (-1, C)) for x in (q, k, v))  # (B, H, N, C, ·)
         a = masked(queries @ keys.mT, f)
         y = a @ values
         on_keys, on_values = _narrower(q, v, f)
         added = scaled(keys, on_keys.until).mT @ scaled(values, on_values.until)
-        before, after = carried(added, f and f.across, state)
+        before, new_state = carried(added, f and f.across, state)
         if before is not None:
             _add(y, scaled(queries, on_keys.since), before, on_values.since)
         ctx.save_for_backward(q, k, v, g, state, a, before)
-        return y.flatten(2, 3), after
+        return y.flatten(2, 3), new_state
 
     @staticmethod
-    def backward(ctx: Any, dy: Tensor | None, dafter: Tensor | None) -> tuple[Tensor | None, ...]:
-        given, saved = ctx.saved_tensors[:5], ctx.saved_tensors[5:]
+    def backward(ctx: Any, dy: Tensor | None, dnew_state: Tensor | None) -> tuple[Tensor | None, ...]:
+        inputs, saved = ctx.saved_tensors[:5], ctx.saved_tensors[5:]
         if torch.is_grad_enabled():
-            return (*differentiate(partial(chunks.equal, C=ctx.C), given, (dy, dafter)), None)
-        return (*_gradients(given, saved, ctx.needs_input_grad[3], ctx.C, dy, dafter), None)
+            return (*differentiate(partial(chunks.equal, C=ctx.C), inputs, (dy, dnew_state)), None)
+        return (*_gradients(inputs, saved, ctx.needs_input_grad[3], ctx.C, dy, dnew_state), None)
 
 
 def _gradients(
-    given: tuple[Any, ...], saved: tuple[Any, ...], to_g: bool, C: int, dy: Tensor | None, dafter: Tensor | None
+    inputs: tuple[Any, ...], saved: tuple[Any, ...], to_g: bool, C: int, dy: Tensor | None, dnew_state: Tensor | None
 ) -> tuple[Tensor | None, ...]:
-    g, state = given[3:]
-    q, k, v = (x.unflatten(2, (-1, C)) for x in given[:3])
+    g, state = inputs[3:]
+    q, k, v = (x.unflatten(2, (-1, C)) for x in inputs[:3])
     a, before = saved
-    f: Any = fading(g, C)
+    f: Any = decays(g, C)
     dy = torch.zeros_like(v) if dy is None else dy.contiguous().unflatten(2, (-1, C))
     raw = dy @ v.mT
     in_between = raw * a if to_g else None
@@ -102,7 +102,7 @@ def _gradients(
     in_since = in_until = in_across = None
     on_keys, on_values = _narrower(q, v, f)
     queries, keys, slopes = scaled(q, on_keys.since), scaled(k, on_keys.until), scaled(dy, on_values.since)
-    dadded, dstate = carried_backward(queries, slopes, f and f.across, before, dafter)
+    dadded, dstate = carried_backward(queries, slopes, f and f.across, before, dnew_state)
     if dadded is not None:
         if before is not None:
             read = _add(dq, slopes, before.mT, on_keys.since, to_g)
@@ -127,13 +127,13 @@ def _gradients(
 
 
 class _Ends(NamedTuple):
-    """What fades the reading from S and the adding to it; None: nothing."""
+    """The factors on what is read from S and on what is added to it; None for 1."""
 
     since: Tensor | None = None
     until: Tensor | None = None
 
 
-def _narrower(q: Tensor, v: Tensor, f: Fading | None) -> tuple[_Ends, _Ends]:
+def _narrower(q: Tensor, v: Tensor, f: Decays | None) -> tuple[_Ends, _Ends]:
     """What is multiplied on queries and keys, and what on values and outputs: the narrower of them get it."""
     if f is None:
         return _Ends(), _Ends()
@@ -162,27 +162,27 @@ def carried(added: Tensor, across: Tensor | None, state: Tensor | None) -> tuple
     N = added.shape[2]
     if N == 1 and state is None:
         return None, added[:, :, 0]
-    before, after = torch.empty_like(added), torch.empty_like(added[:, :, 0])
+    before, new_state = torch.empty_like(added), torch.empty_like(added[:, :, 0])
     if state is None:
         before[:, :, 0] = 0.0
     else:
         before[:, :, 0] = state
-    _walk(added.unbind(2), [*before.unbind(2), after], across)
-    return before, after
+    _walk(added.unbind(2), [*before.unbind(2), new_state], across)
+    return before, new_state
 
 
 def carried_backward(
-    q: Tensor, dy: Tensor, across: Tensor | None, before: Tensor | None, dafter: Tensor | None
+    q: Tensor, dy: Tensor, across: Tensor | None, before: Tensor | None, dnew_state: Tensor | None
 ) -> tuple[Tensor | None, Tensor | None]:
     """The gradients of S after each chunk (B, H, N, K, V), and of S before the first; q or dy includes the decay."""
     if before is None:
-        return None if dafter is None else dafter[:, :, None], None
+        return None if dnew_state is None else dnew_state[:, :, None], None
     dbefore = q.mT @ dy
     dadded, dstate = torch.empty_like(dbefore), torch.empty_like(dbefore[:, :, 0])
-    if dafter is None:
+    if dnew_state is None:
         dadded[:, :, -1] = 0.0
     else:
-        dadded[:, :, -1] = dafter
+        dadded[:, :, -1] = dnew_state
     backwards = None if across is None else across.expand(*q.shape[:3], 1, 1).flip(2)
     _walk(dbefore.unbind(2)[::-1], [*dadded.unbind(2)[::-1], dstate], backwards)
     return dadded, dstate

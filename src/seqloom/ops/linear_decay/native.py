@@ -84,8 +84,8 @@ def decay(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | Non
         return token.token(q, k, v, g, state)
     if g is not None and g.ndim == 4:
         return by_token.delta(q, k, v, None, None, g, state)
-    y, _, after = summed(q, k, v, g, state)
-    return y, after
+    y, _, new_state = summed(q, k, v, g, state)
+    return y, new_state
 
 
 def summed(
@@ -103,11 +103,11 @@ def summed(
     """
     rates = g[:, None].expand(v.shape[:3]) if g is not None and g.ndim == 1 else g
     turned = (None if x is None else x.transpose(1, 2) for x in (q, k, v, rates))
-    given = (*turned, state, None if weight is None else weight.transpose(1, 2), skip)
-    learns = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given)
+    arguments = (*turned, state, None if weight is None else weight.transpose(1, 2), skip)
+    learns = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in arguments)
     run: Any = forward if learns or native.watched(q) or forward_ad._current_level >= 0 else _forward
-    y, z, after, _ = run(*given)
-    return y.transpose(1, 2), z.transpose(1, 2) if z.ndim == 3 else z, after
+    y, z, new_state, _ = run(*arguments)
+    return y.transpose(1, 2), z.transpose(1, 2) if z.ndim == 3 else z, new_state
 
 
 def _columns(v: Tensor, state: Tensor | None) -> int:
@@ -116,16 +116,18 @@ def _columns(v: Tensor, state: Tensor | None) -> int:
 
 
 def _sizes(q: Tensor, v: Tensor, W: int) -> dict[str, int]:
-    """The numbers that no tensor tells. Rows of W numbers have room for NV blocks of 64 bytes."""
+    """The integer arguments of the C functions. A row of W numbers takes NV blocks of 64 bytes.
+
+    `apart`: first all states, then all outputs, where there are too few heads to keep every thread busy."""
     (B, T, G, K), (_, _, H, V), lanes = q.shape, v.shape, 64 // v.element_size()
     threads = native.threads(v.numel() * K)
-    apart = B * G % threads > 0 and 4 * threads > B * G  # some would wait for the last
+    apart = B * G % threads > 0 and 4 * threads > B * G
     sizes = {"G": G, "H": H, "V": V, "chunks": -(-T // CHUNK), "NV": -(-W // lanes), "lanes": lanes}
     return {**sizes, "threads": threads, "apart": int(apart)}
 
 
 def _scratch(q: Tensor, v: Tensor, W: int, threads: int) -> Tensor:
-    """What each thread works in."""
+    """Scratch memory for every thread."""
     return v.new_empty(threads, native.size("linear_decay", SOURCE, f"scratch_{native.WORD[v.dtype]}", q.shape[3], W))
 
 
@@ -155,11 +157,11 @@ def _forward(
     """y (B, T, H, V), z (B, T, H) or (0,), S after the last token, and S before each chunk."""
     (B, T, H, V), K, W = v.shape, q.shape[3], _columns(v, state)
     sizes = _sizes(q, v, W)
-    y, after, marks = v.new_empty(B, T, H, V), v.new_empty(B, H, K, W), v.new_empty(_marks(q, v, W))
+    y, new_state, marks = v.new_empty(B, T, H, V), v.new_empty(B, H, K, W), v.new_empty(_marks(q, v, W))
     z = v.new_empty(B, T, H) if W > V else None
-    given = (q.flatten(2), k.flatten(2), v.flatten(2), *_decays(g), weight, skip, state)
-    _right(FORWARD(*given, y.flatten(2), z, after, marks, _scratch(q, v, W, sizes["threads"]), **sizes))
-    return y, v.new_empty(0) if z is None else z, after, marks
+    arguments = (q.flatten(2), k.flatten(2), v.flatten(2), *_decays(g), weight, skip, state)
+    _right(FORWARD(*arguments, y.flatten(2), z, new_state, marks, _scratch(q, v, W, sizes["threads"]), **sizes))
+    return y, v.new_empty(0) if z is None else z, new_state, marks
 
 
 def _backward(
@@ -173,20 +175,33 @@ def _backward(
     marks: Tensor,
     dy: Tensor,
     dz: Tensor | None,
-    dafter: Tensor | None,
+    dnew_state: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     (B, T, H, V), K, W = v.shape, q.shape[3], _columns(v, state)
     sizes = _sizes(q, v, W)
     dq, dk, dv = (x.new_empty(x.shape) for x in (q, k, v))
     dg, dweight = (None if x is None else x.new_empty(x.shape) for x in (g, weight))
-    parts = None if skip is None else v.new_empty(B, T, H)
-    dstate = v.new_zeros(B, H, K, W) if dafter is None else dafter.clone(memory_format=torch.contiguous_format)
+    dskip_by_token = None if skip is None else v.new_empty(B, T, H)
+    dstate = v.new_zeros(B, H, K, W) if dnew_state is None else dnew_state.clone(memory_format=torch.contiguous_format)
     to_z = None if W == V else v.new_zeros(B, T, H) if dz is None else dz
-    reached = marks if sizes["apart"] else marks[:, :, :1]
-    given = (q.flatten(2), k.flatten(2), v.flatten(2), *_decays(g), weight, skip, marks, dy.flatten(2), to_z)
-    made = (dq.flatten(2), dk.flatten(2), dv.flatten(2), dg, dweight, parts, dstate, reached.new_empty(reached.shape))
-    _right(BACKWARD(*given, *made, _scratch(q, v, W, sizes["threads"]), kept=reached.shape[2], **sizes))
-    dskip = None if parts is None or skip is None else parts.sum((0, 1), dtype=torch.float64).to(skip.dtype)
+    kept_marks = marks if sizes["apart"] else marks[:, :, :1]
+    arguments = (q.flatten(2), k.flatten(2), v.flatten(2), *_decays(g), weight, skip, marks, dy.flatten(2), to_z)
+    results = (
+        dq.flatten(2),
+        dk.flatten(2),
+        dv.flatten(2),
+        dg,
+        dweight,
+        dskip_by_token,
+        dstate,
+        kept_marks.new_empty(kept_marks.shape),
+    )
+    _right(BACKWARD(*arguments, *results, _scratch(q, v, W, sizes["threads"]), kept=kept_marks.shape[2], **sizes))
+    dskip = (
+        None
+        if dskip_by_token is None or skip is None
+        else dskip_by_token.sum((0, 1), dtype=torch.float64).to(skip.dtype)
+    )
     to_g, to_weight, to_skip = (q.new_empty(0) if x is None else x for x in (dg, dweight, dskip))
     return dq, dk, dv, to_g, dstate, to_weight, to_skip
 
@@ -221,7 +236,7 @@ def _gradient_shapes(
 
 def _again(*of: Tensor | None) -> list[Tensor | None]:
     """The gradients by torch's own operations, which can be differentiated again."""
-    given, (dy, dz, dafter) = of[:7], of[8:]
+    arguments, (dy, dz, dnew_state) = of[:7], of[8:]
 
     def compute(*inputs: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         q, k, v, g, weight = (None if x is None else x.transpose(1, 2) for x in (*inputs[:4], inputs[5]))
@@ -231,10 +246,10 @@ def _again(*of: Tensor | None) -> list[Tensor | None]:
         assert v is not None
         served, ones = v.shape[1] // q.shape[1], state is not None and state.shape[3] > v.shape[3]
         q, k = (x.repeat_interleave(served, 1) if served > 1 else x for x in (q, k))
-        y, z, after = weighted.summed(chunked.decay, q, k, v, g, state, weight, skip, ones)
-        return y.transpose(1, 2), v.new_empty(0) if z is None else z.transpose(1, 2), after
+        y, z, new_state = weighted.summed(chunked.decay, q, k, v, g, state, weight, skip, ones)
+        return y.transpose(1, 2), v.new_empty(0) if z is None else z.transpose(1, 2), new_state
 
-    return differentiate(compute, given, (dy, dz if dz is not None and dz.numel() else None, dafter))
+    return differentiate(compute, arguments, (dy, dz if dz is not None and dz.numel() else None, dnew_state))
 
 
 forward = paired(

@@ -48,7 +48,7 @@ def token(
         g = g[None, :, None].expand(B, -1, 1)
     of_heads, of_channels = (None, g) if g is not None and g.ndim == 4 else (g, None)
     before = v.new_zeros(B, H, K, V) if state is None else state if reuse else state.contiguous()
-    y, after = v.new_empty(v.shape), None if reuse or state is None else v.new_empty(state.shape)
-    if ENTRY(q, k, v, of_heads, of_channels, before, y, after, threads=native.threads(before.numel())):
+    y, new_state = v.new_empty(v.shape), None if reuse or state is None else v.new_empty(state.shape)
+    if ENTRY(q, k, v, of_heads, of_channels, before, y, new_state, threads=native.threads(before.numel())):
         raise ValueError(f"linear_decay: {H} heads of v are no multiple of {q.shape[1]} heads of q and k")
-    return y, before if after is None else after
+    return y, before if new_state is None else new_state

@@ -33,11 +33,11 @@ def summed(
     if ones:
         last = torch.ones_like(v[..., :1]) if weight is None else weight[..., None]
         values = torch.cat([values, last.to(values.dtype)], -1)
-    y, after = run(q, k, values, g, state)
+    y, new_state = run(q, k, values, g, state)
     z = None
     if ones:
         y, z = parts(y)
-    return y if skip is None else y + skip[:, None, None] * v, z, after
+    return y if skip is None else y + skip[:, None, None] * v, z, new_state
 
 
 def parts(sums: Tensor) -> tuple[Tensor, Tensor]:

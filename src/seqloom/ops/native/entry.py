@@ -83,15 +83,14 @@ class Entry:
         Tensors with a layout that the C code does not read are copied first.
         """
         bound = self.signature.again(tensors, numbers)
-        held = _laid(tensors, bound.copied) if bound.copied else tensors
+        passed = _laid(tensors, bound.copied) if bound.copied else tensors
         function = self._functions.get(bound.dtype) or self._function(bound.dtype)
-        return function(*bound.numbers, *[None if tensor is None else tensor.data_ptr() for tensor in held])
+        return function(*bound.numbers, *[None if tensor is None else tensor.data_ptr() for tensor in passed])
 
     def _function(self, dtype: torch.dtype | None) -> Callable[..., int]:
         name = self.name if dtype is None else f"{self.name}_{self._words[dtype]}"
-        function = need(self._op, self._source, self._backend)[
-            name
-        ]  # by index, which makes a new object, so that its argument types are not shared
+        # by index, which makes a new object, so that its argument types are not shared
+        function = need(self._op, self._source, self._backend)[name]
         function.argtypes = self._takes
         self._functions[dtype] = function
         found: Callable[..., int] = function
@@ -100,8 +99,8 @@ class Entry:
 
 def _laid(tensors: tuple[Tensor | None, ...], copied: tuple[int, ...]) -> list[Tensor | None]:
     """The tensors, those at the indices `copied` made contiguous."""
-    held = list(tensors)
+    passed = list(tensors)
     for index in copied:
-        if (x := held[index]) is not None:
-            held[index] = x.resolve_conj().resolve_neg().contiguous()
-    return held
+        if (x := passed[index]) is not None:
+            passed[index] = x.resolve_conj().resolve_neg().contiguous()
+    return passed

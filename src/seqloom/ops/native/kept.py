@@ -34,11 +34,11 @@ def load(path: Path) -> ctypes.CDLL | None:
     Raises Unavailable where the system cannot load it.
     """
     try:
-        whole, about = path.read_bytes(), path.stat()
+        content, status = path.read_bytes(), path.stat()
     except OSError:
         return None
-    others = about.st_uid not in (0, os.geteuid()) or about.st_mode & 0o022
-    if others or hashlib.sha256(whole[:-_DIGEST]).digest() != whole[-_DIGEST:]:
+    unsafe = status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022
+    if unsafe or hashlib.sha256(content[:-_DIGEST]).digest() != content[-_DIGEST:]:
         return None
     try:
         return ctypes.CDLL(str(path))

@@ -19,8 +19,8 @@ def runtime() -> Path | None:
     columns = (line.split(maxsplit=5) for line in mapped)
     files = sorted({Path(line[5]) for line in columns if len(line) == 6})
     runtimes = [path for path in files if path.name.startswith(_NAMES)]
-    ours = [path for path in runtimes if path.is_relative_to(Path(torch.__file__).parents[1])]
-    return next(iter(ours or runtimes), None)
+    of_torch = [path for path in runtimes if path.is_relative_to(Path(torch.__file__).parents[1])]
+    return next(iter(of_torch or runtimes), None)
 
 
 def threads(numbers: int, least: int = 32_768) -> int:

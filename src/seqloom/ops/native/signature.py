@@ -90,16 +90,16 @@ class Signature:
         return self.again(tensors, numbers)
 
     def again(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
-        """`bind` outside of graphs, at the price of a token.
+        """`bind` outside of graphs, quick enough for every token.
 
         What has fit is remembered, so that the check of the next token of the same sizes is fast.
         """
-        given = [tensor for tensor in tensors if tensor is not None]
+        present = [tensor for tensor in tensors if tensor is not None]
         absent = [tensor is None for tensor in tensors]
         last = self._last
-        if last is not None and last.absent == absent and last.numbers == numbers and last.guards.check(*given):
+        if last is not None and last.absent == absent and last.numbers == numbers and last.guards.check(*present):
             return last.bound
-        bound, guards = self._check(tensors, numbers), _guards(given)
+        bound, guards = self._check(tensors, numbers), _guards(present)
         if guards is not None:
             self._last = _Last(absent, numbers, guards, bound)
         return bound
@@ -110,18 +110,18 @@ class Signature:
             raise TypeError(f"{self.op} takes {len(self.arguments)} tensors, not {len(tensors)}")
         shared = self._shared(tensors)
         sizes = dict(numbers)
-        given = [
+        present = [
             (index, argument, dims, tensor)
             for index, (argument, dims, tensor) in enumerate(zip(self.arguments, self._dims, tensors, strict=True))
             if tensor is not None
         ]
-        for _, argument, dims, tensor in given:
+        for _, argument, dims, tensor in present:
             if tensor.ndim != len(dims):
                 raise self._wrong(argument, _shape(dims), tuple(tensor.shape))
             for declared, size in zip(dims, tensor.shape, strict=True):
                 if declared.alone and declared.text not in sizes:
                     sizes[declared.text] = size
-        for _, argument, dims, tensor in given:
+        for _, argument, dims, tensor in present:
             expected = tuple([declared.value(sizes) for declared in dims])
             if tensor.shape != expected:
                 raise self._wrong(argument, f"{_shape(dims)} = {expected}", tuple(tensor.shape))
@@ -131,7 +131,7 @@ class Signature:
         if not self._numbers:
             return Bound(sizes, (), (), shared)
         sizes |= dict.fromkeys(self._steps, 0)
-        copied = tuple(index for index, argument, _, tensor in given if self._copied(argument, tensor, sizes))
+        copied = tuple(index for index, argument, _, tensor in present if self._copied(argument, tensor, sizes))
         return Bound(sizes, self._limited(sizes), copied, shared)
 
     def _limited(self, sizes: dict[str, int]) -> tuple[int, ...]:

@@ -86,9 +86,9 @@ def _fitted(w: Tensor, order: int, beyond: float) -> Poles:
     fits = [refine(*start(target, order), target, GLANCE) for start in starts.ALL]
     cost = torch.stack([fit.cost for fit in fits])
     rates = torch.stack([fit.rates for fit in fits])[cost.argmin(0), torch.arange(len(w))]
-    target = target.held(cost.amin(0))
+    target = target.with_ridge(cost.amin(0))
     rates, _, cost = refine(rates, weigh(rates, target), target, LOOK)
-    weights = weigh(rates, target.held(cost))
+    weights = weigh(rates, target.with_ridge(cost))
     silent = (w[:, 1:] == 0).all(1)
     weights = torch.where(silent[:, None], 0.0, weights * loud)
     return Poles(rates, weights, w[:, 0] - 2 * weights.real.sum(1))
@@ -113,6 +113,6 @@ def bound(taps: Float[Tensor, "L D"], poles: Poles) -> tuple[Float[Tensor, " D"]
     poles = Poles(poles.rates.to(torch.complex128), poles.weights.to(torch.complex128), poles.direct.double())
     L = len(taps)
     w = response(poles, FAR * L)
-    fading = poles.rates.real
-    rest = 2 * (poles.weights.abs() * torch.exp(FAR * L * fading) / -torch.expm1(fading)).sum(1)
+    decay = poles.rates.real
+    rest = 2 * (poles.weights.abs() * torch.exp(FAR * L * decay) / -torch.expm1(decay)).sum(1)
     return (taps.double() - w[:L]).abs().sum(0), w[L:].abs().sum(0) + rest

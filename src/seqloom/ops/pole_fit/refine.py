@@ -56,12 +56,12 @@ def refine(rates: Tensor, weights: Tensor, target: Target, steps: int) -> Refine
 def _step(a: Tensor, c: Tensor, wave: Tensor, r: Tensor, target: Target, mu: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The changes of c, a and ω (D, N)."""
     N, slope = c.shape[1], c[..., None] * target.lag * wave
-    fading = -a.exp()[..., None] * slope.real
-    J = 2 * torch.cat([wave.real, -wave.imag, fading, -slope.imag], 1)  # (D, 4N, K)
-    held = (target.epsilon[:, None] * loudness(wave)).square()
+    by_rate = -a.exp()[..., None] * slope.real
+    J = 2 * torch.cat([wave.real, -wave.imag, by_rate, -slope.imag], 1)  # (D, 4N, K)
+    ridge = (target.epsilon[:, None] * loudness(wave)).square()
     down = (J @ r[..., None])[..., 0]
-    down = down - torch.cat([held * c.real, held * c.imag, 0 * a, 0 * a], 1)
-    curve = J @ J.mT + torch.diag_embed(torch.cat([held, held, 0 * a, 0 * a], 1))
+    down = down - torch.cat([ridge * c.real, ridge * c.imag, 0 * a, 0 * a], 1)
+    curve = J @ J.mT + torch.diag_embed(torch.cat([ridge, ridge, 0 * a, 0 * a], 1))
     steep = curve.diagonal(dim1=1, dim2=2)
     damp = mu * (steep + 1e-12 * steep.amax(1, keepdim=True)) + 1e-300  # else singular where all taps are 0
     move = torch.linalg.solve_ex(curve + torch.diag_embed(damp), down[..., None]).result[..., 0]

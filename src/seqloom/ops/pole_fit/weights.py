@@ -45,14 +45,14 @@ class Target(NamedTuple):
         lag = torch.arange(1, L, dtype=w.dtype)
         importance = torch.ones_like(lag)
         if beyond:
-            far = torch.round(2 * L * 2 ** (torch.arange(FAR + 1, dtype=w.dtype) / EVERY))
-            late = torch.cat([torch.arange(L, 2 * L, dtype=w.dtype), far])
+            later = torch.round(2 * L * 2 ** (torch.arange(FAR + 1, dtype=w.dtype) / EVERY))
+            late = torch.cat([torch.arange(L, 2 * L, dtype=w.dtype), later])
             lag, importance = torch.cat([lag, late[:-1]]), torch.cat([importance, (beyond * late.diff()).sqrt()])
         wanted = torch.cat([w[:, 1:], w.new_zeros(D, len(lag) + 1 - L)], 1)
         slowest = (1 if beyond else SLOWEST) / L
         return Target(lag, importance, wanted, L, slowest, w.new_full((D,), EPSILON))
 
-    def held(self, cost: Tensor) -> "Target":
+    def with_ridge(self, cost: Tensor) -> "Target":
         """The target with ε set by the misfit so far (D,)."""
         return self._replace(epsilon=(SHARE * cost.sqrt()).clamp(min=EPSILON))
 
@@ -70,8 +70,8 @@ def loudness(wave: Tensor) -> Tensor:
 def misfit(wave: Tensor, weights: Tensor, target: Target) -> tuple[Tensor, Tensor]:
     """The residual r (D, K), and the sum (D,) that is minimized."""
     r = target.wanted - 2 * (weights[..., None] * wave).real.sum(1)
-    held = (target.epsilon[:, None] * loudness(wave) * weights.abs()).square().sum(1)
-    return r, r.square().sum(1) + held
+    ridge = (target.epsilon[:, None] * loudness(wave) * weights.abs()).square().sum(1)
+    return r, r.square().sum(1) + ridge
 
 
 def weigh(rates: Tensor, target: Target, used: Tensor | None = None) -> Tensor:
@@ -83,7 +83,7 @@ def weigh(rates: Tensor, target: Target, used: Tensor | None = None) -> Tensor:
     s = torch.cat([s, s], 1)
     s = torch.where(s > 0, s, 1.0)
     A = 2 * torch.cat([wave.real, -wave.imag], 1) / s[..., None]
-    held = target.epsilon[:, None, None] * torch.eye(s.shape[1], dtype=s.dtype)
+    ridge = target.epsilon[:, None, None] * torch.eye(s.shape[1], dtype=s.dtype)
     wanted = torch.cat([target.wanted, torch.zeros_like(s)], 1)
-    c: Tensor = lstsq(torch.cat([A, held], 2).mT, wanted[..., None]).solution[..., 0] / s
+    c: Tensor = lstsq(torch.cat([A, ridge], 2).mT, wanted[..., None]).solution[..., 0] / s
     return torch.complex(*c.chunk(2, 1))

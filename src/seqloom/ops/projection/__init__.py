@@ -59,12 +59,12 @@ class Linear(nn.Linear):
 
     def token(self, input: Token) -> Float[Tensor, "B N"]:
         """`self(input)` for one token per row, without overhead unless there are hooks or a forced backend."""
-        own = self._parameters
-        weight = own["weight"]
+        parameters = self._parameters
+        weight = parameters["weight"]
         if hooked(self) or weight is None or forced("projection") or input.numel() * self.out_features >= LEAST:
             result: Tensor = self(input)
             return result
-        return linear(input, weight, own["bias"])
+        return linear(input, weight, parameters["bias"])
 
 
 def affine(*layers: nn.Module | None) -> tuple[tuple[Tensor | None, Tensor | None], ...] | None:
@@ -76,8 +76,8 @@ def affine(*layers: nn.Module | None) -> tuple[tuple[Tensor | None, Tensor | Non
             continue
         if type(layer) is not Linear or hooked(layer):
             return None
-        own = layer._parameters
-        found.append((own["weight"], own["bias"]))
+        parameters = layer._parameters
+        found.append((parameters["weight"], parameters["bias"]))
     return tuple(found)
 
 

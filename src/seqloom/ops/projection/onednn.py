@@ -68,11 +68,11 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
     same sum with rows as positions of pictures.
     """
     pictures = math.gcd(len(a), PICTURES)
-    given, rows = (tensor.reshape(pictures, 1, -1, tensor.shape[1]).permute(0, 3, 1, 2) for tensor in (a, b))
-    like = a.new_empty(a.shape[1], b.shape[1], 1, 1)
-    only = [False, True, False]
+    of_a, of_b = (tensor.reshape(pictures, 1, -1, tensor.shape[1]).permute(0, 3, 1, 2) for tensor in (a, b))
+    weight = a.new_empty(a.shape[1], b.shape[1], 1, 1)
+    output_mask = [False, True, False]
     gradients = torch.ops.aten.convolution_backward(
-        given, rows, like, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, only
+        of_a, of_b, weight, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, output_mask
     )
     dw: Tensor = gradients[1]
     return dw.flatten(1)

@@ -89,7 +89,7 @@ def _example(draw: Draw, B: int, T: int) -> Tensor:
     return average(features, keys, v, log_decay)[0]  # the features' common factors cancel in the average
 
 
-def _on(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+def _streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
     def run(
         q: Tensor, k: Tensor, v: Tensor, state: Any = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor | None]]:
@@ -108,5 +108,5 @@ OP = Op(
     rule=lambda: "stable",
     examples=(_example,),
     price=reference.features_price,
-    streamed=(_on,),
+    streamed=(_streamed,),
 )

@@ -25,7 +25,7 @@ from torch import Tensor
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
 from seqloom.ops.recurrence import kernel, looped, reference
-from seqloom.ops.recurrence.beginning import orthogonal_
+from seqloom.ops.recurrence.initial_weights import orthogonal_
 
 __all__ = ["elman", "gru", "gru_after", "lstm", "orthogonal_"]
 
@@ -48,8 +48,8 @@ def elman(
     the last state. Differentiable twice in every argument. Raises ValueError where shapes do not agree. The same holds
     for the other cells.
     """
-    y, (after,) = _read("elman", x, w_in, bias, (w_state,), _held(state), lengths)
-    return y, after
+    y, (new_state,) = _read("elman", x, w_in, bias, (w_state,), _as_tuple(state), lengths)
+    return y, new_state
 
 
 def lstm(
@@ -79,8 +79,8 @@ def gru(
 
     See `elman`.
     """
-    y, (after,) = _read("gru", x, w_in, bias, (w_state,), _held(state), lengths)
-    return y, after
+    y, (new_state,) = _read("gru", x, w_in, bias, (w_state,), _as_tuple(state), lengths)
+    return y, new_state
 
 
 def gru_after(
@@ -94,8 +94,8 @@ def gru_after(
     lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B T N"], Float[Tensor, "B N"]]:
     """The GRU that resets after the matrix; `inner` (N,) is b_n, the bias that is reset with it. See `gru`."""
-    y, (after,) = _read("gru_after", x, w_in, bias, (w_state, inner), _held(state), lengths)
-    return y, after
+    y, (new_state,) = _read("gru_after", x, w_in, bias, (w_state, inner), _as_tuple(state), lengths)
+    return y, new_state
 
 
 def by_size(cell: str, x: Tensor) -> str:
@@ -144,11 +144,11 @@ def _read(
         return x.new_zeros(B, T, N, dtype=kind), tuple(tensor.clone() for tensor in state)
     run = OP[OP.choose(cell, x)]
     with _unrounded(x.device.type):
-        y, after = run(cell, x, w_in, bias, weights, state, lengths)
-    return y.to(kind), after
+        y, new_state = run(cell, x, w_in, bias, weights, state, lengths)
+    return y.to(kind), new_state
 
 
-def _held(state: Tensor | None) -> tuple[Tensor, ...] | None:
+def _as_tuple(state: Tensor | None) -> tuple[Tensor, ...] | None:
     return None if state is None else (state,)
 
 
@@ -157,36 +157,36 @@ def _unrounded(device: str) -> AbstractContextManager[object]:
     return torch.autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
 
 
-def _given(draw: Draw, B: int, T: int, gates: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _example_inputs(draw: Draw, B: int, T: int, gates: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     D, N = CHANNELS, CHANNELS // 4
     return draw(B, T, D), draw(gates * N, D) / 8, draw(gates * N), draw(gates * N, N) / 4
 
 
 def _elman(draw: Draw, B: int, T: int) -> tuple[Tensor, ...]:
-    return elman(*_given(draw, B, T, 1), draw(B, CHANNELS // 4))
+    return elman(*_example_inputs(draw, B, T, 1), draw(B, CHANNELS // 4))
 
 
 def _lstm(draw: Draw, B: int, T: int) -> tuple[Tensor, ...]:
-    y, (h, c) = lstm(*_given(draw, B, T, 4), (draw(B, CHANNELS // 4), draw(B, CHANNELS // 4)))
+    y, (h, c) = lstm(*_example_inputs(draw, B, T, 4), (draw(B, CHANNELS // 4), draw(B, CHANNELS // 4)))
     return y, h, c
 
 
 def _gru(draw: Draw, B: int, T: int) -> tuple[Tensor, ...]:
-    return gru(*_given(draw, B, T, 3), draw(B, CHANNELS // 4))
+    return gru(*_example_inputs(draw, B, T, 3), draw(B, CHANNELS // 4))
 
 
 def _gru_after(draw: Draw, B: int, T: int) -> tuple[Tensor, ...]:
-    return gru_after(*_given(draw, B, T, 3), draw(CHANNELS // 4), draw(B, CHANNELS // 4))
+    return gru_after(*_example_inputs(draw, B, T, 3), draw(CHANNELS // 4), draw(B, CHANNELS // 4))
 
 
-def _on(cell: str) -> Streamed:
+def _streamed(cell: str) -> Streamed:
     def streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
-        x, *weights = _given(draw, B, T, GATES[cell])
+        x, *weights = _example_inputs(draw, B, T, GATES[cell])
         inner = [draw(CHANNELS // 4)] if cell == "gru_after" else []
 
         def run(x: Tensor, **state: Any) -> tuple[Tensor, Any]:
-            y, after = CELLS[cell](x, *weights, *inner, **state)
-            return y, after
+            y, new_state = CELLS[cell](x, *weights, *inner, **state)
+            return y, new_state
 
         return run, (x,)
 
@@ -210,5 +210,5 @@ OP = Op(
         "lstm": reference.lstm_price,
         "gru": reference.gru_price,
     },
-    streamed=tuple(_on(cell) for cell in CELLS),
+    streamed=tuple(_streamed(cell) for cell in CELLS),
 )

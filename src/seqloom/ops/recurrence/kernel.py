@@ -9,7 +9,7 @@ token.
 import torch
 from torch import Tensor
 
-from seqloom.ops.recurrence.reference import after
+from seqloom.ops.recurrence.reference import state_after
 
 SHUT = 1e4
 """what the additional channel adds to a gate; its logistic function is exactly 0 or 1 in every dtype"""
@@ -29,24 +29,31 @@ def read(
     if cell == "gru_after":
         second = torch.cat([second[: -len(weights[1])], weights[1]])
     params = [w_in, weights[0], bias, second]
-    given = tuple(tensor[None].contiguous() for tensor in state)
-    how = (True, 1, 0.0, torch.is_grad_enabled(), False, True)  # biases, layers, dropout, train, both ways, batch first
+    initial = tuple(tensor[None].contiguous() for tensor in state)
+    flags = (
+        True,
+        1,
+        0.0,
+        torch.is_grad_enabled(),
+        False,
+        True,
+    )  # biases, layers, dropout, train, bidirectional, batch first
     if cell != "lstm":
-        y, h = (torch.gru if cell == "gru_after" else torch.rnn_tanh)(x, given[0], params, *how)
+        y, h = (torch.gru if cell == "gru_after" else torch.rnn_tanh)(x, initial[0], params, *flags)
         return y, (_last(state[0], y, h, lengths),)
     if lengths is not None:
         x, params[0] = _padded(x, w_in, lengths)
-    y, h, c = torch.lstm(x, given, params, *how)
+    y, h, c = torch.lstm(x, initial, params, *flags)
     return y, (_last(state[0], y, h, lengths), c[0])
 
 
 def _last(before: Tensor, y: Tensor, h: Tensor, lengths: Tensor | None) -> Tensor:
-    return h[0] if lengths is None else after(torch.cat([before[:, None], y], 1), lengths)
+    return h[0] if lengths is None else state_after(torch.cat([before[:, None], y], 1), lengths)
 
 
 def _padded(x: Tensor, w_in: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     padding = torch.arange(x.shape[1], device=x.device) >= lengths[:, None]
-    held = torch.where(padding[:, :, None], 0.0, x)
+    inputs = torch.where(padding[:, :, None], 0.0, x)
     gate = w_in.new_full((len(w_in) // 4, 1), SHUT)
     column = torch.cat([-gate, gate, 0 * gate, 0 * gate])
-    return torch.cat([held, padding[:, :, None].to(x)], 2), torch.cat([w_in, column], 1)
+    return torch.cat([inputs, padding[:, :, None].to(x)], 2), torch.cat([w_in, column], 1)

@@ -26,7 +26,7 @@ class Loop(Protocol):
         """All states (T+1, B, N) and what backward needs, from a = x W_in + b (T, B, G), which may be overwritten."""
 
     def backward(
-        self, weights: Tensors, states: Tensors, saved: Tensors, given: Tensors
+        self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors
     ) -> tuple[Tensor, Tensors, Tensors]:
         """The gradients of a, of the weights and of the first state, from the gradients of all states."""
 
@@ -39,32 +39,34 @@ def read(
 ) -> tuple[Tensor, Tensors]:
     """See `reference.read`."""
     states: Tensors = _Looped.apply(cell, len(state), x, w_in, bias, *weights, *state)  # type: ignore[no-untyped-call]  # torch does not type apply
-    return states[0][1:].transpose(0, 1), tuple(reference.after(tensor.transpose(0, 1), lengths) for tensor in states)
+    return states[0][1:].transpose(0, 1), tuple(
+        reference.state_after(tensor.transpose(0, 1), lengths) for tensor in states
+    )
 
 
 class _Looped(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, cell: str, held: int, x: Tensor, w_in: Tensor, bias: Tensor, *rest: Tensor) -> Tensors:
-        weights, state = rest[:-held], rest[-held:]
+    def forward(ctx: Any, cell: str, state_count: int, x: Tensor, w_in: Tensor, bias: Tensor, *rest: Tensor) -> Tensors:
+        weights, state = rest[:-state_count], rest[-state_count:]
         a = project(x.transpose(0, 1).contiguous(), w_in, bias)
         states, saved = LOOPS[cell].forward(a, weights, state)
         ctx.save_for_backward(x, w_in, bias, *rest, *states, *saved)
         ctx.set_materialize_grads(False)
-        ctx.cell, ctx.held, ctx.inputs = cell, held, 3 + len(rest)
+        ctx.cell, ctx.state_count, ctx.inputs = cell, state_count, 3 + len(rest)
         ctx.backends = backends.captured()
         return states
 
     @staticmethod
-    def backward(ctx: Any, *given: Tensor | None) -> tuple[Tensor | int | None, ...]:
+    def backward(ctx: Any, *output_grads: Tensor | None) -> tuple[Tensor | int | None, ...]:
         saved: Tensors = ctx.saved_tensors
         inputs, saved = saved[: ctx.inputs], saved[ctx.inputs :]
-        if all(tensor is None for tensor in given):
+        if all(tensor is None for tensor in output_grads):
             return (None,) * (2 + len(inputs))
         if torch.is_grad_enabled():
-            return None, None, *_again(ctx.cell, ctx.held, inputs, given)
+            return None, None, *_again(ctx.cell, ctx.state_count, inputs, output_grads)
         x, w_in, _, *rest = inputs
-        weights, states, used = tuple(rest[: -ctx.held]), saved[: ctx.held], saved[ctx.held :]
-        grads = tuple(torch.zeros_like(h) if dh is None else dh for h, dh in zip(states, given, strict=True))
+        weights, states, used = tuple(rest[: -ctx.state_count]), saved[: ctx.state_count], saved[ctx.state_count :]
+        grads = tuple(torch.zeros_like(h) if dh is None else dh for h, dh in zip(states, output_grads, strict=True))
         with backends.restored(ctx.backends):  # products in backward choose by what was forced in forward
             da, of_weights, of_state = LOOPS[ctx.cell].backward(weights, states, used, grads)
             rows = da.flatten(0, 1)
@@ -73,11 +75,11 @@ class _Looped(torch.autograd.Function):
         return None, None, dx, dw_in, rows.sum(0), *of_weights, *of_state
 
 
-def _again(cell: str, held: int, inputs: Tensors, given: tuple[Tensor | None, ...]) -> list[Tensor | None]:
+def _again(cell: str, state_count: int, inputs: Tensors, grads: tuple[Tensor | None, ...]) -> list[Tensor | None]:
     """The gradients of the inputs as tensors that can be differentiated again."""
 
     def states(x: Tensor, w_in: Tensor, bias: Tensor, *rest: Tensor) -> list[Tensor]:
-        states = reference.states(cell, x, w_in, bias, tuple(rest[:-held]), tuple(rest[-held:]))
+        states = reference.states(cell, x, w_in, bias, tuple(rest[:-state_count]), tuple(rest[-state_count:]))
         return [tensor.transpose(0, 1) for tensor in states]
 
-    return differentiate(states, inputs, given)
+    return differentiate(states, inputs, grads)

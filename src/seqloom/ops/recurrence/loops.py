@@ -23,24 +23,24 @@ class Elman:
 
     def forward(self, a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
         """See `looped.Loop`."""
-        across = weights[0].t()
+        w_t = weights[0].t()
         h = torch.cat([state[0][None], a])
         steps = h.unbind(0)
-        for before, now in pairwise(steps):
-            now.addmm_(before, across).tanh_()
+        for h_before, h_t in pairwise(steps):
+            h_t.addmm_(h_before, w_t).tanh_()
         return (h,), ()
 
     def backward(
-        self, weights: Tensors, states: Tensors, saved: Tensors, given: Tensors
+        self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors
     ) -> tuple[Tensor, Tensors, Tensors]:
         """See `looped.Loop`."""
-        (w,), (h,), (dh,) = weights, states, given
-        da, reaches = torch.empty_like(h[1:]), dh[-1]
+        (w,), (h,), (dh,) = weights, states, grads
+        da, dh_t = torch.empty_like(h[1:]), dh[-1]
         steps = zip(da.unbind(0), h[1:].unbind(0), dh[:-1].unbind(0), strict=True)
-        for slope, now, own in reversed(list(steps)):
-            tanh_backward(reaches, now, grad_input=slope)
-            reaches = torch.addmm(own, slope, w)
-        return da, (outer(da.flatten(0, 1), h[:-1].flatten(0, 1)),), (reaches,)
+        for slope, h_t, direct in reversed(list(steps)):
+            tanh_backward(dh_t, h_t, grad_input=slope)
+            dh_t = torch.addmm(direct, slope, w)
+        return da, (outer(da.flatten(0, 1), h[:-1].flatten(0, 1)),), (dh_t,)
 
 
 @final
@@ -55,26 +55,26 @@ class LSTM:
     def forward(self, a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
         """See `looped.Loop`; the gates and tanh(c) are saved."""
         (w,), (first, cells) = weights, state
-        N, across = w.shape[1], w.t()
+        N, w_t = w.shape[1], w.t()
         h, c = (torch.cat([tensor[None], tensor.new_empty(len(a), *tensor.shape)]) for tensor in (first, cells))
-        squashed = torch.empty_like(h[1:])
+        each_tanh_c = torch.empty_like(h[1:])
         each_h, each_c = h.unbind(0), c.unbind(0)
-        for t, (gates, seen) in enumerate(zip(a.unbind(0), squashed.unbind(0), strict=True)):
-            gates.addmm_(each_h[t], across)
+        for t, (gates, tanh_c) in enumerate(zip(a.unbind(0), each_tanh_c.unbind(0), strict=True)):
+            gates.addmm_(each_h[t], w_t)
             gates[:, : 2 * N].sigmoid_()
             gates[:, 2 * N : 3 * N].tanh_()
             gates[:, 3 * N :].sigmoid_()
             i, f, g, o = gates.split(N, 1)
             torch.mul(f, each_c[t], out=each_c[t + 1]).addcmul_(i, g)
-            torch.tanh(each_c[t + 1], out=seen)
-            torch.mul(o, seen, out=each_h[t + 1])
-        return (h, c), (a, squashed)
+            torch.tanh(each_c[t + 1], out=tanh_c)
+            torch.mul(o, tanh_c, out=each_h[t + 1])
+        return (h, c), (a, each_tanh_c)
 
     def backward(
-        self, weights: Tensors, states: Tensors, saved: Tensors, given: Tensors
+        self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors
     ) -> tuple[Tensor, Tensors, Tensors]:
         """See `looped.Loop`."""
-        (w,), (h, c), (gates, squashed), (dh, dc) = weights, states, saved, given
+        (w,), (h, c), (gates, squashed), (dh, dc) = weights, states, saved, grads
         N = w.shape[1]
         i, f, g, o = gates.split(N, 2)
         each_f, own_h, own_c = f.unbind(0), dh.unbind(0), dc.unbind(0)
@@ -115,24 +115,24 @@ class GRU:
         return (h,), (a, left)
 
     def backward(
-        self, weights: Tensors, states: Tensors, saved: Tensors, given: Tensors
+        self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors
     ) -> tuple[Tensor, Tensors, Tensors]:
         """See `looped.Loop`."""
-        (w,), (h,), (gates, left), (dh,) = weights, states, saved, given
-        N, before = w.shape[1], h[:-1]
+        (w,), (h,), (gates, left), (dh,) = weights, states, saved, grads
+        N, h_before = w.shape[1], h[:-1]
         of_gates, of_new = w[: 2 * N], w[2 * N :]
-        da, reaches = torch.empty_like(gates), dh[-1]
+        da, dh_t = torch.empty_like(gates), dh[-1]
         for t in reversed(range(len(gates))):
             (r, z, n), (dr, dz, dn) = gates[t].split(N, 1), da[t].split(N, 1)
-            held = reaches * z
-            tanh_backward(reaches - held, n, grad_input=dn)
+            dh_before = dh_t * z
+            tanh_backward(dh_t - dh_before, n, grad_input=dn)
             dq = dn @ of_new
-            sigmoid_backward(dq * before[t], r, grad_input=dr)
-            sigmoid_backward((before[t] - n).mul_(reaches), z, grad_input=dz)
-            reaches = held.add_(dh[t]).addcmul_(dq, r).addmm_(da[t, :, : 2 * N], of_gates)
+            sigmoid_backward(dq * h_before[t], r, grad_input=dr)
+            sigmoid_backward((h_before[t] - n).mul_(dh_t), z, grad_input=dz)
+            dh_t = dh_before.add_(dh[t]).addcmul_(dq, r).addmm_(da[t, :, : 2 * N], of_gates)
         rows = da.flatten(0, 1)
-        dw = torch.cat([outer(rows[:, : 2 * N], before.flatten(0, 1)), outer(rows[:, 2 * N :], left.flatten(0, 1))])
-        return da, (dw,), (reaches,)
+        dw = torch.cat([outer(rows[:, : 2 * N], h_before.flatten(0, 1)), outer(rows[:, 2 * N :], left.flatten(0, 1))])
+        return da, (dw,), (dh_t,)
 
 
 @final
@@ -158,21 +158,21 @@ class GRUAfter:
         return (h,), (a, inside)
 
     def backward(
-        self, weights: Tensors, states: Tensors, saved: Tensors, given: Tensors
+        self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors
     ) -> tuple[Tensor, Tensors, Tensors]:
         """See `looped.Loop`."""
-        (w, _), (h,), (gates, m), (dh,) = weights, states, saved, given
-        N, before = w.shape[1], h[:-1]
+        (w, _), (h,), (gates, m), (dh,) = weights, states, saved, grads
+        N, h_before = w.shape[1], h[:-1]
         slopes, dn = torch.empty_like(gates), torch.empty_like(m)
-        reaches = dh[-1]
+        dh_t = dh[-1]
         for t in reversed(range(len(gates))):
             (r, z, n), (dr, dz, dm) = gates[t].split(N, 1), slopes[t].split(N, 1)
-            held = reaches * z
-            tanh_backward(reaches - held, n, grad_input=dn[t])
+            dh_before = dh_t * z
+            tanh_backward(dh_t - dh_before, n, grad_input=dn[t])
             torch.mul(dn[t], r, out=dm)
             sigmoid_backward(dn[t] * m[t], r, grad_input=dr)
-            sigmoid_backward((before[t] - n).mul_(reaches), z, grad_input=dz)
-            reaches = held.add_(dh[t]).addmm_(slopes[t], w)
+            sigmoid_backward((h_before[t] - n).mul_(dh_t), z, grad_input=dz)
+            dh_t = dh_before.add_(dh[t]).addmm_(slopes[t], w)
         rows = slopes.flatten(0, 1)
         da = torch.cat([slopes[..., : 2 * N], dn], 2)
-        return da, (outer(rows, before.flatten(0, 1)), rows[:, 2 * N :].sum(0)), (reaches,)
+        return da, (outer(rows, h_before.flatten(0, 1)), rows[:, 2 * N :].sum(0)), (dh_t,)

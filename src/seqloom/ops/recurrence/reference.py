@@ -69,10 +69,10 @@ def read(
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """(B, T, D) → the outputs (B, T, N), and the state after `lengths` tokens of each row or after the last."""
     every = states(cell, x, w_in, bias, weights, state)
-    return every[0][:, 1:], tuple(after(states, lengths) for states in every)
+    return every[0][:, 1:], tuple(state_after(states, lengths) for states in every)
 
 
-def after(states: Tensor, lengths: Tensor | None) -> Tensor:
+def state_after(states: Tensor, lengths: Tensor | None) -> Tensor:
     """The state (B, N) after `lengths` (B,) tokens of each row, or after the last, from all states; a copy."""
     if lengths is None:
         return states[:, -1].clone()
@@ -100,16 +100,16 @@ def lstm_price(rows: int, N: int) -> Cost:
     )
 
 
-def gru_price(rows: int, N: int, after: bool) -> Cost:
+def gru_price(rows: int, N: int, reset_after: bool) -> Cost:
     """The price of the GRU cell: three sums, two sigmoids, a tanh, the reset, 1 - z, its two products and their sum.
 
-    Where the reset comes `after` the matrix, the sum with b_n takes the place of the one with a_n.
+    With `reset_after` the reset follows the matrix: the sum with b_n takes the place of the one with a_n.
     """
     n = rows * N
-    matrix = () if after else ("cumulation",)
+    matrix = () if reset_after else ("cumulation",)
     return Cost(
         mul=(1 + 1 + 2) * n,
-        add=(3 + 2 + 2 + after + 2) * n,
+        add=(3 + 2 + 2 + reset_after + 2) * n,
         div=3 * n,
         exp=3 * n,
         path=(

@@ -55,18 +55,18 @@ def scan(
     exact = torch.promote_types(kind, torch.float32)
     if state is not None and state.is_complex() and not exact.is_complex:
         raise ValueError("the state is complex, a and b are real: make one of them complex")
-    given = b.new_zeros(len(b), b.shape[2], dtype=exact) if state is None else state.to(exact)
+    initial = b.new_zeros(len(b), b.shape[2], dtype=exact) if state is None else state.to(exact)
     if b.numel() == 0:
-        return b.to(kind, copy=True), given.clone()
+        return b.to(kind, copy=True), initial.clone()
     name, a, b = OP.choose(b), a.to(exact), b.to(exact)
     if lengths is not None:
         real = within(lengths, b.shape[1])
         a, b = (x if x.ndim == 1 else torch.where(real[:, :, None], x, 0.0) for x in (a, b))
-    h = OP[name](a, b, None if state is None and name == "reference" else given)
+    h = OP[name](a, b, None if state is None and name == "reference" else initial)
     if lengths is None:
         return h.to(kind), h[:, -1]
     last = h[torch.arange(len(h), device=h.device), (lengths - 1).clamp(0, b.shape[1] - 1)]
-    return h.to(kind), torch.where((lengths > 0)[:, None], last, given)
+    return h.to(kind), torch.where((lengths > 0)[:, None], last, initial)
 
 
 def by_size(b: Tensor) -> str:
@@ -93,7 +93,7 @@ def _complex(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     return scan(a, torch.complex(draw(B, T, CHANNELS), draw(B, T, CHANNELS)))
 
 
-def _on(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+def _streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
     return scan, (draw(B, T, CHANNELS).tanh(), draw(B, T, CHANNELS))
 
 
@@ -115,7 +115,7 @@ OP = Op(
     examples=(_example, _complex),
     price=reference.price,
     streamed=(
-        _on,
+        _streamed,
         _fixed_on,
     ),
 )

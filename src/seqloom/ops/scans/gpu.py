@@ -47,13 +47,13 @@ def _like(x: Tensor) -> Tensor:
     return x.new_empty(x.shape)
 
 
-def _launch(name: str, a: Tensor, given: tuple[Tensor, ...], out: tuple[Tensor, ...]) -> None:
+def _launch(name: str, a: Tensor, sources: tuple[Tensor, ...], out: tuple[Tensor, ...]) -> None:
     from seqloom.ops.scans import gpu_kernels
 
-    B, T, N = given[1].shape
-    whole = (tensor.resolve_conj().resolve_neg().contiguous() for tensor in given)
-    held = (torch.view_as_real(tensor) if tensor.is_complex() else tensor for tensor in (*whole, *out))
+    B, T, N = sources[1].shape
+    whole = (tensor.resolve_conj().resolve_neg().contiguous() for tensor in sources)
+    tensors = (torch.view_as_real(tensor) if tensor.is_complex() else tensor for tensor in (*whole, *out))
     with torch.cuda.device_of(a):
         getattr(gpu_kernels, name)[B, blocks(N, BLOCK)](
-            *held, T, N, a.ndim == 1, a.is_complex(), BLOCK, STAGES, num_warps=1
+            *tensors, T, N, a.ndim == 1, a.is_complex(), BLOCK, STAGES, num_warps=1
         )

@@ -49,7 +49,7 @@ def backward(
     row = tl.program_id(0).to(tl.int64)
     n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     there = n < N
-    begin, end = row * T * N, (row + 1) * T * N
+    start, end = row * T * N, (row + 1) * T * N
     by, byi = read(a, n, there, COMPLEX)
     g = tl.zeros_like(by)
     gi = tl.zeros_like(by)
@@ -65,8 +65,8 @@ def backward(
         g += given
         gi += giveni
         write(db, at, g, gi, there, COMPLEX)
-        before, beforei = read(h, at - N, there & (at >= begin + N), COMPLEX)
-        first, firsti = read(state, row * N + n, there & (at < begin + N), COMPLEX)
+        before, beforei = read(h, at - N, there & (at >= start + N), COMPLEX)
+        first, firsti = read(state, row * N + n, there & (at < start + N), COMPLEX)
         to_a, to_ai = product(g, gi, before + first, -beforei - firsti, COMPLEX)
         if FIXED:
             sum_ += to_a.to(tl.float64)
@@ -77,7 +77,7 @@ def backward(
     if FIXED:
         write(da, at, sum_, sumi, there, COMPLEX)
     else:
-        by, byi = read(a, begin + n, there, COMPLEX)
+        by, byi = read(a, start + n, there, COMPLEX)
     g, gi = product(by, -byi, g, gi, COMPLEX)
     write(dstate, at, g, gi, there, COMPLEX)
 

@@ -19,7 +19,7 @@ SLOWEST = -1e-4
 """the largest real part: no state grows, and every state decays within 10,000 units of time"""
 
 
-def held(
+def zero_order_hold(
     v: Complex[Tensor, "B T N"],
     log_step: Float[Tensor, " N"],
     eigenvalues: Float[Tensor, "N 2"],

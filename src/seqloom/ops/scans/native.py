@@ -74,7 +74,7 @@ def _forward(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
 
 
 def _backward(a: Tensor, h: Tensor, state: Tensor, dh: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    wide = torch.promote_types(a.dtype, torch.float64)  # a constant a sums over all tokens
+    wide = torch.promote_types(a.dtype, torch.float64)  # the gradient of a constant a is a sum over all tokens
     da = h.new_empty(state.shape, dtype=wide) if a.ndim == 1 else _like(h)
     db, dstate = _like(h), _like(state)
     entry = BACKWARD[1, wide] if a.ndim == 1 else BACKWARD[3, None]

@@ -25,10 +25,10 @@ def blocked(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
     size = T if B * N >= WIDE or T < 32 else math.isqrt(T)
     whole = T - T % size
     if whole > size:
-        rates, given, here = (x if x.ndim == 1 else x[:, :whole].unflatten(1, (-1, size)) for x in (a, b, h))
-        product, added = _through(rates, given)
+        rates, inputs, here = (x if x.ndim == 1 else x[:, :whole].unflatten(1, (-1, size)) for x in (a, b, h))
+        product, added = _through(rates, inputs)
         ends = blocked(product, added, state)  # the state at the end of each block
-        _read(rates, given, here, torch.cat([state[:, None], ends[:, :-1]], 1))
+        _read(rates, inputs, here, torch.cat([state[:, None], ends[:, :-1]], 1))
         state = ends[:, -1]
     else:
         whole = 0
@@ -50,8 +50,8 @@ def _through(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
 def _read(a: Tensor, b: Tensor, h: Tensor, state: Tensor) -> None:
     """Every h (…, C, N) of blocks that begin with `state` (…, N)."""
-    for t, (given, here) in enumerate(zip(b.unbind(-2), h.unbind(-2), strict=True)):
-        torch.addcmul(given, a if a.ndim == 1 else a[..., t, :], state, out=here)
+    for t, (inputs, here) in enumerate(zip(b.unbind(-2), h.unbind(-2), strict=True)):
+        torch.addcmul(inputs, a if a.ndim == 1 else a[..., t, :], state, out=here)
         state = here
 
 

@@ -28,11 +28,11 @@ def through(run: Scan) -> Scan:
 
 def gradients(run: Scan, a: Tensor, h: Tensor, state: Tensor, dh: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of a, b and the state."""
-    given = dh.flip(1)
+    reversed_dh = dh.flip(1)
     if a.ndim == 1:
-        g = run(a.conj(), given, torch.zeros_like(state)).flip(1)
+        g = run(a.conj(), reversed_dh, torch.zeros_like(state)).flip(1)
     else:  # the last token has no successor: the factor rolled to it meets a zero
-        g = run(a.roll(-1, 1).flip(1).conj(), given, torch.zeros_like(state)).flip(1)
+        g = run(a.roll(-1, 1).flip(1).conj(), reversed_dh, torch.zeros_like(state)).flip(1)
     da = g * torch.cat([state[:, None], h[:, :-1]], 1).conj()
     first = a if a.ndim == 1 else a[:, 0]
     return da.sum((0, 1)) if a.ndim == 1 else da, g, first.conj() * g[:, 0]

@@ -9,8 +9,8 @@ from seqloom.core.cost import Cost
 def scan(a: Tensor, b: Tensor, state: Tensor | None) -> Tensor:
     """a (N,) or (B, T, N), b (B, T, N), state (B, N) → every h (B, T, N)."""
     h, states = state, []
-    for t, given in enumerate(b.unbind(1)):
-        h = given if h is None else (a if a.ndim == 1 else a[:, t]) * h + given
+    for t, b_t in enumerate(b.unbind(1)):
+        h = b_t if h is None else (a if a.ndim == 1 else a[:, t]) * h + b_t
         states.append(h)
     return torch.stack(states, 1)
 

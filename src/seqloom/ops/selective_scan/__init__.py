@@ -74,17 +74,17 @@ def selective(
     kind = u.dtype
     exact = torch.promote_types(kind, torch.float32)
     if u.numel() == 0:
-        after = u.new_zeros(len(u), *log_rate.shape, dtype=exact) if state is None else state.to(exact, copy=True)
-        return u.clone(), after
+        new_state = u.new_zeros(len(u), *log_rate.shape, dtype=exact) if state is None else state.to(exact, copy=True)
+        return u.clone(), new_state
     name = OP.choose(u)
-    given: tuple[Tensor | None, ...] = (u, delta, log_rate, B, C, state, bias, skip, gate)
+    inputs: tuple[Tensor | None, ...] = (u, delta, log_rate, B, C, state, bias, skip, gate)
     if lengths is not None and name != "native":  # native code stops at `lengths` itself
         real = within(lengths, u.shape[1])[:, :, None]
         u, delta, B, C = (torch.where(real, tensor, 0.0) for tensor in (u, delta, B, C))
         gate = None if gate is None else torch.where(real, gate, 0.0)
-        given = (u, delta, log_rate, B, C, state, bias, skip, gate)
-    y, after = OP[name](*(tensor if tensor is None else tensor.to(exact) for tensor in given), lengths)
-    return y if y.dtype == kind else y.to(kind), after
+        inputs = (u, delta, log_rate, B, C, state, bias, skip, gate)
+    y, new_state = OP[name](*(tensor if tensor is None else tensor.to(exact) for tensor in inputs), lengths)
+    return y if y.dtype == kind else y.to(kind), new_state
 
 
 def by_size(u: Tensor) -> str:
@@ -107,7 +107,7 @@ def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     return selective(u, delta, rate, b, c, state, bias=draw(CHANNELS), skip=draw(CHANNELS), gate=gate)
 
 
-def _on(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+def _streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
     rate, bias, skip = draw(CHANNELS, 16), draw(CHANNELS), draw(CHANNELS)
 
     def run(u: Tensor, delta: Tensor, b: Tensor, c: Tensor, gate: Tensor, **state: Any) -> tuple[Tensor, Tensor]:
@@ -128,5 +128,5 @@ OP = Op(
     rule=by_size,
     examples=(_example,),
     price=reference.price,
-    streamed=(_on,),
+    streamed=(_streamed,),
 )

@@ -49,10 +49,10 @@ def convolve(x: Stream, taps: Taps, bias: Bias, window: Window | None = None, si
     """
     SEQUENCE.bind(x, taps, bias, window)
     exact = torch.promote_types(x.dtype, torch.float32)
-    given = (None if tensor is None else tensor.to(exact) for tensor in (x, taps, bias, window))
+    converted = (None if tensor is None else tensor.to(exact) for tensor in (x, taps, bias, window))
     if x.numel() == 0:
         return x.clone()
-    y: Tensor = OP[OP.choose(x)](*given, silu)
+    y: Tensor = OP[OP.choose(x)](*converted, silu)
     return y.to(x.dtype)
 
 
@@ -78,14 +78,14 @@ def after_one(
 ) -> tuple[Token, Window]:
     """One token x (B, D) after those in the window, of which `length` were read; and the window after it."""
     size = window.shape[1]
-    held = ring.held(size, length)
+    held = ring.filled(size, length)
     exact = torch.promote_types(x.dtype, torch.float32)
     u, w = x.to(exact), taps.to(exact)
     y = u * w[0]
     if held:  # an empty window is skipped
         y = y + (window[:, size - held :].to(exact) * w[1 : held + 1].flip(0)).sum(1)
-    after = torch.cat([window[:, 1:], x[:, None].to(window.dtype)], 1) if size else window
-    return shifted.finished(y, bias, silu).to(x.dtype), after
+    new_window = torch.cat([window[:, 1:], x[:, None].to(window.dtype)], 1) if size else window
+    return shifted.finished(y, bias, silu).to(x.dtype), new_window
 
 
 def _plain(draw: Draw, B: int, T: int) -> Tensor:

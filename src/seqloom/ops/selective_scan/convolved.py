@@ -81,8 +81,8 @@ def _gradients(
     (B, T, D), W, threads = x.shape, len(taps), native.threads(x.numel())
     dx, dwindow = x.new_empty(x.shape), None if window is None else x.new_empty(window.shape)
     sums, spans = x.new_empty(B, -(-T // SPAN), W + 1, D), -(-T // SPAN)
-    given = (x, taps, bias, window, dy, dx, dwindow, sums, x.new_empty(threads, W + 1, D))
-    BACKWARD(*given, threads=threads, silu=silu, W=W, spans=spans)
+    arguments = (x, taps, bias, window, dy, dx, dwindow, sums, x.new_empty(threads, W + 1, D))
+    BACKWARD(*arguments, threads=threads, silu=silu, W=W, spans=spans)
     total = sums.sum((0, 1), dtype=torch.float64).to(x.dtype)
     # Copies and tensors of their own, since torch lets no output of an operator share memory with another.
     dbias = x.new_empty(0) if bias is None else total[W].clone()

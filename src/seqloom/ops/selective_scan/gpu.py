@@ -38,16 +38,16 @@ def _forward(
 
     (B, T, D), N = u.shape, log_rate.shape[1]
     y = u.new_empty(B, T, D) if lengths is None else u.new_zeros(B, T, D)
-    after, marks = u.new_empty(B, D, N), u.new_empty(_marks(u, log_rate) if learns else 0)
-    around = (state, bias, skip, gate, lengths)
+    new_state, marks = u.new_empty(B, D, N), u.new_empty(_marks(u, log_rate) if learns else 0)
+    optional = (state, bias, skip, gate, lengths)
     with torch.cuda.device_of(u):
         gpu_kernels.forward[B, blocks(D, BLOCK)](
-            *(u if tensor is None else tensor.contiguous() for tensor in (u, delta, log_rate, b, c, *around)),
-            *(y, after, marks, T, D, N, *(tensor is not None for tensor in around), learns),
+            *(u if tensor is None else tensor.contiguous() for tensor in (u, delta, log_rate, b, c, *optional)),
+            *(y, new_state, marks, T, D, N, *(tensor is not None for tensor in optional), learns),
             *(power(N), BLOCK, CHUNK, STAGES),
             num_warps=1,
         )
-    return y, after, marks
+    return y, new_state, marks
 
 
 def _backward(
@@ -63,23 +63,23 @@ def _backward(
     lengths: Tensor | None,
     marks: Tensor,
     dy: Tensor,
-    dafter: Tensor | None,
+    dnew_state: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of u, delta, log_rate, b, c, the state, bias, skip and gate."""
     from seqloom.ops.selective_scan import gpu_kernels
 
     (B, T, D), N = u.shape, log_rate.shape[1]
-    new = u.new_empty if lengths is None else u.new_zeros  # gradients after the end of a row are 0
-    du, ddelta, dgate = new(B, T, D), new(B, T, D), new((B, T, D) if gate is not None else (0,))
-    parts, dstate = new(2, blocks(D, BLOCK), B, T, N), u.new_empty(B, D, N)
-    dA, dbias, dskip = (u.new_empty(B, *of, dtype=torch.float64) for of in ((D, N), (D,), (D,)))
-    scratch, around = u.new_empty(B, CHUNK, D, N), (bias, skip, gate, lengths)
-    given = (u, delta, log_rate, b, c, *around, marks, dy, dafter)
+    allocate = u.new_empty if lengths is None else u.new_zeros  # gradients after the end of a row are 0
+    du, ddelta, dgate = allocate(B, T, D), allocate(B, T, D), allocate((B, T, D) if gate is not None else (0,))
+    parts, dstate = allocate(2, blocks(D, BLOCK), B, T, N), u.new_empty(B, D, N)
+    dA, dbias, dskip = (u.new_empty(B, *sizes, dtype=torch.float64) for sizes in ((D, N), (D,), (D,)))
+    scratch, optional = u.new_empty(B, CHUNK, D, N), (bias, skip, gate, lengths)
+    inputs = (u, delta, log_rate, b, c, *optional, marks, dy, dnew_state)
     with torch.cuda.device_of(u):
         gpu_kernels.backward[B, blocks(D, BLOCK)](
-            *(u if tensor is None else tensor.contiguous() for tensor in given),
+            *(u if tensor is None else tensor.contiguous() for tensor in inputs),
             *(scratch, du, ddelta, dA, *parts, dstate, dbias, dskip, dgate, T, D, N),
-            *(tensor is not None for tensor in (*around, dafter)),
+            *(tensor is not None for tensor in (*optional, dnew_state)),
             *(power(N), BLOCK, CHUNK, STAGES),
             num_warps=1,
         )

@@ -23,7 +23,7 @@ def forward(
     gate,
     lengths,
     y,
-    after,
+    new_state,
     marks,
     T,
     D,
@@ -43,11 +43,11 @@ def forward(
     row = tl.program_id(0).to(tl.int64)
     d, n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, STATES)
     here, read = d < D, n < N
-    place, both = d[:, None] * N + n[None, :], here[:, None] & read[None, :]
-    A = -tl.exp(tl.load(log_rate + place, mask=both, other=0.0))
+    entry, both = d[:, None] * N + n[None, :], here[:, None] & read[None, :]
+    A = -tl.exp(tl.load(log_rate + entry, mask=both, other=0.0))
     h = tl.zeros_like(A)
     if BEGUN:
-        h += tl.load(state + row * D * N + place, mask=both, other=0.0)
+        h += tl.load(state + row * D * N + entry, mask=both, other=0.0)
     raised = tl.zeros([BLOCK], A.dtype)
     passed = tl.zeros([BLOCK], A.dtype)
     if SOFT:
@@ -58,7 +58,7 @@ def forward(
     marks += row * tl.cdiv(T, CHUNK) * D * N
     for first in range(0, end, CHUNK):
         if LEARNS:
-            tl.store(marks + place, h, mask=both)
+            tl.store(marks + entry, h, mask=both)
             marks += D * N
         for t in tl.range(first, tl.minimum(first + CHUNK, end), num_stages=STAGES):
             at, of = (row * T + t) * D + d, (row * T + t) * N + n
@@ -75,7 +75,7 @@ def forward(
                 z = tl.load(gate + at, mask=here, other=0.0)
                 out *= z * tl.sigmoid(z)
             tl.store(y + at, out, mask=here)
-    tl.store(after + row * D * N + place, h, mask=both)
+    tl.store(new_state + row * D * N + entry, h, mask=both)
 
 
 @triton.jit
@@ -91,7 +91,7 @@ def backward(  # noqa: PLR0915  # one walk
     lengths,
     marks,
     dy,
-    dafter,
+    dnew_state,
     scratch,
     du,
     ddelta,
@@ -122,11 +122,11 @@ def backward(  # noqa: PLR0915  # one walk
     row, block = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     d, n = block * BLOCK + tl.arange(0, BLOCK), tl.arange(0, STATES)
     here, read = d < D, n < N
-    place, both = d[:, None] * N + n[None, :], here[:, None] & read[None, :]
-    A = -tl.exp(tl.load(log_rate + place, mask=both, other=0.0))
+    entry, both = d[:, None] * N + n[None, :], here[:, None] & read[None, :]
+    A = -tl.exp(tl.load(log_rate + entry, mask=both, other=0.0))
     reached = tl.zeros_like(A)
     if REACHED:
-        reached += tl.load(dafter + row * D * N + place, mask=both, other=0.0)
+        reached += tl.load(dnew_state + row * D * N + entry, mask=both, other=0.0)
     raised = tl.zeros([BLOCK], A.dtype)
     passed = tl.zeros([BLOCK], A.dtype)
     if SOFT:
@@ -144,10 +144,10 @@ def backward(  # noqa: PLR0915  # one walk
         first = (chunks - 1 - i) * CHUNK
         last = tl.minimum(first + CHUNK, end)
         mark = row * tl.cdiv(T, CHUNK) + chunks - 1 - i
-        h = tl.load(marks + mark * D * N + place, mask=both, other=0.0)
+        h = tl.load(marks + mark * D * N + entry, mask=both, other=0.0)
         for t in tl.range(first, last, num_stages=STAGES):
             at, of = (row * T + t) * D + d, (row * T + t) * N + n
-            tl.store(scratch + (t - first) * D * N + place, h, mask=both)
+            tl.store(scratch + (t - first) * D * N + entry, h, mask=both)
             width = tl.load(delta + at, mask=here, other=0.0)
             if SOFT:
                 width = softplus(width + raised)
@@ -160,7 +160,7 @@ def backward(  # noqa: PLR0915  # one walk
         for j in range(last - first):
             t = last - 1 - j
             at, of = (row * T + t) * D + d, (row * T + t) * N + n
-            before = tl.load(scratch + (t - first) * D * N + place, mask=both, other=0.0)
+            before = tl.load(scratch + (t - first) * D * N + entry, mask=both, other=0.0)
             x = tl.load(u + at, mask=here, other=0.0)
             raw = tl.load(delta + at, mask=here, other=0.0) + raised
             width = softplus(raw) if SOFT else raw
@@ -193,10 +193,10 @@ def backward(  # noqa: PLR0915  # one walk
         all_A += to_A.to(tl.float64)
         all_bias += to_bias.to(tl.float64)
         all_skip += to_skip.to(tl.float64)
-    tl.store(dA + row * D * N + place, all_A, mask=both)
+    tl.store(dA + row * D * N + entry, all_A, mask=both)
     tl.store(dbias + row * D + d, all_bias, mask=here)
     tl.store(dskip + row * D + d, all_skip, mask=here)
-    tl.store(dstate + row * D * N + place, reached, mask=both)
+    tl.store(dstate + row * D * N + entry, reached, mask=both)
 
 
 @triton.jit

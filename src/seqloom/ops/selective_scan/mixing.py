@@ -77,8 +77,8 @@ def mix(
     ValueError where sizes do not agree or there is no native code.
     """
     w_in, taps, bias, w_x, w_delta, delta_bias, log_rate, skip, w_out = weights
-    E, chosen = taps.shape[1], w_x.shape[0]
-    y, scratch = x.new_empty(x.shape), x.new_empty(5 * E + chosen)
-    before, after = (x, w_in, taps, bias, window, w_x, w_delta, delta_bias), (log_rate, skip, state, w_out, y, scratch)
-    ENTRY(*before, *after, threads=native.threads(w_in.numel()))
+    E, width = taps.shape[1], w_x.shape[0]
+    y, scratch = x.new_empty(x.shape), x.new_empty(5 * E + width)
+    inputs = (x, w_in, taps, bias, window, w_x, w_delta, delta_bias, log_rate, skip, state, w_out)
+    ENTRY(*inputs, y, scratch, threads=native.threads(w_in.numel()))
     return y

@@ -36,8 +36,8 @@ def _forward(
     See `walks.selective`; float32 or float64. Raises ValueError where there is no native code.
     """
     marks = u.new_empty(_marks(u, log_rate)) if learns else None
-    y, after = _read(u, delta, log_rate, b, c, state, bias, skip, gate, lengths, marks)
-    return y, after, u.new_empty(0) if marks is None else marks
+    y, new_state = _read(u, delta, log_rate, b, c, state, bias, skip, gate, lengths, marks)
+    return y, new_state, u.new_empty(0) if marks is None else marks
 
 
 def _backward(
@@ -53,7 +53,7 @@ def _backward(
     lengths: Tensor | None,
     marks: Tensor,
     dy: Tensor,
-    dafter: Tensor | None,
+    dnew_state: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of u, delta, log_rate, b, c, the state, bias, skip and gate."""
     (B, T, D), N, layout = u.shape, log_rate.shape[1], _layout(u)
@@ -62,14 +62,14 @@ def _backward(
     dgate = None if gate is None else u.new_empty(B, T, D)
     db, dc = (u.new_empty(B, T, N) for _ in range(2))
     db_parts, dc_parts = u.new_empty(2, blocks, B, T, N) if blocks > 1 else (db[None], dc[None])
-    dstate = u.new_zeros(B, D, N) if dafter is None else dafter.clone(memory_format=torch.contiguous_format)
-    dA, dbias, dskip = (torch.zeros(B, *of, dtype=torch.float64) for of in ((D, N), (D,), (D,)))
+    dstate = u.new_zeros(B, D, N) if dnew_state is None else dnew_state.clone(memory_format=torch.contiguous_format)
+    dA, dbias, dskip = (torch.zeros(B, *sizes, dtype=torch.float64) for sizes in ((D, N), (D,), (D,)))
     threads = native.threads(u.numel() * N)
-    room = (3 * BLOCK + 4 * CHUNK + 1) * N + 2 * BLOCK + 4 * CHUNK + 32  # vectors: ROOM of the C
+    room = (3 * BLOCK + 4 * CHUNK + 1) * N + 2 * BLOCK + 4 * CHUNK + 32  # in vectors, as ROOM in the C code
     scratch = u.new_empty(threads, room * layout["lanes"])
-    given = (u, delta, log_rate, b, c, None, bias, skip, gate, None if lengths is None else lengths.long(), dy, marks)
+    inputs = (u, delta, log_rate, b, c, None, bias, skip, gate, None if lengths is None else lengths.long(), dy, marks)
     made = (du, ddelta, dgate, db, dc, dstate, db_parts, dc_parts, dA, dbias, dskip)
-    BACKWARD(*given, *made, scratch, threads=threads, blocks=blocks, **layout)
+    BACKWARD(*inputs, *made, scratch, threads=threads, blocks=blocks, **layout)
     to_A, to_bias, to_skip = (tensor.sum(0).to(u.dtype) for tensor in (dA, dbias, dskip))
     to_gate = u.new_empty(0) if dgate is None else dgate
     return du, ddelta, to_A * -log_rate.exp(), db, dc, dstate, to_bias, to_skip, to_gate
@@ -101,12 +101,12 @@ def _read(
     marks: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     (B, T, D), N = u.shape, log_rate.shape[1]
-    y, after, threads = u.new_empty(B, T, D), u.new_empty(B, D, N), native.threads(u.numel() * N)
+    y, new_state, threads = u.new_empty(B, T, D), u.new_empty(B, D, N), native.threads(u.numel() * N)
     layout = _layout(u)
     scratch = u.new_empty(threads, 2 * BLOCK * N * layout["lanes"])
-    given = (u, delta, log_rate, b, c, state, bias, skip, gate, None if lengths is None else lengths.long())
-    FORWARD(*given, y, after, marks, scratch, threads=threads, **layout)
-    return y, after
+    inputs = (u, delta, log_rate, b, c, state, bias, skip, gate, None if lengths is None else lengths.long())
+    FORWARD(*inputs, y, new_state, marks, scratch, threads=threads, **layout)
+    return y, new_state
 
 
 forward = walks.operator("selective", _forward, _backward, _marks)

@@ -28,22 +28,22 @@ def selective(
     for t in range(u.shape[1]):
         width = delta[:, t] if bias is None else F.softplus(delta[:, t] + bias)
         decay = torch.exp(-width[:, :, None] * torch.exp(log_rate))
-        after = decay * h + (width * u[:, t])[:, :, None] * b[:, t, None]
-        y = (after * c[:, t, None]).sum(2)
+        new_state = decay * h + (width * u[:, t])[:, :, None] * b[:, t, None]
+        y = (new_state * c[:, t, None]).sum(2)
         if skip is not None:
             y = y + skip * u[:, t]
         if gate is not None:
             y = y * F.silu(gate[:, t])
         if lengths is not None:
             real = t < lengths
-            after, y = torch.where(real[:, None, None], after, h), torch.where(real[:, None], y, 0.0)
-        h = after
+            new_state, y = torch.where(real[:, None, None], new_state, h), torch.where(real[:, None], y, 0.0)
+        h = new_state
         outputs.append(y)
     return torch.stack(outputs, 1), h
 
 
 def price(rows: int, dim: int, states: int, gate: bool) -> Cost:
-    """The price of `rows` tokens with skip, the same at every position, also at the first, whose state is 0.
+    """The price of `rows` tokens with the skip. Every position costs the same, also the first, whose state is 0.
 
     A = -e^log_rate is computed at every token, as in a step. The bias of Δ is part of the price of its projection.
     """

@@ -22,7 +22,7 @@ def back(a: Tensor, c: Tensor, last: Tensor) -> Tensor:
     """See `walks.Walk`."""
     G = torch.empty_like(c)
     G[:, -1] = c[:, -1] + last
-    slopes, decays, given = G.unbind(1), a.unbind(1), c.unbind(1)
+    slopes, decays, terms = G.unbind(1), a.unbind(1), c.unbind(1)
     for t in reversed(range(len(slopes) - 1)):
-        torch.addcmul(given[t], decays[t + 1], slopes[t + 1], out=slopes[t])
+        torch.addcmul(terms[t], decays[t + 1], slopes[t + 1], out=slopes[t])
     return G

@@ -14,9 +14,9 @@ def reference(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | Non
     inputs, T = x if window is None else torch.cat([window, x], 1), x.shape[1]
     y = taps[0] * x
     for k in range(1, min(len(taps), past + T)):
-        none = max(0, k - past)  # tokens that have no input so far before them
-        sums = y[:, none:] + taps[k] * inputs[:, past + none - k : past + T - k]
-        y = torch.cat([y[:, :none], sums], 1) if none else sums
+        without_input = max(0, k - past)  # tokens that have no input so far before them
+        sums = y[:, without_input:] + taps[k] * inputs[:, past + without_input - k : past + T - k]
+        y = torch.cat([y[:, :without_input], sums], 1) if without_input else sums
     return finished(y, bias, silu)
 
 

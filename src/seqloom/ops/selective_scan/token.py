@@ -20,18 +20,15 @@ CONVOLVED, SCANNED = convolution.signature("convolve_token", ""), signature("sca
 def convolve_token(
     x: Token, taps: Taps, bias: Bias, window: Window, length: Length, reuse: bool
 ) -> tuple[Token, Window]:
-    """The output of one token x (B, D) after `length` tokens, the last of which are in the window.
-
-    And the window after.
-    """
+    """The output of one token x (B, D) after `length` tokens, the last of which are in the window; the new window."""
     if not (_quick(x, taps, window, optional=(bias,)) and window.is_contiguous() and unseen(x, taps, bias, window)):
         CONVOLVED.bind(x, taps, bias, window, length.tokens)
-        y, after = convolution.after_one(x, taps, bias, window, length)
-        return y, window.copy_(after.detach()) if reuse else after
-    y, made = x.new_empty(x.shape), None if reuse else window.new_empty(window.shape)
-    rest = (window, bias, None, None, length.tokens)
-    CONVOLVE(x, None, taps, None, None, *rest, y, made, threads=native.threads(x.numel()))
-    return y, window if made is None else made
+        y, new_window = convolution.after_one(x, taps, bias, window, length)
+        return y, window.copy_(new_window.detach()) if reuse else new_window
+    y, new_buffer = x.new_empty(x.shape), None if reuse else window.new_empty(window.shape)
+    window_inputs = (window, bias, None, None, length.tokens)
+    CONVOLVE(x, None, taps, None, None, *window_inputs, y, new_buffer, threads=native.threads(x.numel()))
+    return y, window if new_buffer is None else new_buffer
 
 
 def scan_token(
@@ -52,11 +49,11 @@ def scan_token(
         SCANNED.bind(*of, None)
         x, width, b, c = (tensor[:, None] for tensor in (u, delta, B, C))
         past = None if gate is None else gate[:, None]
-        y, after = selective(x, width, log_rate, b, c, state, bias=bias, skip=skip, gate=past)
-        return y[:, 0], state.copy_(after.detach()) if reuse else after
-    y, made = u.new_empty(u.shape), None if reuse else state.new_empty(state.shape)
-    STEP(*of, None, y, made, threads=native.threads(state.numel()))
-    return y, state if made is None else made
+        y, new_state = selective(x, width, log_rate, b, c, state, bias=bias, skip=skip, gate=past)
+        return y[:, 0], state.copy_(new_state.detach()) if reuse else new_state
+    y, new_buffer = u.new_empty(u.shape), None if reuse else state.new_empty(state.shape)
+    STEP(*of, None, y, new_buffer, threads=native.threads(state.numel()))
+    return y, state if new_buffer is None else new_buffer
 
 
 def _quick(x: Tensor, *rest: Tensor, optional: tuple[Tensor | None, ...] = ()) -> bool:

@@ -62,12 +62,12 @@ def selective(
         width = torch.where(real, width, 0.0)  # with Δ = 0 the state does not change
     if state is None:
         state = u.new_zeros(len(u), *log_rate.shape)
-    y, after = _Scan.apply(u, width, -log_rate.exp(), b, c, state, walk)  # type: ignore[no-untyped-call]  # torch does not type it
+    y, new_state = _Scan.apply(u, width, -log_rate.exp(), b, c, state, walk)  # type: ignore[no-untyped-call]  # torch does not type it
     if skip is not None:
         y = y + skip * u
     if gate is not None:
         y = y * F.silu(gate)
-    return y if lengths is None else torch.where(real, y, 0.0), after
+    return y if lengths is None else torch.where(real, y, 0.0), new_state
 
 
 def operator(
@@ -93,8 +93,8 @@ def operator(
         return [u.shape, u.shape, (D, N), (B, T, N), (B, T, N), (B, D, N), (D,), (D,), gate]
 
     def again(*saved: Any) -> list[Tensor | None]:
-        given, lengths = saved[:9], saved[9]
-        return differentiate(partial(selective, doubling, lengths=lengths), given, saved[11:])
+        arguments, lengths = saved[:9], saved[9]
+        return differentiate(partial(selective, doubling, lengths=lengths), arguments, saved[11:])
 
     return paired(
         name,
@@ -112,10 +112,12 @@ def operator(
 def by(run: Operator) -> Callable[..., tuple[Tensor, Tensor]]:
     """`selective` by an operator, which saves states for backward only where gradients are needed."""
 
-    def scan(*given: Tensor | None) -> tuple[Tensor, Tensor]:
-        learns = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in given[:9])
-        y, after, _ = run(*given, learns)
-        return y, after
+    def scan(*arguments: Tensor | None) -> tuple[Tensor, Tensor]:
+        learns = torch.is_grad_enabled() and any(
+            tensor is not None and tensor.requires_grad for tensor in arguments[:9]
+        )
+        y, new_state, _ = run(*arguments, learns)
+        return y, new_state
 
     return scan
 
@@ -131,17 +133,17 @@ class _Scan(torch.autograd.Function):
         return y, states[-1].clone()
 
     @staticmethod
-    def backward(ctx: Any, dy: Tensor, dafter: Tensor) -> tuple[Tensor | None, ...]:
-        given, states, walk = ctx.saved_tensors[:5], ctx.saved_tensors[5:], ctx.walk
+    def backward(ctx: Any, dy: Tensor, dnew_state: Tensor) -> tuple[Tensor | None, ...]:
+        arguments, states, walk = ctx.saved_tensors[:5], ctx.saved_tensors[5:], ctx.walk
         if torch.is_grad_enabled():  # saved states have no history, so for second derivatives they are recomputed
             walk = doubling
-            states = _onward(walk, given, states[0])[1][:-1]
-        return (*_back(walk, given, states, dy, dafter), None)
+            states = _onward(walk, arguments, states[0])[1][:-1]
+        return (*_back(walk, arguments, states, dy, dnew_state), None)
 
 
-def _onward(walk: Walk, given: Sequence[Tensor], state: Tensor) -> tuple[Tensor, list[Tensor]]:
+def _onward(walk: Walk, arguments: Sequence[Tensor], state: Tensor) -> tuple[Tensor, list[Tensor]]:
     """y, and the state before each span and after the last."""
-    (u, delta, A, b, c), outputs, states = given, [], [state]
+    (u, delta, A, b, c), outputs, states = arguments, [], [state]
     for span in _spans(walk, u):
         h = walk.onward(*_terms(u[:, span], delta[:, span], A, b[:, span]), states[-1])
         outputs.append((h[:, 1:] @ c[:, span, :, None])[..., 0])
@@ -150,10 +152,10 @@ def _onward(walk: Walk, given: Sequence[Tensor], state: Tensor) -> tuple[Tensor,
 
 
 def _back(
-    walk: Walk, given: Sequence[Tensor], states: Sequence[Tensor], dy: Tensor, reached: Tensor
+    walk: Walk, arguments: Sequence[Tensor], states: Sequence[Tensor], dy: Tensor, reached: Tensor
 ) -> tuple[Tensor, ...]:
     """The gradients of `given` and of the first state."""
-    u, delta, A, b, c = given
+    u, delta, A, b, c = arguments
     to_A, pieces = torch.zeros_like(A), []
     for span, state in reversed(list(zip(_spans(walk, u), states, strict=True))):
         x, width, grad = u[:, span], delta[:, span], dy[:, span]

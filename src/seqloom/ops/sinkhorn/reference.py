@@ -31,10 +31,10 @@ def _matrix(z: Tensor, keep: Tensor, steps: int, columns: bool) -> Tensor:
 def _normalized(entries: dict[tuple[int, int], Tensor], axis: int) -> dict[tuple[int, int], Tensor]:
     """Every entry divided by the sum of the entries with the same index on an axis."""
     lines: dict[int, list[Tensor]] = {}
-    for place, entry in entries.items():
-        lines.setdefault(place[axis], []).append(entry)
+    for index, entry in entries.items():
+        lines.setdefault(index[axis], []).append(entry)
     sums = {line: torch.stack(of).sum() for line, of in lines.items()}
-    return {place: entry / sums[place[axis]] for place, entry in entries.items()}
+    return {index: entry / sums[index[axis]] for index, entry in entries.items()}
 
 
 def price(entries: int, rows: int, columns: int, steps: int) -> Cost:

@@ -80,19 +80,19 @@ def _backward(
     (B, T, _, V), threads = x.shape, native.threads(x.numel())
     dx, dc, dz = x.new_empty(x.shape), c.new_empty(c.shape), z.new_empty(z.shape)
     sums, scratch = x.new_empty(-(-B * T // SPAN), 2, len(gain)), x.new_empty(threads, V)
-    of = (x, gain, skip, c, z, eps, dy, dx, dc, dz, sums, scratch)
-    BACKWARD(*of, threads=threads, spans=len(sums))
+    arguments = (x, gain, skip, c, z, eps, dy, dx, dc, dz, sums, scratch)
+    BACKWARD(*arguments, threads=threads, spans=len(sums))
     dgain, dskip = sums.sum(0, dtype=torch.float64).to(x.dtype).unbind(0)
     return dx, dgain.clone(), dskip.clone(), dc, dz
 
 
 def _again(*of: Any) -> list[Tensor | None]:
-    *given, eps, dy = of
+    *arguments, eps, dy = of
 
     def compute(x: Tensor, gain: Tensor, skip: Tensor, c: Tensor, z: Tensor) -> tuple[Tensor]:
         return (reference.normed(x, gain, skip, c, z, float(eps)),)
 
-    return differentiate(compute, given, (dy,))
+    return differentiate(compute, arguments, (dy,))
 
 
 forward = paired(

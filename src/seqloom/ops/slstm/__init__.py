@@ -55,12 +55,12 @@ def slstm(
     a, w, bias = a.to(exact), w.to(exact), bias.to(exact)
     if state is None:
         state = (*(a.new_zeros(B, H * K) for _ in range(3)), a.new_full((B, H * K), NONE))
-    given = tuple(tensor.to(exact) for tensor in state)
+    initial = tuple(tensor.to(exact) for tensor in state)
     if a.numel() == 0:
-        return a.new_zeros(B, T, H * K, dtype=kind), tuple(tensor.clone() for tensor in given)
+        return a.new_zeros(B, T, H * K, dtype=kind), tuple(tensor.clone() for tensor in initial)
     with _unrounded(a.device.type):
-        y, after = OP[OP.choose(a)](a, w, bias, given, lengths)
-    return y.to(kind), after
+        y, new_state = OP[OP.choose(a)](a, w, bias, initial, lengths)
+    return y.to(kind), new_state
 
 
 def by_size(a: Tensor) -> str:
@@ -75,7 +75,7 @@ def _unrounded(device: str) -> AbstractContextManager[object]:
     return torch.autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
 
 
-def _given(draw: Draw) -> tuple[Tensor, Tensor]:
+def _example_inputs(draw: Draw) -> tuple[Tensor, Tensor]:
     K = CHANNELS // 4
     return draw(4, K, 4 * K) / 4, draw(4, 4 * K)
 
@@ -86,12 +86,12 @@ def _state(draw: Draw, B: int) -> tuple[Tensor, ...]:
 
 
 def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, ...]:
-    y, (h, c, n, m) = slstm(draw(B, T, 4, CHANNELS), *_given(draw), _state(draw, B))
+    y, (h, c, n, m) = slstm(draw(B, T, 4, CHANNELS), *_example_inputs(draw), _state(draw, B))
     return y, h, c, n, m
 
 
-def _on(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
-    w, bias = _given(draw)
+def _streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+    w, bias = _example_inputs(draw)
 
     def run(a: Tensor, **state: Any) -> tuple[Tensor, Any]:
         return slstm(a, w, bias, **state)
@@ -109,5 +109,5 @@ OP = Op(
     rule=by_size,
     examples=(_example,),
     price=reference.price,
-    streamed=(_on,),
+    streamed=(_streamed,),
 )

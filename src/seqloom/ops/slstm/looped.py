@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from seqloom.ops.autograd import differentiate
-from seqloom.ops.recurrence.reference import after
+from seqloom.ops.recurrence.reference import state_after
 from seqloom.ops.slstm import reference
 
 Tensors = tuple[Tensor, ...]
@@ -25,7 +25,7 @@ Tensors = tuple[Tensor, ...]
 def read(a: Tensor, w: Tensor, bias: Tensor, state: Tensors, lengths: Tensor | None) -> tuple[Tensor, Tensors]:
     """See `reference.read`."""
     every: Tensors = _Looped.apply(a, w, bias, *state)  # type: ignore[no-untyped-call]  # torch does not type apply
-    return every[0][:, 1:], tuple(after(tensor, lengths) for tensor in every)
+    return every[0][:, 1:], tuple(state_after(tensor, lengths) for tensor in every)
 
 
 class _Looped(torch.autograd.Function):
@@ -57,14 +57,14 @@ class _Looped(torch.autograd.Function):
         return every
 
     @staticmethod
-    def backward(ctx: Any, *given: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         a, w, bias, *rest = ctx.saved_tensors
         state, (gates, shut, h, c, n) = tuple(rest[:4]), rest[4:]
         if torch.is_grad_enabled():
-            return (*differentiate(_every, (a, w, bias, *state), given),)
+            return (*differentiate(_every, (a, w, bias, *state), grads),)
         T = a.shape[1]
         H, K = w.shape[:2]
-        of = [_heads(tensor, H, K, h) for tensor in given[:3]]
+        of = [_heads(tensor, H, K, h) for tensor in grads[:3]]
         i, f, z, o = gates.split(K, 3)
         read = c[1:] / n[1:]
         slopes = (o / n[1:], -o * read / n[1:], read * o * (1 - o))
@@ -92,6 +92,6 @@ def _every(a: Tensor, w: Tensor, bias: Tensor, *state: Tensor) -> Tensors:
     return reference.states(a, w, bias, state)
 
 
-def _heads(given: Tensor | None, H: int, K: int, like: Tensor) -> Tensor:
+def _heads(grads: Tensor | None, H: int, K: int, like: Tensor) -> Tensor:
     """(B, T+1, N) → (T+1, H, B, K); zeros where nothing is given."""
-    return torch.zeros_like(like) if given is None else given.unflatten(2, (H, K)).permute(1, 2, 0, 3).contiguous()
+    return torch.zeros_like(like) if grads is None else grads.unflatten(2, (H, K)).permute(1, 2, 0, 3).contiguous()

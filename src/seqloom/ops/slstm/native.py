@@ -14,7 +14,7 @@ from seqloom.core.graphs import constant
 from seqloom.ops import native
 from seqloom.ops.autograd import Operator, differentiate, paired
 from seqloom.ops.native import Argument, Entry
-from seqloom.ops.recurrence.reference import after
+from seqloom.ops.recurrence.reference import state_after
 from seqloom.ops.slstm import reference
 
 SOURCE = Path(__file__).with_name("cell.c")
@@ -65,7 +65,7 @@ def read(
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """See `reference.read`; float32 or float64. ValueError where there is no native code."""
     *every, _ = forward(a, w, bias, *state)
-    return every[0][:, 1:], tuple(after(tensor, lengths) for tensor in every)
+    return every[0][:, 1:], tuple(state_after(tensor, lengths) for tensor in every)
 
 
 def _forward(
@@ -118,15 +118,18 @@ def _scratch(a: Tensor, K: int) -> Tensor:
 
 
 def _again(*of: Tensor | None) -> list[Tensor | None]:
-    """The gradients computed by torch's operations, so that they can be differentiated again."""
+    """The gradients computed by torch's operations, so that they can be differentiated again.
 
-    given, of_m = of[:7], of[14]
-    assert given[6] is not None
+    `of`: the arguments of `_backward`.
+    """
+    inputs, (to_h, to_c, to_n, to_m) = of[:7], of[11:]
+    m0 = inputs[6]
+    assert m0 is not None
 
     def compute(a: Tensor, w: Tensor, bias: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
         return reference.states(a, w, bias, state)
 
-    return differentiate(compute, given, (*of[11:14], of_m if given[6].requires_grad else None))
+    return differentiate(compute, inputs, (to_h, to_c, to_n, to_m if m0.requires_grad else None))
 
 
 def _shapes(a: Tensor, w: Tensor, *rest: Tensor) -> list[tuple[int, ...]]:

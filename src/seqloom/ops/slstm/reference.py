@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from seqloom.core.cost import Cost, Step
-from seqloom.ops.recurrence.reference import after
+from seqloom.ops.recurrence.reference import state_after
 
 States = tuple[Tensor, ...]
 """h, c, n, m"""
@@ -40,7 +40,7 @@ def states(a: Tensor, w: Tensor, bias: Tensor, state: States) -> States:
 def read(a: Tensor, w: Tensor, bias: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
     """(B, T, H, G) → the outputs (B, T, N), and the state after `lengths` tokens of each row or after the last."""
     every = states(a, w, bias, state)
-    return every[0][:, 1:], tuple(after(states, lengths) for states in every)
+    return every[0][:, 1:], tuple(state_after(states, lengths) for states in every)
 
 
 def price(rows: int, N: int) -> Cost:

@@ -49,25 +49,25 @@ def read(
 
     If `causal`, the query in slot c reads its own block up to slot c.
     """
-    looks = torch.cat([of_sorted, of_own], -1)[:, None, :, None]
+    visible = torch.cat([of_sorted, of_own], -1)[:, None, :, None]
     if causal:
         past = torch.ones(q.shape[3], k.shape[3], dtype=torch.bool, device=q.device).tril()
-        looks = looks & torch.cat([torch.ones_like(past), past], -1)
-    return _softly(q, torch.cat([sorted_k, k], 3), torch.cat([sorted_v, v], 3), looks)
+        visible = visible & torch.cat([torch.ones_like(past), past], -1)
+    return _softly(q, torch.cat([sorted_k, k], 3), torch.cat([sorted_v, v], 3), visible)
 
 
 def shared(
     q: Float[Tensor, "B H T K"],
     k: Float[Tensor, "B H C K"],
     v: Float[Tensor, "B H C V"],
-    looks: Bool[Tensor, "#B C"],
+    visible: Bool[Tensor, "#B C"],
 ) -> Float[Tensor, "B H T V"]:
     """The outputs of queries that all read the same slots."""
-    return _softly(q, k, v, looks[:, None, None])
+    return _softly(q, k, v, visible[:, None, None])
 
 
-def _softly(q: Tensor, k: Tensor, v: Tensor, looks: Tensor) -> Tensor:
+def _softly(q: Tensor, k: Tensor, v: Tensor, visible: Tensor) -> Tensor:
     """softmax(q kᵀ / √K) v over the visible keys; 0 where there are none."""
     z = (q @ k.mT / q.shape[-1] ** 0.5).to(torch.promote_types(q.dtype, torch.float32))
-    z = z.masked_fill(~looks, torch.finfo(z.dtype).min)
-    return torch.where(looks, z.softmax(-1), 0.0).to(v.dtype) @ v
+    z = z.masked_fill(~visible, torch.finfo(z.dtype).min)
+    return torch.where(visible, z.softmax(-1), 0.0).to(v.dtype) @ v

@@ -34,11 +34,11 @@ def _head(
     read = range(len(blocks))[:cut]
     sorted_blocks = [_sorted(k, v, weights[i], blocks[: i if causal else None]) for i in read]
     outputs = [v.new_zeros(v.shape[1])] * len(q)
-    for i, own in enumerate(blocks):
-        for t in own:
+    for i, tokens in enumerate(blocks):
+        for t in tokens:
             if cut is None:
-                near = [s for s in own if s <= t or not causal]
-                keys, values = [*sorted_blocks[i][0], *k[near]], [*sorted_blocks[i][1], *v[near]]
+                visible = [s for s in tokens if s <= t or not causal]
+                keys, values = [*sorted_blocks[i][0], *k[visible]], [*sorted_blocks[i][1], *v[visible]]
             else:
                 keys, values = ([x for pair in sorted_blocks for x in pair[n]] for n in (0, 1))
             scores = torch.stack(keys) @ q[t] / q.shape[1] ** 0.5

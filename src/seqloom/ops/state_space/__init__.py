@@ -96,9 +96,9 @@ def _streamed(
         states, _ = SHAPES[model](weights, u.shape[2])
         exact = torch.promote_types(u.dtype, torch.float32)
         state = torch.zeros(len(u), *states, dtype=_wide(weights[0], exact), device=u.device)
-    y, after = _read(model, u, system, how, state, lengths)
-    assert after is not None
-    return y, after
+    y, new_state = _read(model, u, system, how, state, lengths)
+    assert new_state is not None
+    return y, new_state
 
 
 def _read(
@@ -118,8 +118,8 @@ def _read(
     run = OP[OP.choose(u)][model]
     before = None if state is None else state.to(_wide(state, exact))
     with _unrounded(u.device.type):
-        y, after = run(u.to(exact), fitting, *how, before, lengths)
-    return y.to(kind), after
+        y, new_state = run(u.to(exact), fitting, *how, before, lengths)
+    return y.to(kind), new_state
 
 
 def _shapes_joint(weights: tuple[Tensor, ...], D: int) -> Shapes:

@@ -59,8 +59,8 @@ def diagonal_bilinear(eigenvalues: Tensor, step: Tensor | float) -> tuple[Tensor
     Steps broadcast with the eigenvalues: (D, 1) for a step per channel, (N,) for a step per state.
     """
     half = eigenvalues * (step / 2)
-    below = torch.reciprocal(1 - half)
-    return (1 + half) * below, step * below
+    inverse = torch.reciprocal(1 - half)
+    return (1 + half) * inverse, step * inverse
 
 
 def diagonal_zoh(eigenvalues: Tensor, step: Tensor | float) -> tuple[Tensor, Tensor]:
@@ -100,12 +100,12 @@ class _Growth(torch.autograd.Function):
         return _growth(z)
 
     @staticmethod
-    def backward(ctx: Any, given: Tensor) -> Tensor:
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
         (z,) = ctx.saved_tensors
-        near = z.abs() < SMALL
-        inside, outside = torch.where(near, z, 0.0), torch.where(near, 1.0, z)
-        slope = torch.where(near, _slope(inside), (torch.exp(outside) - _growth(outside)) / outside)
-        return given * slope.conj()
+        small = z.abs() < SMALL
+        inside, outside = torch.where(small, z, 0.0), torch.where(small, 1.0, z)
+        slope = torch.where(small, _slope(inside), (torch.exp(outside) - _growth(outside)) / outside)
+        return grad * slope.conj()
 
 
 def _growth(z: Tensor) -> Tensor:

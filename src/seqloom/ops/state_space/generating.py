@@ -40,8 +40,8 @@ def low_rank(u: Tensor, system: System, state: Tensor | None, lengths: Tensor | 
     squared = [eye + power for power in away[: T.bit_length()]]
     before = _parted(state)
     y = y + krylov.kernel(squared, squared[0] @ before.permute(1, 2, 0), row(C)[:, None], T)[:, 0].permute(1, 2, 0)
-    after = krylov.final(squared, entered(eigenvalues, P, B, step), u, before, lengths)
-    return y, torch.complex(*after.chunk(2, -1))
+    new_state = krylov.final(squared, entered(eigenvalues, P, B, step), u, before, lengths)
+    return y, torch.complex(*new_state.chunk(2, -1))
 
 
 def kernel(eigenvalues: Tensor, P: Tensor, B: Tensor, C: Tensor, step: Tensor, away: list[Tensor], L: int) -> Tensor:
@@ -63,9 +63,9 @@ def kernel(eigenvalues: Tensor, P: Tensor, B: Tensor, C: Tensor, step: Tensor, a
 
 def differences(eigenvalues: Tensor, P: Tensor, step: Tensor, L: int) -> list[Tensor]:
     """Ā^n - I for n = 1, 2, 4, … up to L, over real and imaginary parts: each (D, N, N)."""
-    below, share = _woodbury(eigenvalues, P, step)
-    turned = below * eigenvalues
-    seen = 2 * share[:, None] * below * P
+    inverse, share = _woodbury(eigenvalues, P, step)
+    turned = inverse * eigenvalues
+    seen = 2 * share[:, None] * inverse * P
     heard = 2 * P * (1 + turned.conj())
     across = (2 * turned).real.diag_embed(), (2 * turned).imag.diag_embed()
     whole = torch.cat([torch.cat([across[0], -across[1]], -1), torch.cat([across[1], across[0]], -1)], -2)
@@ -77,20 +77,20 @@ def differences(eigenvalues: Tensor, P: Tensor, step: Tensor, L: int) -> list[Te
 
 def cut_off(C: Tensor, away: list[Tensor], L: int) -> Tensor:
     """C̃ = C (I - Ā^L), for one half of the pairs (D, H)."""
-    given = row(C)[:, None]
-    gained = torch.zeros_like(given)  # C Ā^n - C
+    c_row = row(C)[:, None]
+    difference = torch.zeros_like(c_row)  # C Ā^n - C
     for k, power in enumerate(away):
         if L >> k & 1:
-            gained = gained + (given + gained) @ power
-    real, imag = gained[:, 0].chunk(2, -1)
+            difference = difference + (c_row + difference) @ power
+    real, imag = difference[:, 0].chunk(2, -1)
     return torch.complex(-real / 2, imag / 2)
 
 
 def entered(eigenvalues: Tensor, P: Tensor, B: Tensor, step: Tensor) -> Tensor:
     """B̄ over real and imaginary parts: (D, N)."""
-    below, share = _woodbury(eigenvalues, P, step)
-    through = below * B
-    return _parted(2 * (through - below * P * (share * dot(P, through))[:, None]))
+    inverse, share = _woodbury(eigenvalues, P, step)
+    solved = inverse * B
+    return _parted(2 * (solved - inverse * P * (share * dot(P, solved))[:, None]))
 
 
 def row(C: Tensor) -> Tensor:
@@ -100,8 +100,8 @@ def row(C: Tensor) -> Tensor:
 
 def _woodbury(eigenvalues: Tensor, P: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
     """(2/Δ - Λ)^{-1} (D, H) and 1 / (1 + P* (2/Δ - Λ)^{-1} P) (D,)."""
-    below = torch.reciprocal((2 / step)[:, None] - eigenvalues)
-    return below, torch.reciprocal(1 + dot(P, below * P))
+    inverse = torch.reciprocal((2 / step)[:, None] - eigenvalues)
+    return inverse, torch.reciprocal(1 + dot(P, inverse * P))
 
 
 def _parted(x: Tensor) -> Tensor:
@@ -127,11 +127,11 @@ class _Poles(torch.autograd.Function):
         return torch.cat(list(products))
 
     @staticmethod
-    def backward(ctx: Any, given: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         size, real, v, sine, cosine = ctx.saved_tensors
         gradients = []
         for part in _parts(size, sine):
-            q, g = _q(size[part], real[part], sine, cosine), given[part]
+            q, g = _q(size[part], real[part], sine, cosine), slope[part]
             dv = (q.mT @ g).sum(1)
             dq = g @ v[part, None].mT
             re, im = q[:, 0], q[:, 1]

@@ -64,22 +64,20 @@ def final(squared: list[Tensor], B: Tensor, u: Tensor, x: Tensor, lengths: Tenso
     columns = B[..., None]
     for power in squared[:split]:
         columns = torch.cat([columns, power @ columns], 2)
-    index = (
-        torch.arange(T, device=u.device) - (T - lengths)[:, None]
-    )  # shifts rows so that all end at the last position
-    moved = torch.where((index >= 0)[..., None], u.gather(1, index.clamp(min=0)[..., None].expand_as(u)), 0.0)
-    blocks = pad(moved, (0, 0, -T % m, 0)).unflatten(1, (-1, m)).permute(3, 0, 1, 2)  # (D, B, J, m)
+    index = torch.arange(T, device=u.device) - (T - lengths)[:, None]  # aligned on the right: all end at position T-1
+    aligned = torch.where((index >= 0)[..., None], u.gather(1, index.clamp(min=0)[..., None].expand_as(u)), 0.0)
+    blocks = pad(aligned, (0, 0, -T % m, 0)).unflatten(1, (-1, m)).permute(3, 0, 1, 2)  # (D, B, J, m)
     sums = blocks.flatten(1, 2) @ columns.flip(2).mT  # the state that each block would give from a zero state
     sums = sums.unflatten(1, blocks.shape[1:3])
     for power in squared[split:]:
         if sums.shape[2] > 1:
             sums = pad(sums, (0, 0, sums.shape[2] % 2, 0))
             sums = sums[:, :, 1::2] + sums[:, :, ::2] @ power.mT[:, None]
-    turned = x.transpose(0, 1)
+    from_x = x.transpose(0, 1)
     for k, power in enumerate(squared):
-        turned = torch.where(((lengths >> k) & 1).bool()[:, None], turned @ power.mT, turned)
-    after = (turned + sums[:, :, 0]).transpose(0, 1)
-    return torch.where((lengths > 0)[:, None, None], after, x)
+        from_x = torch.where(((lengths >> k) & 1).bool()[:, None], from_x @ power.mT, from_x)
+    new_state = (from_x + sums[:, :, 0]).transpose(0, 1)
+    return torch.where((lengths > 0)[:, None, None], new_state, x)
 
 
 def _split(T: int) -> int:

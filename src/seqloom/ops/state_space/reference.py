@@ -30,7 +30,7 @@ def joint(
         A, B, C, step = system()
         x = u.new_zeros(len(u), len(A)) if x is None else x
         bar, through = DENSE[method](A, torch.eye(len(A), dtype=A.dtype, device=A.device), step)
-        x = _held(x @ bar.mT + token @ B.mT @ through.mT, x, t, lengths)
+        x = _advanced(x @ bar.mT + token @ B.mT @ through.mT, x, t, lengths)
         outputs.append(x @ C.mT)
     return torch.stack(outputs, 1), None if state is None else x
 
@@ -45,7 +45,7 @@ def single(
         x = u.new_zeros(len(u), len(C), len(A)) if x is None else x
         A_bar, B_bar = DENSE[method](A, B, step)
         turned = (x.transpose(0, 1) @ A_bar.mT).transpose(0, 1)
-        x = _held(turned + B_bar * token[..., None], x, t, lengths)
+        x = _advanced(turned + B_bar * token[..., None], x, t, lengths)
         outputs.append((x.transpose(0, 1) @ C.mT).transpose(0, 1))
     return torch.stack(outputs, 1), None if state is None else x
 
@@ -60,12 +60,12 @@ def low_rank(u: Tensor, system: System, state: Tensor | None, lengths: Tensor | 
         eigenvalues, P, B, C, step = system()
         x = torch.zeros_like(C).expand(len(u), -1, -1) if x is None else x
         rate = (2 / step)[:, None]
-        below = torch.reciprocal(rate - eigenvalues)
-        seen = below * P
+        inverse = torch.reciprocal(rate - eigenvalues)
+        seen = inverse * P
         share = torch.reciprocal(1 + dot(P, seen))
         v = (rate + eigenvalues) * x - P * dot(P, x)[..., None] + 2 * B * token[..., None]
-        v = below * v
-        x = _held(v - seen * (share * dot(P, v))[..., None], x, t, lengths)
+        v = inverse * v
+        x = _advanced(v - seen * (share * dot(P, v))[..., None], x, t, lengths)
         outputs.append(2 * (C.real * x.real - C.imag * x.imag).sum(-1))
     return torch.stack(outputs, 1), None if state is None else x
 
@@ -75,7 +75,7 @@ def dot(left: Tensor, right: Tensor) -> Tensor:
     return 2 * (left.real * right.real + left.imag * right.imag).sum(-1)
 
 
-def _held(new: Tensor, old: Tensor, t: int, lengths: Tensor | None) -> Tensor:
+def _advanced(new: Tensor, old: Tensor, t: int, lengths: Tensor | None) -> Tensor:
     """The new state in rows that have token t, the old state where t is padding."""
     if lengths is None:
         return new

@@ -30,5 +30,5 @@ def joint(
     y = h[:, 1:] @ C.mT
     if state is None:
         return y, None
-    after = h[:, -1] if lengths is None else h[torch.arange(len(h), device=h.device), lengths]
-    return y, after
+    new_state = h[:, -1] if lengths is None else h[torch.arange(len(h), device=h.device), lengths]
+    return y, new_state

@@ -48,7 +48,7 @@ def formed(q: Tensor, k: Tensor, query_time: Tensor, key_time: Tensor, pattern: 
     if tile >= q.shape[2] or torch.compiler.is_compiling():
         return _tile(q, k, query_time, key_time, pattern, scores)
     tiles = zip(q.split(tile, 2), query_time.split(tile, 1), strict=True)
-    return torch.stack([_tile(some, k, now, key_time, pattern, scores) for some, now in tiles]).sum(0)
+    return torch.stack([_tile(q_tile, k, time, key_time, pattern, scores) for q_tile, time in tiles]).sum(0)
 
 
 def _tile(q: Tensor, k: Tensor, query_time: Tensor, key_time: Tensor, pattern: PatternLike, scores: Scores) -> Tensor:

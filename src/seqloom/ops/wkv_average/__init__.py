@@ -75,17 +75,17 @@ def wkv(
     SEQUENCE.bind(k, v, log_rate, bonus, state, lengths)
     kind = torch.promote_types(k.dtype, v.dtype)
     exact = torch.promote_types(kind, torch.float32)
-    given = empty(len(k), k.shape[2], exact, k.device) if state is None else state.to(exact)
+    initial = empty(len(k), k.shape[2], exact, k.device) if state is None else state.to(exact)
     if k.numel() == 0:
-        return v.clone().to(kind), given.clone()
+        return v.clone().to(kind), initial.clone()
     name = OP.choose(k)
     k, v = k.to(exact), v.to(exact)
     log_rate, bonus = (None if tensor is None else tensor.to(exact) for tensor in (log_rate, bonus))
-    started = None if state is None and name == "reference" else given
-    y, after = OP[name](k, v, log_rate, bonus, started, lengths)
+    started = None if state is None and name == "reference" else initial
+    y, new_state = OP[name](k, v, log_rate, bonus, started, lengths)
     if lengths is not None:
-        after = torch.where((lengths > 0)[:, None, None], after, given)
-    return y.to(kind), after
+        new_state = torch.where((lengths > 0)[:, None, None], new_state, initial)
+    return y.to(kind), new_state
 
 
 def wkv_token(
@@ -98,22 +98,22 @@ def wkv_token(
     reuse: bool = False,
 ) -> tuple[Token, Float[Tensor, "B 3 D"]]:
     """As `wkv` for one token (B, D), faster without gradients; with `reuse` the state is overwritten."""
-    given = (k, v, log_rate, bonus, state)
+    inputs = (k, v, log_rate, bonus, state)
     same = alike(k, v, state, optional=(log_rate, bonus)) and k.ndim == 2
     if not same:  # checks and converts them
-        TOKEN.bind(*given)
-    wanted = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in given)
+        TOKEN.bind(*inputs)
+    wanted = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
     plain = not wanted and state.is_contiguous() and state.dtype in (torch.float32, torch.float64)
     if plain and not watched(k) and OP.choose(k) == "native":
-        after = None if reuse else torch.empty_like(state)
+        new_state = None if reuse else torch.empty_like(state)
         if same:
-            return native.token(k, v, log_rate, bonus, state, after), state if after is None else after
-        rate, own = (None if tensor is None else tensor.to(state.dtype) for tensor in (log_rate, bonus))
-        y = native.token(k.to(state.dtype), v.to(state.dtype), rate, own, state, after)
-        return y.to(torch.promote_types(k.dtype, v.dtype)), state if after is None else after
-    TOKEN.bind(*given)
-    y, after = wkv(k[:, None], v[:, None], log_rate, bonus, state)
-    return y[:, 0], state.copy_(after.detach()) if reuse else after
+            return native.token(k, v, log_rate, bonus, state, new_state), state if new_state is None else new_state
+        rate, own_bonus = (None if tensor is None else tensor.to(state.dtype) for tensor in (log_rate, bonus))
+        y = native.token(k.to(state.dtype), v.to(state.dtype), rate, own_bonus, state, new_state)
+        return y.to(torch.promote_types(k.dtype, v.dtype)), state if new_state is None else new_state
+    TOKEN.bind(*inputs)
+    y, new_state = wkv(k[:, None], v[:, None], log_rate, bonus, state)
+    return y[:, 0], state.copy_(new_state.detach()) if reuse else new_state
 
 
 def whole_average(k: Stream, v: Stream, lengths: Lengths | None = None) -> Float[Tensor, "B 1 D"]:
@@ -151,11 +151,11 @@ def by_size(k: Tensor) -> str:
 
 def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     state = torch.stack([draw(B, CHANNELS), draw(B, CHANNELS).exp(), draw(B, CHANNELS)], 1)
-    y, after = wkv(draw(B, T, CHANNELS), draw(B, T, CHANNELS), draw(CHANNELS), draw(CHANNELS), state)
-    return y, after[:, 0] / after[:, 1]  # at any scale
+    y, new_state = wkv(draw(B, T, CHANNELS), draw(B, T, CHANNELS), draw(CHANNELS), draw(CHANNELS), state)
+    return y, new_state[:, 0] / new_state[:, 1]  # does not depend on the scale of the state
 
 
-def _on(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+def _streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
     run = partial(wkv, log_rate=draw(CHANNELS), bonus=draw(CHANNELS))
     return run, (draw(B, T, CHANNELS), draw(B, T, CHANNELS))
 
@@ -172,5 +172,5 @@ OP = Op(
     rule=by_size,
     examples=(_example,),
     price=reference.price,
-    streamed=(_on,),
+    streamed=(_streamed,),
 )

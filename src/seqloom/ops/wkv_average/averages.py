@@ -88,11 +88,11 @@ def wkv(
     sure = torch.where(some, denominator, 1.0)
     mean, log = torch.where(some, numerator / sure, 0.0), torch.where(some, scale + sure.log(), NOTHING)
     y, means, logs = average(k, v, w, u, mean, log)
-    mean, log = after(means, lengths), after(logs, lengths)
+    mean, log = state_after(means, lengths), state_after(logs, lengths)
     return y, torch.stack([mean, torch.ones_like(mean), log], 1)
 
 
-def after(states: Tensor, lengths: Tensor | None) -> Tensor:
+def state_after(states: Tensor, lengths: Tensor | None) -> Tensor:
     """The entry of (B, T+1, …) after `lengths` (B,) tokens of each row, or after the last."""
     if lengths is None:
         return states[:, -1]
@@ -133,8 +133,7 @@ class _Average(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor | None, dmeans: Tensor | None, dlogs: Tensor | None) -> tuple[Tensor | None, ...]:
         k, v, w, u, means, logs = ctx.saved_tensors
-        walk = (
-            doubling if torch.is_grad_enabled() else ctx.walk
-        )  # second derivatives need a walk of differentiable operations
+        # second derivatives need a walk of differentiable operations
+        walk = doubling if torch.is_grad_enabled() else ctx.walk
         dy = torch.zeros_like(k) if dy is None else dy
         return (*walk.backward((k, v, w, u), means, logs, dy, dmeans, dlogs), None)

@@ -16,10 +16,10 @@ def forward(
     means, logs = torch.cat([mean[:, None], v], 1), torch.cat([log[:, None], k], 1)
     n = 1
     while n < logs.shape[1]:
-        before, now = (logs[:, :-n] if w is None else logs[:, :-n] - n * w), logs[:, n:]
-        odds = now - before
+        earlier, later = (logs[:, :-n] if w is None else logs[:, :-n] - n * w), logs[:, n:]
+        odds = later - earlier
         means = torch.cat([means[:, :n], torch.lerp(means[:, :-n], means[:, n:], torch.sigmoid(odds))], 1)
-        logs = torch.cat([logs[:, :n], torch.logaddexp(before, now)], 1)
+        logs = torch.cat([logs[:, :n], torch.logaddexp(earlier, later)], 1)
         n *= 2
     if w is None and u is None:
         return means[:, 1:].clone(), means, logs
@@ -40,12 +40,12 @@ def backward(
     dmean, dlog = nothing if dmean is None else dmean, nothing if dlog is None else dlog
     odds, away = k - log[:, :-1], v - mean[:, :-1]
     g, s = _share(odds, w), _share(odds, u)
-    rest, given = 1 - g, dy * (1 - s)
-    e = given * s * away
-    M = _back(rest, given + dmean[:, :-1], dmean[:, -1:])
-    f = g * rest * M[:, 1:] * away
-    N = _back(rest, dlog[:, :-1] - e - f, dlog[:, -1:])
-    dw = None if w is None else (f - rest * N[:, 1:]).sum((0, 1))
+    keeps, to_mean_before = 1 - g, dy * (1 - s)
+    e = to_mean_before * s * away
+    M = _back(keeps, to_mean_before + dmean[:, :-1], dmean[:, -1:])
+    f = g * keeps * M[:, 1:] * away
+    N = _back(keeps, dlog[:, :-1] - e - f, dlog[:, -1:])
+    dw = None if w is None else (f - keeps * N[:, 1:]).sum((0, 1))
     du = None if u is None else e.sum((0, 1))
     return e + f + g * N[:, 1:], s * dy + g * M[:, 1:], dw, du, M[:, 0], N[:, 0]
 
@@ -54,9 +54,9 @@ def _share(odds: Tensor, raised: Tensor | None) -> Tensor:
     return torch.sigmoid(odds if raised is None else odds + raised)
 
 
-def _back(rest: Tensor, given: Tensor, last: Tensor) -> Tensor:
+def _back(keeps: Tensor, terms: Tensor, last: Tensor) -> Tensor:
     """R (B, N+1, D) with R_N = last and R_n = rest_n R_{n+1} + given_n."""
-    R, through = torch.cat([given, last], 1), torch.cat([rest, torch.zeros_like(last)], 1)
+    R, through = torch.cat([terms, last], 1), torch.cat([keeps, torch.zeros_like(last)], 1)
     n = 1
     while n < R.shape[1]:
         R = torch.cat([R[:, :-n] + through[:, :-n] * R[:, n:], R[:, -n:]], 1)

@@ -24,9 +24,9 @@ def _forward(
 
     B, T, D = k.shape
     y, means, logs = k.new_empty(B, T, D), k.new_empty(B, T + 1, D), k.new_empty(B, T + 1, D)
-    held = (tensor.contiguous() for tensor in (k, v, *_weights(k, w, u), mean, log))
+    inputs = (tensor.contiguous() for tensor in (k, v, *_weights(k, w, u), mean, log))
     with torch.cuda.device_of(k):
-        gpu_kernels.forward[B, blocks(D, BLOCK)](*held, y, means, logs, T, D, BLOCK, STAGES, num_warps=1)
+        gpu_kernels.forward[B, blocks(D, BLOCK)](*inputs, y, means, logs, T, D, BLOCK, STAGES, num_warps=1)
     return y, means, logs
 
 
@@ -46,13 +46,14 @@ def _backward(
     (B, T, D), dk, dv = k.shape, k.new_empty(k.shape), v.new_empty(v.shape)
     dw, du = (k.new_empty(B, D, dtype=torch.float64) for _ in range(2))
     M, N = k.new_empty(B, D), k.new_empty(B, D)
-    ends = (
-        dy if tensor is None else tensor for tensor in (dmeans, dlogs)
-    )  # a missing gradient is not read, so any tensor will do
-    held = [tensor.contiguous() for tensor in (k, v, *_weights(k, w, u), means, logs, dy, *ends)]
-    there = dmeans is not None, dlogs is not None
+    # a missing gradient is not read, so any tensor will do
+    ends = (dy if tensor is None else tensor for tensor in (dmeans, dlogs))
+    inputs = [tensor.contiguous() for tensor in (k, v, *_weights(k, w, u), means, logs, dy, *ends)]
+    has_grads = dmeans is not None, dlogs is not None
     with torch.cuda.device_of(k):
-        gpu_kernels.backward[B, blocks(D, BLOCK)](*held, dk, dv, dw, du, M, N, T, D, *there, BLOCK, STAGES, num_warps=1)
+        gpu_kernels.backward[B, blocks(D, BLOCK)](
+            *inputs, dk, dv, dw, du, M, N, T, D, *has_grads, BLOCK, STAGES, num_warps=1
+        )
     return dk, dv, dw.sum(0).to(k.dtype), du.sum(0).to(k.dtype), M, N
 
 

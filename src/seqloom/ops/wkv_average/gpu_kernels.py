@@ -14,7 +14,7 @@ def forward(k, v, w, u, mean, log, y, means, logs, T, D, BLOCK: tl.constexpr, ST
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     there = d < D
     rate = tl.load(w + d, mask=there, other=0.0)
-    own = tl.load(u + d, mask=there, other=0.0)
+    bonus = tl.load(u + d, mask=there, other=0.0)
     m = tl.load(mean + row * D + d, mask=there, other=0.0)
     z = tl.load(log + row * D + d, mask=there, other=0.0)
     kept = row * (T + 1) * D + d
@@ -25,7 +25,7 @@ def forward(k, v, w, u, mean, log, y, means, logs, T, D, BLOCK: tl.constexpr, ST
         key = tl.load(k + at, mask=there, other=0.0)
         value = tl.load(v + at, mask=there, other=0.0)
         odds = key - z
-        tl.store(y + at, between(m, value, tl.sigmoid(odds + own)), mask=there)
+        tl.store(y + at, between(m, value, tl.sigmoid(odds + bonus)), mask=there)
         m = between(m, value, tl.sigmoid(odds + rate))
         z = log_of_sum(z - rate, key)
         kept += D
@@ -62,7 +62,7 @@ def backward(
     d = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     there = d < D
     rate = tl.load(w + d, mask=there, other=0.0)
-    own = tl.load(u + d, mask=there, other=0.0)
+    bonus = tl.load(u + d, mask=there, other=0.0)
     M = tl.zeros_like(rate)
     N = tl.zeros_like(rate)
     last = (row * (T + 1) + T) * D + d
@@ -80,7 +80,7 @@ def backward(
         away = tl.load(v + at, mask=there, other=0.0) - tl.load(means + kept, mask=there, other=0.0)
         slope = tl.load(dy + at, mask=there, other=0.0)
         g = tl.sigmoid(odds + rate)
-        s = tl.sigmoid(odds + own)
+        s = tl.sigmoid(odds + bonus)
         passed = slope * (1 - s)
         e = passed * s * away
         received = g * M

@@ -75,14 +75,14 @@ def available() -> bool:
 
 
 def token(
-    k: Tensor, v: Tensor, log_rate: Tensor | None, bonus: Tensor | None, state: Tensor, after: Tensor | None
+    k: Tensor, v: Tensor, log_rate: Tensor | None, bonus: Tensor | None, state: Tensor, new_state: Tensor | None
 ) -> Tensor:
     """One token (B, D) without gradients: returns y, and writes the new state into `after`, or else into `state`.
 
     All tensors have one dtype, float32 or float64. ValueError where one does not fit, or a state is not contiguous.
     """
     y = k.new_empty(k.shape)
-    TOKEN(k, v, log_rate, bonus, state, y, after)
+    TOKEN(k, v, log_rate, bonus, state, y, new_state)
     return y
 
 
@@ -115,8 +115,8 @@ def _backward(
     (B, _, D), dk, dv = k.shape, k.new_empty(k.shape), v.new_empty(v.shape)
     dw, du = (k.new_empty(B, D, dtype=torch.float64) for _ in range(2))
     M, N = k.new_empty(B, D), k.new_empty(B, D)
-    given = (k, v, *_weights(k, w, u), mean, log, dy, dmean, dlog)
-    BACKWARD(*given, dk, dv, dw, du, M, N, threads=native.threads(k.numel()))
+    inputs = (k, v, *_weights(k, w, u), mean, log, dy, dmean, dlog)
+    BACKWARD(*inputs, dk, dv, dw, du, M, N, threads=native.threads(k.numel()))
     return dk, dv, dw.sum(0).to(k.dtype), du.sum(0).to(k.dtype), M, N
 
 

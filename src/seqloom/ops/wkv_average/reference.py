@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.cost import Cost, Span
-from seqloom.ops.wkv_average.averages import after
+from seqloom.ops.wkv_average.averages import state_after
 
 
 def wkv(
@@ -30,9 +30,9 @@ def wkv(
     for key, value in zip(k.unbind(1), v.unbind(1), strict=True):
         weight = torch.exp(key)
         weighed = weight * value
-        own = weight if bonus is None else torch.exp(bonus + key)
-        both = (weighed if bonus is None else own * value), own
-        sums = both if past is None else (past[0] + both[0], past[1] + both[1])
+        own_weight = weight if bonus is None else torch.exp(bonus + key)
+        own_sums = (weighed if bonus is None else own_weight * value), own_weight
+        sums = own_sums if past is None else (past[0] + own_sums[0], past[1] + own_sums[1])
         outputs.append(sums[0] / sums[1])
         if past is None:
             past = weighed, weight
@@ -41,10 +41,10 @@ def wkv(
         elif log_rate is None:
             past = past[0] + weighed, past[1] + weight
         else:
-            fade = torch.exp(-torch.exp(log_rate))
-            past = past[0] * fade + weighed, past[1] * fade + weight
+            decay = torch.exp(-torch.exp(log_rate))
+            past = past[0] * decay + weighed, past[1] * decay + weight
         states.append(torch.stack([*past, torch.zeros_like(key)], 1))
-    return torch.stack(outputs, 1), after(torch.stack(states, 1), lengths)
+    return torch.stack(outputs, 1), state_after(torch.stack(states, 1), lengths)
 
 
 def _sums(state: Tensor) -> tuple[Tensor, Tensor] | None:

@@ -56,17 +56,17 @@ class ActionsConfig(ObjectiveConfig):
     @override
     def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "Actions":
         assert isinstance(model, DecisionConfig)
-        train, held = sides(read_episodes(data.source), data.held_out, data.seed)
-        return Actions(model, best_of(train, self.best), held, rows)
+        train, held_out = sides(read_episodes(data.source), data.held_out, data.seed)
+        return Actions(model, best_of(train, self.best), held_out, rows)
 
 
 @final
 class Actions(Objective):
-    """Windows of episodes, `rows` per step; `held` are the episodes that are never trained on."""
+    """Windows of episodes, `rows` per step; `held_out` are the episodes that are never trained on."""
 
-    def __init__(self, model: DecisionConfig, train: Episodes, held: Episodes, rows: int) -> None:
+    def __init__(self, model: DecisionConfig, train: Episodes, held_out: Episodes, rows: int) -> None:
         super().__init__()
-        self.model, self.train_on, self.held, self.rows = model, train, held, rows
+        self.model, self.train_on, self.held_out, self.rows = model, train, held_out, rows
         require_same(model.environment, train.environment)
 
     @override
@@ -91,7 +91,7 @@ class Actions(Objective):
     @override
     def score(self, model: Any, held_out: Any) -> Row:
         """The mean loss of an action of held-out episodes, or of those given; the share of right ones if discrete."""
-        episodes: Episodes = self.held if held_out is None else held_out
+        episodes: Episodes = self.held_out if held_out is None else held_out
         require_same(model.config.environment, episodes.environment)
         total, right, steps = 0.0, 0, 0
         first = np.flatnonzero(episodes.times % self.model.context == 0)
@@ -137,11 +137,11 @@ def require_same(model: Environment, episodes: Environment) -> None:
             f"{episodes.name or 'these episodes'} has {given} actions, and the model learned {learned} ones of "
             f"{model.name}: give episodes of that environment"
         )
-    for what in ("states", "actions", "low", "high"):
-        wanted, given_size = getattr(model, what), getattr(episodes, what)
+    for field in ("states", "actions", "low", "high"):
+        wanted, given_size = getattr(model, field), getattr(episodes, field)
         if wanted != given_size:
             raise ValueError(
-                f"{episodes.name or 'these episodes'} has {given_size} for {what}, and the model learned {wanted} of "
+                f"{episodes.name or 'these episodes'} has {given_size} for {field}, and the model learned {wanted} of "
                 f"{model.name}: give episodes of that environment"
             )
 
@@ -154,15 +154,15 @@ def windows(episodes: Episodes, firsts: "npt.NDArray[np.int64]", model: Decision
     """
     lasts = episodes.ends[np.searchsorted(episodes.starts, firsts, side="right") - 1]
     lengths = np.minimum(lasts - firsts, model.context)
-    places = firsts[:, None] + np.arange(int(lengths.max()))
-    keep = np.arange(places.shape[1]) < lengths[:, None]
-    places = np.where(keep, places, firsts[:, None])
-    actions = episodes.actions[places]
+    index = firsts[:, None] + np.arange(int(lengths.max()))
+    keep = np.arange(index.shape[1]) < lengths[:, None]
+    index = np.where(keep, index, firsts[:, None])
+    actions = episodes.actions[index]
     if episodes.environment.continuous:
         actions = episodes.environment.scaled(actions)
     wanted = episodes.to_go if model.returns != "end" else np.repeat(episodes.returns, episodes.lengths)
-    arrays = {"ids": episodes.times[places], "keep": keep, "returns": wanted[places].astype(np.float32)}
-    arrays |= {"states": episodes.states[places], "actions": actions}
+    arrays = {"ids": episodes.times[index], "keep": keep, "returns": wanted[index].astype(np.float32)}
+    arrays |= {"states": episodes.states[index], "actions": actions}
     return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from seqloom.core.config import near
+from seqloom.core.config import suggestion
 from seqloom.core.yaml_text import parse_yaml
 
 FOLDER: Final = Path(__file__).parent
@@ -17,9 +17,9 @@ RECIPES: Final = tuple(sorted(path.relative_to(FOLDER).with_suffix("").as_posix(
 
 
 def recipe(name: str) -> dict[str, Any]:
-    """The settings of a recipe, free to be changed. ValueError for an unknown one, with what was near."""
+    """The settings of a recipe, free to be changed. ValueError for an unknown one, with a suggestion."""
     if name not in RECIPES:
-        raise ValueError(f"unknown preset {name!r}, and no .yaml file; {near(name, RECIPES)}")
+        raise ValueError(f"unknown preset {name!r}, and no .yaml file; {suggestion(name, RECIPES)}")
     return deepcopy(_parsed(name))
 
 

@@ -1,15 +1,15 @@
-"""Sparse attention patterns: which keys a query looks at.
+"""Sparse attention patterns: which keys a query attends to.
 
-    pattern(i, j)       True where the query at time i looks at the key at time j; elementwise, any broadcast shapes
+    pattern(i, j)       True where the query at time i attends to the key at time j; elementwise, any broadcast shapes
     pattern.tiles(T)    the tiles of the matrix of scores of T tokens that are touched
-    pattern.keys(t)     the times of the keys that the last of t + 1 tokens looks at, in order
+    pattern.keys(t)     the times of the keys that the last of t + 1 tokens attends to, in order
 
     Neighbors      `local`, `around`, `segment` (fixed, first part), `blocks_before` (Image Transformer, 1-D)
     Dilated        a pattern over every d-th token: i ≡ j (mod d), pattern(i // d, j // d); `strided`, second part
     Summary        the last c tokens of each segment of l: j mod l ≥ l - c (fixed, second part)
-    Columns        a few tokens that all queries look at
+    Columns        a few tokens that all queries attend to
     Raster         Image Transformer, 2-D: rectangles of a picture, each with a halo above, left and right
-    Permuted       blockwise: block r of the text looks at block π(r)
+    Permuted       blockwise: block r of the text attends to block π(r)
     RandomBlocks   Big Bird: a window, the ends and random blocks
     Union          patterns that share no pair; `merged` of the two parts of `strided` or `fixed`
     Within         a pattern within the latest tokens

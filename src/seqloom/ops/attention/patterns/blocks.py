@@ -1,4 +1,4 @@
-"""Patterns that cut the text into blocks: rectangles of a picture, and blocks that look at other blocks."""
+"""Patterns that cut the text into blocks: rectangles of a picture, and blocks that attend to other blocks."""
 
 from dataclasses import dataclass, replace
 from typing import final
@@ -16,7 +16,7 @@ from seqloom.ops.attention.tiles import Tiles, blocks_of, ranges, vectors
 class Raster(Pattern):
     """Image Transformer, 2-D: a picture of `width` columns, read row by row, is cut into rectangles.
 
-    A query looks at the pixels before it in its rectangle and in a halo of `above` rows and `side` columns around it.
+    A query attends to the pixels before it in its rectangle and in a halo of `above` rows and `side` columns around it.
     """
 
     width: int
@@ -66,7 +66,7 @@ class Raster(Pattern):
 @final
 @dataclass(frozen=True)
 class Permuted(Pattern):
-    """Blockwise: the text is cut into as many blocks as `permutation` has numbers; block r looks at permutation[r]."""
+    """Blockwise: the text is cut into len(permutation) blocks; block r attends to block permutation[r]."""
 
     permutation: tuple[int, ...]
     length: Tensor | int = 0

@@ -1,4 +1,4 @@
-"""Keys that many queries look at: the ends of segments, or a few tokens."""
+"""Keys that many queries attend to: the ends of segments, or a few tokens."""
 
 from dataclasses import dataclass
 from typing import final
@@ -14,19 +14,19 @@ from seqloom.ops.attention.tiles import Tiles, among
 @final
 @dataclass(frozen=True)
 class Summary(Pattern):
-    """Queries look at the last `size` tokens of each segment of `length` tokens before.
+    """Queries attend to the last `size` tokens of each earlier segment of `length` tokens.
 
-    With `own` also of their own.
+    With `own_segment` also of the segment of the query.
     """
 
     length: int
     size: int
-    own: bool = True
+    own_segment: bool = True
 
     @override
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
-        looked = (j <= i) & (j % self.length >= self.length - self.size)
-        return looked if self.own else looked & (j // self.length < i // self.length)
+        visible = (j <= i) & (j % self.length >= self.length - self.size)
+        return visible if self.own_segment else visible & (j // self.length < i // self.length)
 
     @override
     def tiles(self, T: int) -> list[Tiles]:
@@ -35,7 +35,7 @@ class Summary(Pattern):
     @override
     def keys(self, t: int) -> Tensor:
         then = self._times(t + 1)
-        return then if self.own else then[then // self.length < t // self.length]
+        return then if self.own_segment else then[then // self.length < t // self.length]
 
     def _times(self, T: int) -> Tensor:
         positions = torch.arange(self.length - self.size, self.length)
@@ -46,7 +46,7 @@ class Summary(Pattern):
 @final
 @dataclass(frozen=True)
 class Columns(Pattern):
-    """Every query looks at these tokens (up to itself if `causal`), except for the pairs of the pattern `without`."""
+    """Every query attends to these tokens (up to itself if `causal`), except for the pairs of the pattern `without`."""
 
     tokens: tuple[int, ...]
     causal: bool = True
@@ -54,11 +54,11 @@ class Columns(Pattern):
 
     @override
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
-        looked = torch.zeros_like(j, dtype=torch.bool)
+        visible = torch.zeros_like(j, dtype=torch.bool)
         for token in self.tokens:
-            looked = looked | (j == token)
-        looked = (looked & (j <= i)) if self.causal else looked & (i >= 0)
-        return looked if self.without is None else looked & ~self.without(i, j)
+            visible = visible | (j == token)
+        visible = (visible & (j <= i)) if self.causal else visible & (i >= 0)
+        return visible if self.without is None else visible & ~self.without(i, j)
 
     @override
     def tiles(self, T: int) -> list[Tiles]:

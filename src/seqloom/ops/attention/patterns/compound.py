@@ -92,7 +92,7 @@ class Within(Pattern):
 
     @override
     def tiles(self, T: int) -> list[Tiles]:
-        return [replace(part, looks=_and_within(part.looks, self.context)) for part in self.inner.tiles(T)]
+        return [replace(part, visible=_and_within(part.visible, self.context)) for part in self.inner.tiles(T)]
 
     @override
     def keys(self, t: int) -> Tensor:
@@ -104,8 +104,8 @@ class Within(Pattern):
         return self.inner.counted(T) if self.context >= T else None
 
 
-def _and_within(looks: Predicate, context: int) -> Predicate:
-    return lambda i, j: looks(i, j) & ((i - j).abs() < context)
+def _and_within(visible: Predicate, context: int) -> Predicate:
+    return lambda i, j: visible(i, j) & ((i - j).abs() < context)
 
 
 def strided(stride: int) -> tuple[Pattern, Pattern]:
@@ -122,8 +122,8 @@ def fixed(length: int, size: int) -> tuple[Pattern, Pattern]:
 
 def merged(parts: tuple[Pattern, Pattern]) -> Union:
     """Both parts of `strided` or `fixed` as one pattern; pairs that are in both count as the first part's."""
-    near, far = parts
-    if isinstance(far, Summary):
-        return Union((near, replace(far, own=False)))
-    assert isinstance(far, Dilated)
-    return Union((near, replace(far, least=far.by + 1)))
+    first, second = parts
+    if isinstance(second, Summary):
+        return Union((first, replace(second, own_segment=False)))
+    assert isinstance(second, Dilated)
+    return Union((first, replace(second, least=second.by + 1)))

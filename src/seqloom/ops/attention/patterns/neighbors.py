@@ -14,9 +14,9 @@ from seqloom.ops.attention.tiles import Tiles, blocks_of, ranges, vectors
 @final
 @dataclass(frozen=True)
 class Neighbors(Pattern):
-    """Each query looks at the keys from `before` before the start of its block to `after` after the block's end.
+    """Each query attends to the keys from `before` before the start of its block to `after` after the block's end.
 
-    Blocks are of `block` tokens; with 1 this is a window around the query. With `before` None it looks at all earlier
+    Blocks are of `block` tokens; with 1 this is a window around the query. With `before` None it attends to all earlier
     keys and, if not causal, at all later ones.
     """
 
@@ -55,22 +55,22 @@ class Neighbors(Pattern):
         low = torch.zeros_like(i) if self.before is None else first - self.before
         if self.causal:
             return low, i
-        far = 1 << 40 if self.before is None else self.block - 1 + self.after
-        return low, first + far
+        span = 1 << 40 if self.before is None else self.block - 1 + self.after
+        return low, first + span
 
 
 def local(window: int) -> Neighbors:
-    """Each query looks at itself and at the `window` - 1 tokens before it."""
+    """Each query attends to itself and to the `window` - 1 tokens before it."""
     return Neighbors(positive("window", window) - 1)
 
 
 def around(radius: int) -> Neighbors:
-    """Each query looks at the tokens up to `radius` away on both sides."""
+    """Each query attends to the tokens up to `radius` away on both sides."""
     return Neighbors(radius, radius, causal=False)
 
 
 def segment(length: int) -> Neighbors:
-    """Each query looks at the tokens of its segment up to itself."""
+    """Each query attends to the tokens of its segment up to itself."""
     return Neighbors(0, block=positive("length", length))
 
 
@@ -101,10 +101,10 @@ class Dilated(Pattern):
 
     @override
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
-        near = (i - j) % self.by == 0
+        visible = (i - j) % self.by == 0
         if self.least:
-            near = near & ((i - j).abs() >= self.least)
-        return near & self.inner(i // self.by, j // self.by)
+            visible = visible & ((i - j).abs() >= self.least)
+        return visible & self.inner(i // self.by, j // self.by)
 
     @override
     def tiles(self, T: int) -> list[Tiles]:

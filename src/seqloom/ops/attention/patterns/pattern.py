@@ -9,16 +9,16 @@ from seqloom.ops.attention.tiles import Tiles
 
 
 class Pattern(ABC):
-    """Says which keys a query looks at. Patterns compare by value, so that equal ones share a cached plan."""
+    """Says which keys a query attends to. Patterns compare by value, so that equal ones share a cached plan."""
 
     @property
     def causal(self) -> bool:
-        """Whether no query looks at a later key."""
+        """Whether no query attends to a later key."""
         return True
 
     @property
     def reach(self) -> int | None:
-        """The most tokens that a query looks back on, itself included; None for all."""
+        """The most tokens that a query attends to, itself included; None for all."""
         return None
 
     @property
@@ -28,14 +28,14 @@ class Pattern(ABC):
 
     @abstractmethod
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
-        """True where the query at time i looks at the key at time j."""
+        """True where the query at time i attends to the key at time j."""
 
     @abstractmethod
     def tiles(self, T: int) -> list[Tiles]:
         """The tiles of a text of T tokens. No pair of query and key is in two tiles."""
 
     def keys(self, t: int) -> Tensor:
-        """The times of the keys that the query at time t looks at, among those up to t."""
+        """The times of the keys that the query at time t attends to, among those up to t."""
         then = torch.arange(t + 1)
         return then[self(torch.tensor(t), then)]
 
@@ -48,8 +48,8 @@ class Pattern(ABC):
         return self
 
 
-def positive(name: str, given: int) -> int:
+def positive(name: str, size: int) -> int:
     """Returns the number. ValueError where it is below 1."""
-    if given < 1:
-        raise ValueError(f"{name} is 1 or more tokens, not {given}")
-    return given
+    if size < 1:
+        raise ValueError(f"{name} is 1 or more tokens, not {size}")
+    return size

@@ -1,4 +1,4 @@
-"""Blocks that look at neighboring, global and random blocks."""
+"""Blocks that attend to neighboring, global and random blocks."""
 
 from dataclasses import dataclass, replace
 from typing import final
@@ -14,11 +14,11 @@ from seqloom.ops.attention.tiles import Tiles, listed, padded
 @final
 @dataclass(frozen=True)
 class RandomBlocks(Pattern):
-    """Big Bird: blocks of `size` tokens look at those up to `half` away, at `random` others, and at the global ones.
+    """Big Bird: blocks of `size` tokens attend to those up to `half` away, to `random` others, and to the global ones.
 
-    Global blocks are the first `first` and the last `last` blocks: all blocks look at them, and they look at all. The
-    remaining blocks are divided into `random` equal shares, and one block of each share is drawn uniformly by `seed`
-    and the number of the query's block.
+    Global blocks are the first `first` and the last `last` blocks: all blocks attend to them, and they attend to all.
+    The remaining blocks are divided into `random` equal shares, and one block of each share is drawn uniformly by
+    `seed` and the number of the query's block.
     """
 
     size: int
@@ -42,18 +42,18 @@ class RandomBlocks(Pattern):
     @override
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
         row, column = i // self.size, j // self.size
-        looked = self.near(row, column)
+        visible = self.near_or_global(row, column)
         for chosen in self.drawn(row):
-            looked = looked | (column == chosen)
-        return looked & ((j <= i) if self.causal else (j < self.length))
+            visible = visible | (column == chosen)
+        return visible & ((j <= i) if self.causal else (j < self.length))
 
-    def near(self, row: Tensor, column: Tensor) -> Tensor:
+    def near_or_global(self, row: Tensor, column: Tensor) -> Tensor:
         """Whether two blocks see each other by the window, or because one of them is global."""
-        looked = ((row - column).abs() <= self.half) | (column < self.first) | (row < self.first)
+        visible = ((row - column).abs() <= self.half) | (column < self.first) | (row < self.first)
         if not self.causal and self.last:
             end = -(-self.length // self.size) - self.last
-            looked = looked | (column >= end) | (row >= end)
-        return looked
+            visible = visible | (column >= end) | (row >= end)
+        return visible
 
     def drawn(self, row: Tensor) -> list[Tensor]:
         """The random blocks of the blocks `row`; -1 where a share is empty."""
@@ -78,12 +78,12 @@ class RandomBlocks(Pattern):
         times = padded(torch.arange(T), self.size)
         n = len(times)
         row, column = torch.arange(n)[:, None], torch.arange(n)[None]
-        looked = bound.near(row, column)
+        visible = bound.near_or_global(row, column)
         for chosen in bound.drawn(row):
-            looked = looked | (column == chosen)
+            visible = visible | (column == chosen)
         if self.causal:
-            looked = looked & (column <= row)
-        return [Tiles(times, times, listed(looked), bound)]
+            visible = visible & (column <= row)
+        return [Tiles(times, times, listed(visible), bound)]
 
     @override
     def keys(self, t: int) -> Tensor:

@@ -43,19 +43,19 @@ def block(r: int, L: int) -> Block:
 
 def add(w: Tensor, past: Tensor, ahead: Tensor, rows: Tensor, end: Tensor, size: int, late: int = 0) -> None:
     """Adds the `size` inputs before `end` (N,) to the `size` outputs from there on, except the first `late` outputs."""
-    P, ends, reached = past.shape[1], {*end.tolist()}, _lag_by_lag if size <= LEAF else _transformed
+    P, ends, sums_after = past.shape[1], {*end.tolist()}, _lag_by_lag if size <= LEAF else _transformed
     if len(rows) == len(past) and len(ends) == 1:  # all rows at one position: the rings are read as they are
         when = ends.pop()
         newest_first = torch.cat([past[:, span] for span in _spans(-when % P, size, P)], 1)
-        added = reached(newest_first.to(ahead.dtype), w)[:, late:]
+        added = sums_after(newest_first.to(ahead.dtype), w)[:, late:]
         for span in _spans((when + late) % P, size - late, P):
             ahead[:, span] += added[:, : span.stop - span.start]
             added = added[:, span.stop - span.start :]
     else:
-        near = torch.arange(size, device=past.device)
-        newest_first = past[rows[:, None], (near - end[:, None]) % P]
-        added = reached(newest_first.to(ahead.dtype), w)
-        ahead[rows[:, None], (end[:, None] + near[late:]) % P] += added[:, late:]
+        offset = torch.arange(size, device=past.device)
+        newest_first = past[rows[:, None], (offset - end[:, None]) % P]
+        added = sums_after(newest_first.to(ahead.dtype), w)
+        ahead[rows[:, None], (end[:, None] + offset[late:]) % P] += added[:, late:]
 
 
 def _spans(first: int, count: int, P: int) -> list[slice]:
@@ -69,8 +69,8 @@ def _lag_by_lag(newest_first: Tensor, w: Tensor) -> Tensor:
     """The lag sums over N inputs (B, N, D) at the N positions after them: (B, N, D), lag by lag."""
     N = newest_first.shape[1]
     w = w.detach()[1 : 2 * N].to(newest_first.dtype)
-    near = pad(newest_first, (0, 0, N - 1, N - 1)).unfold(1, len(w), 1)[:, :N].flip(1)  # (B, N, D, K): lags 1 … K
-    return window.summed(near.transpose(2, 3).flatten(0, 1), w).unflatten(0, (-1, N))
+    by_lag = pad(newest_first, (0, 0, N - 1, N - 1)).unfold(1, len(w), 1)[:, :N].flip(1)  # (B, N, D, K): lags 1 … K
+    return window.summed(by_lag.transpose(2, 3).flatten(0, 1), w).unflatten(0, (-1, N))
 
 
 def _transformed(newest_first: Tensor, w: Tensor) -> Tensor:

@@ -40,15 +40,15 @@ def spectrum(w: Tensor, n: int, kind: torch.dtype) -> Float[Tensor, "F G H 2 H"]
     """The spectrum over n points of the first n taps of w (L, D, D) or (L, G, D/G, D/G), real and imaginary parts."""
     entry = _kept.get(w)
     first = w.detach()[:n]
-    held = min(len(first), len(entry.taps)) if entry is not None else 0
-    if entry is None or not _same(first[:held], entry.taps[:held]):
-        entry, held = _Kept(w), 0
+    known = min(len(first), len(entry.taps)) if entry is not None else 0
+    if entry is None or not _same(first[:known], entry.taps[:known]):
+        entry, known = _Kept(w), 0
     if (spectrum := entry.spectra.get((n, kind))) is not None:
         return spectrum
     made = _transform(first.to(kind), n)
-    more = made.nbytes + (first.nbytes if held < len(first) else 0)
+    more = made.nbytes + (first.nbytes if known < len(first) else 0)
     if sum(other.bytes() for other in _kept.values() if other is not entry) + entry.bytes() + more <= ROOM:
-        if held < len(first):
+        if known < len(first):
             entry.taps = first.clone()
         entry.spectra[n, kind] = made
         _kept[w] = entry
@@ -83,7 +83,9 @@ def times(X: Tensor, W: Tensor) -> Tensor:
         return token.multiply(X.contiguous(), W)
     B, (G, H) = X.shape[1], W.shape[1:3]
     parts = torch.view_as_real(X.unflatten(2, (G, H)).permute(0, 2, 1, 3).contiguous())  # (F, G, B, H, 2)
-    both = parts.movedim(-1, 2).flatten(2, 3) @ W.flatten(3)  # (F, G, 2 B, 2 H): re and im, each under both
+    both = parts.movedim(-1, 2).flatten(2, 3) @ W.flatten(
+        3
+    )  # (F, G, 2 B, 2 H): real and imaginary part of X, each times both of W
     (re_re, re_im), (im_re, im_im) = (half.chunk(2, -1) for half in both.split(B, 2))
     y = torch.complex(re_re - im_im, re_im + im_re)
     return y.transpose(1, 2).flatten(2)

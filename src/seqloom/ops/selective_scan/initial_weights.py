@@ -16,18 +16,18 @@ SHORTEST = 1e-4
 
 
 @torch.no_grad()
-def begin_(
+def initialize_(
     log_rate: Tensor, bias: Tensor, skip: Tensor, from_rank: Tensor, shortest: float = 1e-3, longest: float = 0.1
 ) -> None:
     """Fills log_rate (D, N), bias and skip (D,) and W_Δ (D, R)."""
     log_rate.copy_(torch.arange(1, log_rate.shape[1] + 1, device=log_rate.device).log().expand_as(log_rate))
-    begin_steps_(bias, shortest, longest)
+    initialize_steps_(bias, shortest, longest)
     init.ones_(skip)
     init.uniform_(from_rank, -(from_rank.shape[1] ** -0.5), from_rank.shape[1] ** -0.5)
 
 
 @torch.no_grad()
-def begin_steps_(bias: Tensor, shortest: float = 1e-3, longest: float = 0.1) -> None:
+def initialize_steps_(bias: Tensor, shortest: float = 1e-3, longest: float = 0.1) -> None:
     """Fills bias so that its softplus is log-uniform from `shortest` to `longest`."""
     spread = torch.rand(bias.shape, dtype=torch.float64, device=bias.device)
     steps = torch.exp(math.log(shortest) + spread * (math.log(longest) - math.log(shortest))).clamp(min=SHORTEST)

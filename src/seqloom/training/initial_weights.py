@@ -21,17 +21,17 @@ SHOWN = 5
 
 
 @torch.no_grad()
-def begin(model: Model, folder: str, say: Say) -> None:
+def copy_weights(model: Model, folder: str, say: Say) -> None:
     """Copies the weights of a run's newest checkpoint into a model, where they fit; `require` has looked at it."""
     saved = _newest(folder)
-    given, own = saved.tensors["model"], model.state_dict()
-    copied = _agreeing(own, given)
+    saved_weights, weights = saved.tensors["model"], model.state_dict()
+    copied = _agreeing(weights, saved_weights)
     for name in copied:
-        own[name].copy_(given[name])
-    new = _listed(own.keys() - set(copied))
-    idle = _listed(given.keys() - set(copied))
+        weights[name].copy_(saved_weights[name])
+    new = _listed(weights.keys() - set(copied))
+    idle = _listed(saved_weights.keys() - set(copied))
     notes = [f"; new here: {new}" if new else "", f"; not taken: {idle}" if idle else ""]
-    say(f"{len(copied)} of {len(own)} tensors are those of {folder}, step {saved.step:,}{''.join(notes)}")
+    say(f"{len(copied)} of {len(weights)} tensors are those of {folder}, step {saved.step:,}{''.join(notes)}")
 
 
 def require(config: ModelConfig, folder: str, tokenizer: str | None) -> None:
@@ -54,9 +54,11 @@ def _newest(folder: str) -> Checkpoint:
     return saved
 
 
-def _agreeing(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> list[str]:
+def _agreeing(weights: Mapping[str, Tensor], saved_weights: Mapping[str, Tensor]) -> list[str]:
     """The names that both have, with the same shape."""
-    return [name for name, tensor in own.items() if name in given and given[name].shape == tensor.shape]
+    return [
+        name for name, tensor in weights.items() if name in saved_weights and saved_weights[name].shape == tensor.shape
+    ]
 
 
 def _listed(names: Any) -> str:
