@@ -97,7 +97,7 @@ def in_words(layer: int | None, model: int | None, depth: int) -> str:
 def view(mixer: Mixer, x: Stream, sentence: str = "") -> View:
     """The reach map of a report: an estimate for the first tokens of the first row of x (B, T, D), as logarithms.
 
-    `far`, a sentence of `in_words`, is added to the description.
+    `sentence`, one of `in_words`, is added to the description.
     """
     reach = reach_of(mixer, x[:1, :SHOWN], probes=PROBES)
     largest = reach.max()

@@ -148,7 +148,7 @@ class Heads(Mixer, ABC):
         return [part for part in super().parts if all(part is not other for other in priced)]
 
     def projected(self, x: Stream, tokens_before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries (B, H, T, K), keys and values (B, G, T, K) of tokens after `before` (B,) others; None for none.
+        """Queries (B, H, T, K), keys and values (B, G, T, K) of tokens after `tokens_before` (B,) others; None is 0.
 
         Without the convolution, for which see `convolved`.
         """

@@ -88,7 +88,7 @@ def _fill(store: Store, k: int, folder: Path, search: Search, show: Show) -> Non
 
 
 def others(values: Int[Tensor, "Q n"], numbers: Int[Tensor, "Q n"], excluded: Int[Tensor, " Q"]) -> Int[Tensor, "Q k"]:
-    """The values of n - 1 neighbors: all but the one of number `own`, or but the last where that is not among them."""
+    """The values of n - 1 neighbors: without that of number `excluded`, or without the last where it is missing."""
     is_own = numbers == excluded[:, None]
     left_out = torch.where(is_own.any(1), is_own.int().argmax(1), numbers.shape[1] - 1)
     kept = torch.arange(numbers.shape[1]) != left_out[:, None]

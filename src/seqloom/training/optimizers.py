@@ -85,7 +85,7 @@ class Optimizer:
     def _state(
         self, part: torch.optim.Optimizer, unclaimed: dict[str, dict[str, Tensor]]
     ) -> dict[int, dict[str, Tensor]]:
-        """The state of one part, by the number of the parameter as torch counts; takes it out of `given`."""
+        """The state of one part, by the number of the parameter as torch counts; takes it out of `unclaimed`."""
         state: dict[int, dict[str, Tensor]] = {}
         for number, parameter in enumerate(_parameters(part)):
             name = self._names[id(parameter)]

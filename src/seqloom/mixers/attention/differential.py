@@ -144,7 +144,7 @@ class Differential(PackedMixer):
         return self.w_q, decay_cost, scores, share, less, self.norm, scaled, self.w_o
 
     def _projected(self, x: Stream, tokens_before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries (B, 2H, T, K), keys and values of tokens that follow `before` (B,) tokens; None is 0."""
+        """Queries (B, 2H, T, K), keys and values of tokens that follow `tokens_before` (B,) tokens; None is 0."""
         sizes = ((self.w_q, self.K), (self.w_k, self.K), (self.w_v, self.V))
         q, k, v = (w(x).unflatten(-1, (-1, width)).transpose(1, 2) for w, width in sizes)
         if self.position is not None:

@@ -124,7 +124,7 @@ class MLA(PackedMixer):
         return self.w_c, self.norm, self.w_kv, scores, self.w_o
 
     def _projected(self, x: Stream, tokens_before: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Queries (B, H, T, K+R), and c and k̃ (B, T, C+R), of tokens after `before` (B,) others; None for none."""
+        """Queries (B, H, T, K+R), and c and k̃ (B, T, C+R), of tokens after `tokens_before` (B,) others; None is 0."""
         small = x if self.w_d is None or self.norm_d is None else self.norm_d(self.w_d(x))
         q = self.w_q(small).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         shared = self.w_r(x)[:, None]  # (B, 1, T, R)

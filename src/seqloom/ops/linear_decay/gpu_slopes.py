@@ -31,7 +31,7 @@ def reached(
     WIDE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """The gradients of S after each chunk, and before the first; `dafter` is the gradient of the last S if ENDS."""
+    """The gradients of S after each chunk, and before the first; `dnew_state` is the gradient of the last S if ENDS."""
     head = tl.program_id(0).to(tl.int64)
     rows = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
     columns = tl.program_id(2) * WIDE + tl.arange(0, WIDE)

@@ -55,7 +55,7 @@ def _share(odds: Tensor, raised: Tensor | None) -> Tensor:
 
 
 def _back(keeps: Tensor, terms: Tensor, last: Tensor) -> Tensor:
-    """R (B, N+1, D) with R_N = last and R_n = rest_n R_{n+1} + given_n."""
+    """R (B, N+1, D) with R_N = last and R_n = keeps_n R_{n+1} + terms_n."""
     R, through = torch.cat([terms, last], 1), torch.cat([keeps, torch.zeros_like(last)], 1)
     n = 1
     while n < R.shape[1]:

@@ -77,7 +77,7 @@ def available() -> bool:
 def token(
     k: Tensor, v: Tensor, log_rate: Tensor | None, bonus: Tensor | None, state: Tensor, new_state: Tensor | None
 ) -> Tensor:
-    """One token (B, D) without gradients: returns y, and writes the new state into `after`, or else into `state`.
+    """One token (B, D) without gradients: returns y, and writes the new state into `new_state`, or else into `state`.
 
     All tensors have one dtype, float32 or float64. ValueError where one does not fit, or a state is not contiguous.
     """

@@ -80,7 +80,7 @@ def _share(odds: Tensor, raised: Tensor | None) -> Tensor:
 
 
 def _back(keeps: Tensor, terms: Tensor, last: Tensor) -> Tensor:
-    """R (B, N+1, D) with R_N = last and R_n = rest_n R_{n+1} + given_n."""
+    """R (B, N+1, D) with R_N = last and R_n = keeps_n R_{n+1} + terms_n."""
     B, N, D = keeps.shape
     R = keeps.new_empty(B, N + 1, D)
     R[:, N] = last
