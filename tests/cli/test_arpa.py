@@ -69,7 +69,7 @@ def test_what_cannot_be_written_is_one_line(counted: Path, trained: Path, tmp_pa
     (tmp_path / "there.arpa").write_text("mine")
     there = seqloom("arpa", str(counted), "--out", str(tmp_path / "there.arpa"))
     refused(there)
-    assert "is there already" in there.err
+    assert "exists already" in there.err
     assert (tmp_path / "there.arpa").read_text() == "mine"
     refused(seqloom("arpa", str(counted), "--out", str(tmp_path / "no" / "folder.arpa")))
 

@@ -168,7 +168,7 @@ def test_a_signal_in_a_cell(seqloom: Seqloom, recalled: Path, tmp_path: Path, mo
     before = read(out)
     monkeypatch.setattr(ProbeCell, "run", fails(KeyboardInterrupt()))
     answer = seqloom(*COMMANDS["recall"], "--seeds", 2, "--out", out)
-    assert (answer.code, "the same command goes on with" in answer.err.strip().splitlines()[-1]) == (130, True)
+    assert (answer.code, "the same command continues with" in answer.err.strip().splitlines()[-1]) == (130, True)
     assert read(out) == before, "no row is lost"
 
 

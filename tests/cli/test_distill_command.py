@@ -185,7 +185,7 @@ REFUSED = [
     ("order-none", ["{run}", "--out", "new"], ("Missing option '--order'",)),
     ("order-word", ["{run}", "--order", "two", "--out", "new"], ("--order", "integer")),
     ("out-none", ["{run}", "--order", "3"], ("Missing option '--out'",)),
-    ("out-there", ["{run}", "--order", "3", "--out", "{run}"], ("is there already", "choose another --out")),
+    ("out-there", ["{run}", "--order", "3", "--out", "{run}"], ("exists already", "choose another --out")),
     ("no-run", ["nowhere", "--order", "3", "--out", "new"], ("nowhere does not exist",)),
     ("step", ["{run}", "--order", "3", "--out", "new", "--step", "9"], ("step 9", "there is 3")),
     ("she", ["{she}", "--order", "3", "--out", "new"], ("no taps for poles", "she's taps are matrices")),

@@ -153,7 +153,11 @@ SIZES = [
         ["compare", "she", "--out", "new", "--preset", "tiny", "--set", "training.batch=1000000000"],
         "available",
     ),
-    ("recall", ["study", "recall", "he", "--out", "new", "--difficulty", "1..999999999"], "--difficulty is at most 15"),
+    (
+        "recall",
+        ["study", "recall", "he", "--out", "new", "--difficulty", "1..999999999"],
+        "--difficulty must be at most 15",
+    ),
     (
         "recall-digits",
         ["study", "recall", "he", "--out", "new", "--difficulty", "9" * 5000],

@@ -51,11 +51,14 @@ def test_build_tune_evaluate_generate(seqloom: Seqloom, trained: Path, store: Pa
     [
         (["evaluate", "{run}", "--data", "stories:3", "--knn", "nowhere"], "nowhere is no store"),
         (["generate", "{run}", "Once", "--knn", "{run}"], "is no store: it has no store.json"),
-        (["evaluate", "{run}", "--data", "stories:3", "--search", "exact"], "give --knn, or leave it out"),
+        (["evaluate", "{run}", "--data", "stories:3", "--search", "exact"], "add --knn, or leave it out"),
         (["evaluate", "{run}", "--data", "stories:3", "--knn", "{store}", "--search", "exat"], "did you mean 'exact'"),
         (["generate", "{run}", "Once", "--knn", "{store}", "--search", "lists"], "no inverted lists"),
         (["knn", "tune", "{run}", "--knn", "{store}", "--data", "stories:3", "--k", "99999"], "choose a smaller k"),
-        (["knn", "tune", "{run}", "--knn", "{store}", "--data", "stories:3", "--k", "two"], "--k is a list of whole"),
+        (
+            ["knn", "tune", "{run}", "--knn", "{store}", "--data", "stories:3", "--k", "two"],
+            "--k must be a list of whole",
+        ),
         (["knn", "tune", "{run}", "--knn", "{store}", "--data", "stories:3", "--k", "0"], "k: input should be"),
         (["knn", "tune", "{run}", "--knn", "{store}", "--data", "stories:3", "--weights", "1"], "weight: input should"),
         (["knn", "tune", "{run}", "--knn", "{store}", "--data", "stories:3", "--temperatures", "nan"], "temperature"),

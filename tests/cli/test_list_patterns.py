@@ -56,5 +56,7 @@ def test_patterns_take_no_other_option(seqloom: Seqloom) -> None:
     for words in (["--patterns", "--backends"], ["--patterns", "--json"], ["bigbird", "--patterns"]):
         answer = seqloom("list", *words)
         assert answer.code == 2
-        assert "is a list of its own: give nothing else with it" in answer.err.replace("\n", " ").replace("│ ", "")
+        assert "prints a list of its own: it takes no mixer and no other option" in answer.err.replace(
+            "\n", " "
+        ).replace("│ ", "")
     assert all("patterns" not in mixer for name, mixer in registry.mixers().items() if not kinds()[name].drawings)

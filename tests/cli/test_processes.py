@@ -143,7 +143,7 @@ def test_signals_save_and_the_same_command_goes_on(tmp_path: Path, signals: list
         rows = [json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
         step = rows[-1]
         assert rows == list(range(1, step + 1))
-        assert err.splitlines()[-1].startswith(f"stopped after step {step:,} and saved; the same command goes on")
+        assert err.splitlines()[-1].startswith(f"stopped after step {step:,} and saved; the same command continues")
         assert (folder / "checkpoints" / f"step_{step:08d}").is_dir()
         assert (f"going on after step {before:,} of 1,000,000" in err) == (before > 0)
         before = step

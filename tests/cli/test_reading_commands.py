@@ -103,8 +103,8 @@ def test_generate_with_a_draft(seqloom: Seqloom, trained: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--drafts", 2), "--drafts is of a model that writes ahead: give --draft RUN"),
-        (("--confidence", 0.5), "--confidence is of a model that writes ahead"),
+        (("--drafts", 2), "--drafts needs a draft model: add --draft RUN"),
+        (("--confidence", 0.5), "--confidence needs a draft model"),
         (("--draft", "nowhere"), "nowhere does not exist"),
         (("--draft", "{run}", "--confidence", 2), "confidence is from 0 to 1, not 2"),
         (("--draft", "{run}", "--take-back", -1), "take_back is from 0 to inf, not -1"),
@@ -143,7 +143,7 @@ def test_generate_with_exits(seqloom: Seqloom, trained: Path, tmp_path: Path) ->
     [
         (("--exit", 1.5), "the threshold of exits is from 0 to 1, not 1.5"),
         (("--exit", 0.5, "--exit-by", "stat"), "did you mean 'state'"),
-        (("--exit-by", "state"), "give --exit, or leave it out"),
+        (("--exit-by", "state"), "add --exit, or leave it out"),
         (("--exit-from", 1), "--exit-from is the first layer to end where layers are left out: give --exit"),
         (("--exit", 0.5, "--exit-from", 2), "exits after layer 2 and later lie beyond the model's depth of 1"),
         (("--exit", 0.5, "--draft", "{run}"), "leave out neighbors and exits, or the draft"),
@@ -176,7 +176,7 @@ def test_learned_exits(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
     for other in (("--exit-by", tmp_path), ("--exit-by", "nowhere")):
         refused = seqloom("generate", run, "Once", "--exit", 0.5, *other)
         assert (refused.code, len(refused.err.splitlines())) == (2, 1)
-        assert "is no measure and no folder of `seqloom study exits`" in refused.err
+        assert "is neither a measure nor a folder of `seqloom study exits`" in refused.err
 
 
 @pytest.mark.parametrize("kind", ["sequence", "multinomial", "geometric"])
@@ -205,7 +205,7 @@ def test_chosen_layers(kind: str, seqloom: Seqloom, trained: Path, tmp_path: Pat
         assert seqloom("generate", run, "Once", "--max-tokens", 5, *by).err.startswith("1.00 of 3 layers")
         assert json.loads(seqloom(*search, "--json").out)["combinations"] == 4
         wrong.append(((*search, "--delta", 0), "delta lies between 0 and 1"))
-        wrong.append(((*search, "--grid", "0.5,x"), "--grid is a list of numbers"))
+        wrong.append(((*search, "--grid", "0.5,x"), "--grid must be a list of numbers"))
     else:
         wrong.append((search, f"{kind} chooses the layer itself, without thresholds"))
     if kind != "geometric":
@@ -224,10 +224,13 @@ def test_calibrate(seqloom: Seqloom, trained: Path) -> None:
     ask = ("study", "calibrate", trained, "--data", "stories:5", "--longest", 6, "--thresholds", "1,0.5")
     answer = seqloom(*ask)
     assert answer.code == 0, answer.err
-    assert "no threshold is sure enough: read more than 5 texts" in answer.out
+    assert "no threshold passes the test: read more than 5 texts" in answer.out
     printed = json.loads(seqloom(*ask, "--delta", 0.9, "--epsilon", 0.5, "--json").out)
     assert (printed["chosen"], printed["losses"]) == (0.5, [0.0, 0.0]), "one layer leaves nothing out"
-    for wrong, words in (("--delta=0", "delta lies between"), ("--thresholds=x", "--thresholds is a list of numbers")):
+    for wrong, words in (
+        ("--delta=0", "delta lies between"),
+        ("--thresholds=x", "--thresholds must be a list of numbers"),
+    ):
         refused = seqloom(*ask, wrong)
         assert refused.code == 2
         assert words in refused.err

@@ -22,9 +22,9 @@ SETTINGS = {
     "model.mixer.kind": "attention",
 }
 FAILURES = {
-    "rank 1 dies": (1, signal.SIGKILL, "seqloom: rank 1 died; the same command goes on from the last checkpoint"),
-    "rank 0 dies": (0, signal.SIGKILL, "seqloom: rank 0 died; the same command goes on from the last checkpoint"),
-    "rank 1 stalls": (1, signal.SIGSTOP, "seqloom: rank 1 did not answer for 5 s; the same command goes on"),
+    "rank 1 dies": (1, signal.SIGKILL, "seqloom: rank 1 died; the same command continues from the last checkpoint"),
+    "rank 0 dies": (0, signal.SIGKILL, "seqloom: rank 0 died; the same command continues from the last checkpoint"),
+    "rank 1 stalls": (1, signal.SIGSTOP, "seqloom: rank 1 did not answer for 5 s; the same command continues"),
 }
 
 
@@ -32,7 +32,7 @@ def test_only_train_shares_its_work(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert command(["data", "stories"]) == 2
-    assert "torchrun starts 2 processes, and only `seqloom train` shares its work" in capsys.readouterr().err
+    assert "torchrun starts 2 processes, but only `seqloom train` runs in several" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -53,7 +53,11 @@ def test_a_store_of_a_run_whose_text_is_not_known(seqloom: Seqloom, home: Path, 
 
     model = package.load(home / "frozen")
     package.save(model, tmp_path / "alone", tokenizer=model.tokenizer)
-    refused(seqloom("knn", "build", tmp_path / "alone", "--out", tmp_path / "new"), "was not trained here", "--data")
+    refused(
+        seqloom("knn", "build", tmp_path / "alone", "--out", tmp_path / "new"),
+        "is not known, as its checkpoint",
+        "--data",
+    )
 
 
 @pytest.mark.parametrize(

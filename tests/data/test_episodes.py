@@ -226,7 +226,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeyp
     assert (row["episodes"], row["steps"], row["mean_return"], row["longest_episode"]) == (5, 105, 1.0, 21)
     for option in (["--vocab", "300"], ["--tokenizer", "bytes"], ["--column", "words"]):
         assert command(["data", name, *option]) == 2
-        assert f"episodes are no text: leave {option[0]} out" in capsys.readouterr().err
+        assert f"episodes are not text: leave out {option[0]}" in capsys.readouterr().err
 
 
 def test_without_gymnasium(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ def test_nearest_words_are_printed(file: Path, capsys: pytest.CaptureFixture[str
         (["nearest", "{file}", "kiten"], "has no vector of the word 'kiten'; did you mean 'kitten'"),
         (["nearest", "nowhere", "cat"], "nowhere: there is no such file of vectors"),
         (["nearest", "{file}"], "Missing argument 'words'"),
-        (["vectors", "stories:3", "--out", "{file}"], "is there already: choose another --out"),
+        (["vectors", "stories:3", "--out", "{file}"], "exists already: choose another --out"),
         (["nowhere"], "no such file or folder"),
         ([], "Missing argument 'source'"),
     ],

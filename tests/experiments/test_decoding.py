@@ -218,7 +218,7 @@ def test_an_interrupted_command_resumes(
     words = ["compare", "me", "--preset", "tiny", "--set", "training.batches=2", "--data", "stories:30:0"]
     words += ["--lengths", "8,16", "--out", str(tmp_path)]
     assert command(words) == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "the same command continues" in capsys.readouterr().err
     assert len(list(tmp_path.rglob("decoding-*/rows.json"))) == 1
     assert command(words) == 0
     assert calls == [8, 16, 16]

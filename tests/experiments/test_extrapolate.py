@@ -135,5 +135,5 @@ def test_what_is_asked_for_must_fit(runs: list[Path], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "32,", "0", "-1", "32;64", "1e3"])
 def test_lengths_that_are_none(text: str) -> None:
-    with pytest.raises(ValueError, match="--lengths is some whole numbers from 1"):
+    with pytest.raises(ValueError, match="--lengths must be whole numbers of at least 1"):
         sizes("--lengths", text)

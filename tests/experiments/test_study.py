@@ -85,7 +85,7 @@ def test_a_process_that_is_killed_is_a_row_and_a_race_is_alone(tmp_path: Path, m
 
 
 def test_ctrl_c_in_a_measurement_saves_the_others(tmp_path: Path) -> None:
-    with pytest.raises(Stopped, match="the same command goes on with bad") as stopped:
+    with pytest.raises(Stopped, match="the same command continues with bad") as stopped:
         run(study([Square("good", 3), Square("bad", 2, "interrupted"), Square("later", 4)]), tmp_path)
     assert stopped.value.code == 130
     assert [line["cell"] for line in read(tmp_path)] == ["good"]

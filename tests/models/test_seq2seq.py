@@ -316,7 +316,7 @@ def test_from_pairs_to_targets(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert command(["generate", str(out), "cd", "--temperature", "0"]) == 0
     assert capsys.readouterr().out == "d\n"
     for arguments, words in (
-        (["--mode", "stream"], "leave --mode out"),
+        (["--mode", "stream"], "leave out --mode"),
         (["--beams", "999"], "more than the vocabulary"),
         (["--beams", "2", "--seed", "3"], "leave out --seed"),
     ):

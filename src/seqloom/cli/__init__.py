@@ -15,7 +15,7 @@ from typing import Any
 __all__ = ["run"]
 
 STOPPED = 130
-NO_MEMORY = "the memory is not enough for these sizes: choose smaller ones"
+NO_MEMORY = "there is not enough memory for these sizes: choose smaller ones"
 FLAGS = ("--debug", "--try-anyway")
 
 

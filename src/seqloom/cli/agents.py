@@ -18,35 +18,37 @@ MIXERS = ("attention", "he")
 AGENTS = ("gtrxl", "xl", "lstm")
 Out = Annotated[
     Path,
-    typer.Option(help="the folder for the models; the same command goes on there", parser=folder, metavar="PATH"),
+    typer.Option(help="the folder for the models; the same command continues there", parser=folder, metavar="PATH"),
 ]
 Batches = Annotated[int, typer.Option(help="training batches of each model", min=1, max=10**6)]
-Seeds = Annotated[int, typer.Option(help="models of each kind, with other initial weights and episodes")]
-Changes = Annotated[list[str] | None, typer.Option("--set", help="a setting of all, as model.dim=64")]
-Plan = Annotated[bool, typer.Option("--plan", help="print what it will take, and train nothing")]
-Jobs = Annotated[int, typer.Option(help="models that train at once, with a share of the cores each")]
+Seeds = Annotated[int, typer.Option(help="models of each kind, with different initial weights and episodes")]
+Changes = Annotated[list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.dim=64")]
+Plan = Annotated[bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")]
+Jobs = Annotated[int, typer.Option(help="models that train at once, each on a share of the cores")]
 
 
 def agents(
     out: Out,
     mixers: Annotated[
-        list[str] | None, typer.Argument(help="KIND or KIND:NAME=VALUE,…; attention and he unless given")
+        list[str] | None, typer.Argument(help="KIND or KIND:NAME=VALUE,…; default: attention and he")
     ] = None,
     data: Annotated[
-        list[str] | None, typer.Option(help="episodes to learn from, as ENV:POLICY; CartPole-v1:mixed unless given")
+        list[str] | None, typer.Option(help="training episodes, as ENV:POLICY; default: CartPole-v1:mixed")
     ] = None,
-    episodes: Annotated[str, typer.Option(help="numbers of recorded episodes, as 10,100")] = "10,30,100,300",
-    contexts: Annotated[str, typer.Option(help="steps of a window, as 1,10,50")] = "1,2,5,10,20,50",
-    best: Annotated[str, typer.Option(help="percent of the episodes that are cloned, the best ones")] = "10,100",
-    asked: Annotated[int, typer.Option(help="returns that are asked for, from the lowest recorded to the highest")] = 6,
-    played: Annotated[int, typer.Option(help="episodes that are played for each", min=1, max=10**4)] = 20,
+    episodes: Annotated[str, typer.Option(help="numbers of recorded episodes, e.g. 10,100")] = "10,30,100,300",
+    contexts: Annotated[str, typer.Option(help="steps of a window, e.g. 1,10,50")] = "1,2,5,10,20,50",
+    best: Annotated[
+        str, typer.Option(help="behaviour cloning on this percentage of the episodes, the best")
+    ] = "10,100",
+    asked: Annotated[int, typer.Option(help="number of target returns, between the lowest and highest recorded")] = 6,
+    played: Annotated[int, typer.Option(help="episodes played for each target return", min=1, max=10**4)] = 20,
     batches: Batches = 300,
     seeds: Seeds = 1,
     change: Changes = None,
     plan: Plan = False,
     jobs: Jobs = 1,
 ) -> int:
-    """Decision Transformers: little data, return asked, context, late rewards; next to behaviour cloning."""
+    """Decision Transformers next to behaviour cloning, by data, target return, context and delay of the rewards."""
     counts, windows = sizes("--episodes", episodes), sizes("--contexts", contexts)
     shares = [percent / 100 for percent in sizes("--best", best)]
     from seqloom.experiments.agents import Agents, Reached
@@ -63,16 +65,16 @@ def maze(
     out: Out,
     players: Annotated[
         list[str] | None,
-        typer.Argument(help="gtrxl, xl, or a mixer, as KIND or KIND:NAME=VALUE,…; gtrxl, xl and lstm unless given"),
+        typer.Argument(help="gtrxl, xl, or a mixer as KIND or KIND:NAME=VALUE,…; default: gtrxl, xl, lstm"),
     ] = None,
-    lengths: Annotated[str, typer.Option(help="steps from the cue to the turn, as 10,50")] = "10,20,30,50",
+    lengths: Annotated[str, typer.Option(help="steps from the cue to the turn, e.g. 10,50")] = "10,20,30,50",
     batches: Batches = 400,
     seeds: Seeds = 1,
     change: Changes = None,
     plan: Plan = False,
     jobs: Jobs = 1,
 ) -> int:
-    """T-mazes by length: GTrXL's gates next to Transformer-XL and an LSTM, which learn by playing."""
+    """Trains GTrXL, Transformer-XL and an LSTM by actor-critic on T-mazes of several lengths."""
     numbers = sizes("--lengths", lengths)
     from seqloom.experiments.maze import Maze, Turned, agent
     from seqloom.report.maze import write

@@ -23,8 +23,8 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Can self-attention be replaced, with what, and at what price? Every command takes --debug, "
-    "and --try-anyway where it needs more memory than there is.",
+    help="Can self-attention be replaced, with what, and at what price? Every command takes --debug "
+    "(shows the traceback of an error) and --try-anyway (skips the check of available memory).",
 )
 
 
@@ -47,24 +47,28 @@ def _main(
     from seqloom.core.launch import size
 
     if size() > 1 and context.invoked_subcommand != "train":
-        raise typer.BadParameter(f"torchrun starts {size()} processes, and only `seqloom train` shares its work")
+        raise typer.BadParameter(f"torchrun starts {size()} processes, but only `seqloom train` runs in several")
 
 
 Options = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def list_mixers(
-    name: Annotated[str | None, typer.Argument(help="a mixer, to show it whole")] = None,
-    family: Annotated[str | None, typer.Option(help="only this family, as extractors or state_space")] = None,
-    wide: Annotated[bool, typer.Option("--wide", help="with traits and the names of settings")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object, with everything")] = False,
-    which: Annotated[bool, typer.Option("--backends", help="each op's backends, and what runs here")] = False,
-    drawn: Annotated[bool, typer.Option("--patterns", help="which keys the queries look at, in letters")] = False,
+    name: Annotated[str | None, typer.Argument(help="a mixer, to show it with all its details")] = None,
+    family: Annotated[str | None, typer.Option(help="only this family, e.g. extractors or state_space")] = None,
+    wide: Annotated[bool, typer.Option("--wide", help="add the traits and the names of the settings")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print everything as one JSON object")] = False,
+    which: Annotated[
+        bool, typer.Option("--backends", help="the backends of each op, and which run on this machine")
+    ] = False,
+    drawn: Annotated[
+        bool, typer.Option("--patterns", help="draw with letters which keys each query attends to")
+    ] = False,
 ) -> None:
-    """The mixers, or one of them whole: equation, settings, traits, price, source."""
+    """Lists the mixers, or shows one in full: equation, settings, traits, price, source."""
     if (which or drawn) and (name or family or wide or as_json or (which and drawn)):
         option = "--backends" if which else "--patterns"
-        raise typer.BadParameter(f"{option} is a list of its own: give nothing else with it")
+        raise typer.BadParameter(f"{option} prints a list of its own: it takes no mixer and no other option")
     if which:
         from seqloom.cli.environment import backends
 
@@ -78,15 +82,18 @@ def list_mixers(
     from seqloom.cli.mixers import listed, shown
 
     if name is not None and (family or wide):
-        raise typer.BadParameter("--family and --wide need the whole list: leave out the mixer")
+        raise typer.BadParameter("--family and --wide apply to the list of all mixers: leave out the mixer")
     print(listed(family, wide=wide, as_json=as_json) if name is None else shown(name, as_json=as_json))
 
 
 def settings(
-    path: Annotated[str | None, typer.Argument(help="as training, training.lr, she, or a part of a name")] = None,
+    path: Annotated[
+        str | None,
+        typer.Argument(help="a section, a setting, a mixer or part of a name: training, training.lr, she, warm"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Every setting of a run with type, bounds, default and meaning; or those of a path, a mixer or a name."""
+    """Lists the settings of a run with type, bounds, default and meaning; all, or those of a section or a mixer."""
     from seqloom.cli.settings import settings as shown
 
     print(shown(path, as_json=as_json))
@@ -94,13 +101,15 @@ def settings(
 
 def cost(
     context: typer.Context,
-    kind: Annotated[str, typer.Argument(help="a mixer, or a preset for its whole model; a mixer's fields are options")],
+    kind: Annotated[
+        str, typer.Argument(help="a mixer, whose settings are options here; or a preset, for a whole model")
+    ],
 ) -> None:
-    """The price of a mixer: `seqloom cost attention --dim 128 --context 128 --heads 32 [--tokens T] [--per token]`.
+    """Counts operations and state: `seqloom cost attention --dim 128 --heads 32 [--tokens T] [--per token]`.
 
-    The equation in the paper's conventions next to the operations that its fast path executes. A preset prices its
-    whole model, in training, prefill and for one more token; `--set` changes its settings. `seqloom cost --all --sort
-    total` prices it with every mixer in turn.
+    Counts the equation by the paper's conventions, and the operations that the fast path executes. For a preset, counts
+    the whole model in training, in prefill and for one more token; `--set` changes its settings. `seqloom cost --all
+    --sort total` does so with every mixer in turn.
     """
     from seqloom.cli.cost_request import requested
 
@@ -113,7 +122,7 @@ def cost(
 def report(
     comparison: Annotated[Path, typer.Argument(help="the folder of a comparison: the --out of seqloom compare")],
 ) -> None:
-    """Writes report.html of a comparison again, from the rows in its folder; needs no torch."""
+    """Writes report.html of a comparison again from the rows in its folder; does not load torch."""
     from seqloom.report.page import write
 
     print(f"the report is {write(comparison)}")
@@ -121,16 +130,18 @@ def report(
 
 def distill(
     run: Run,
-    order: Annotated[int, typer.Option(help="poles of each channel: complex numbers of its state")],
+    order: Annotated[int, typer.Option(help="poles per channel, which is the number of complex numbers in its state")],
     out: Annotated[Path, typer.Option(help="the folder of the new run", parser=folder, metavar="PATH")],
     data: Annotated[
         str | None,
-        typer.Option("--data", "--source", help="the text to predict; the held-out part of the run's own unless given"),
+        typer.Option(
+            "--data", "--source", help="the text to score both on; default: the held-out part of the run's text"
+        ),
     ] = None,
     batch: Annotated[int, typer.Option(help="windows read at once", min=1)] = 64,
-    step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
+    step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
 ) -> None:
-    """Turns a run's taps (HE, WE, ME) into poles, so that it generates from a state of one size, and says the price."""
+    """Replaces a run's taps (HE, WE, ME) by poles, for a state of constant size; prints the loss and size of both."""
     from seqloom.cli.conversion import distilled
 
     print(distilled(run, order, out, data=data, batch=batch, step=step))
@@ -139,9 +150,9 @@ def distill(
 def arpa(
     run: Run,
     out: Annotated[Path, typer.Option(help="the file to be written")],
-    step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
+    step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
 ) -> None:
-    """Writes the n-grams of a Kneser-Ney run as an ARPA file, tokens by their names in tokenizer.json."""
+    """Writes the n-grams of a Kneser-Ney run as an ARPA file, with the token names of tokenizer.json."""
     from seqloom.cli.conversion import written_as_arpa
 
     print(written_as_arpa(run, out, step))
@@ -151,7 +162,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="the folder for the runs", parser=folder, metavar="PATH")] = Path(
         "runs/demo"
     ),
-    scale: Annotated[str, typer.Option(help="full: minutes; tiny: seconds, to see that it works")] = "full",
+    scale: Annotated[str, typer.Option(help="full takes minutes; tiny takes seconds, to check that it works")] = "full",
 ) -> int:
     """Trains five mixers on stories from a known grammar, compares them and prints the conclusion."""
     from seqloom.cli.demo import shown
@@ -160,19 +171,19 @@ def demo(
 
 
 def runs(
-    folder: Annotated[Path, typer.Argument(help="a folder with runs in it, as the --out of compare or of a study")],
+    folder: Annotated[Path, typer.Argument(help="a folder that contains runs, e.g. the --out of compare")],
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """The runs in a folder: state, batches, loss, time, and in what their settings differ."""
+    """Lists the runs in a folder: state, batches, loss, time, and the settings in which they differ."""
     from seqloom.cli.runs import listed
 
     print(listed(folder, as_json=as_json))
 
 
 def doctor(
-    run: Annotated[Path | None, typer.Argument(help="the folder of a run, whose files are checked instead")] = None,
+    run: Annotated[Path | None, typer.Argument(help="the folder of a run, to check its files instead")] = None,
 ) -> int:
-    """What is installed and what runs here; or whether every file of a run is as it was written (exit 1 if not)."""
+    """Shows versions and available backends; or checks each file of a run against its digest (exit 1 if damaged)."""
     if run is None:
         from seqloom.cli.environment import environment
 
@@ -196,7 +207,7 @@ NAMES = {list_mixers: "list"}
 studies = typer.Typer(
     no_args_is_help=True,
     help="Studies of many runs: recall, texts beyond the trained length, Markov chains, agents, early exits, "
-    "the Extractor paper's figures, the board.",
+    "the Extractor paper's figures, the board (mixers at equal parameters).",
 )
 studies.command()(recall)
 studies.command()(extrapolate)

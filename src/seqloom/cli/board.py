@@ -50,7 +50,7 @@ def boarded(asked: Asked, out: Path, workers: Workers) -> int:
         show(out, asked)
         return 0
     if asked.data is None:
-        raise ValueError("give --data, a folder of texts whose authors are named")
+        raise ValueError("add --data: a folder of texts with their authors (see data.division)")
     board = Board(asked.data, tuple(asked.changes), stored(asked.results))
     print(announced(board), flush=True)
     study = board.race if asked.race else board.study

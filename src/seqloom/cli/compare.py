@@ -12,46 +12,50 @@ def compare(
     out: Annotated[Path, typer.Option(help="the folder for the runs", parser=folder, metavar="PATH")],
     mixers: Annotated[
         list[str] | None,
-        typer.Argument(help="KIND, KIND:NAME=VALUE,…, as attention:heads=32, or a recipe: llama/small"),
+        typer.Argument(help="KIND, KIND:NAME=VALUE,… (attention:heads=32) or a recipe (llama/small)"),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="every kind at its own defaults, those named too; with --lengths and probes")
+        bool, typer.Option("--all", help="all mixers at their defaults, with --lengths and all probes")
     ] = False,
     preset: Annotated[
         str | None,
-        typer.Option(help="whose data and training all have: the first recipe named, else paper/small"),
+        typer.Option(help="recipe of the data and training of all; default: the first one named, or paper/small"),
     ] = None,
     data: Annotated[
         str | None,
         typer.Option("--data", "--source", help="a text file, a folder, .jsonl, .parquet, gutenberg-children, stories"),
     ] = None,
     change: Annotated[
-        list[str] | None, typer.Option("--set", help="a setting of all, as training.batches=3000")
+        list[str] | None, typer.Option("--set", help="a setting of all models, e.g. training.batches=3000")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="runs of each mixer, with other weights and dropout")] = 1,
+    seeds: Annotated[int, typer.Option(help="runs of each mixer, with different initial weights and dropout")] = 1,
     match: Annotated[
         str | None,
-        typer.Option(help="next to each mixer, another model of equal params, mul (multiplications) or time of a step"),
+        typer.Option(help="add a peer to each mixer, of equal params, mul (multiplications) or time per step"),
     ] = None,
-    peer: Annotated[str, typer.Option(help="what that other model mixes with")] = "attention:heads=32",
-    by: Annotated[str | None, typer.Option(help="its size that changes: ffn, dim or depth")] = None,
-    prompt: Annotated[list[str] | None, typer.Option(help="what the sample texts begin with")] = None,
+    peer: Annotated[str, typer.Option(help="with --match: the mixer of the peer")] = "attention:heads=32",
+    by: Annotated[
+        str | None, typer.Option(help="with --match: the size of the peer that is changed: ffn, dim or depth")
+    ] = None,
+    prompt: Annotated[list[str] | None, typer.Option(help="a prompt for the sample texts; may be repeated")] = None,
     lengths: Annotated[
-        str | None, typer.Option(help="tokens after which one more is timed; with --all 128,1024,8192,65536")
+        str | None, typer.Option(help="time a token after each of these; with --all 128,1024,8192,65536")
     ] = None,
     probe: Annotated[
-        list[str] | None, typer.Option(help="a probe that small models are trained on; with --all all of them")
+        list[str] | None, typer.Option(help="a probe to train small models on; may be repeated; with --all every probe")
     ] = None,
-    no_probes: Annotated[bool, typer.Option("--no-probes", help="none of them, with --all")] = False,
-    probe_batches: Annotated[int, typer.Option(help="training batches of a probe at most")] = 1000,
-    plan: Annotated[bool, typer.Option("--plan", help="print what it will take, and train nothing")] = False,
-    jobs: Annotated[int, typer.Option(help="runs that train at once, with a share of the cores each")] = 1,
+    no_probes: Annotated[bool, typer.Option("--no-probes", help="with --all: train on no probe")] = False,
+    probe_batches: Annotated[int, typer.Option(help="largest number of training batches of a probe")] = 1000,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
+    ] = False,
+    jobs: Annotated[int, typer.Option(help="runs that train at once, each on a share of the cores")] = 1,
     cluster: Annotated[str | None, typer.Option(help="train as jobs through submitit: slurm or local")] = None,
     cluster_set: Annotated[
-        list[str] | None, typer.Option(help="a setting of the jobs, as slurm_partition=gpu or timeout_min=600")
+        list[str] | None, typer.Option(help="a setting of the jobs: slurm_partition=gpu, timeout_min=600")
     ] = None,
 ) -> int:
-    """Trains mixers on identical batches; prints one table and writes a report; continues where it stopped."""
+    """Trains mixers on identical batches, prints a table and writes a report; continues where it stopped."""
     from seqloom.cli.checked import require_contenders
     from seqloom.experiments.contender import preset_of
 
@@ -80,26 +84,29 @@ def compare(
 
 
 def bench(
-    mixers: Annotated[list[str], typer.Argument(help="KIND or KIND:NAME=VALUE,…, as attention:heads=1")],
-    against: Annotated[str, typer.Option(help="the mixer that all others are ratios to")] = "attention:heads=32",
+    mixers: Annotated[list[str], typer.Argument(help="KIND or KIND:NAME=VALUE,…, e.g. attention:heads=1")],
+    against: Annotated[str, typer.Option(help="the mixer that the ratios compare with")] = "attention:heads=32",
     what: Annotated[
-        str, typer.Option(help="sublayer: forward and backward; forward; token: one generated; step: of a whole model")
+        str,
+        typer.Option(help="sublayer (forward and backward), forward, token (one generated) or step (one of training)"),
     ] = "sublayer",
     dim: Annotated[int | None, typer.Option(help="channels (128)")] = None,
     context: Annotated[int | None, typer.Option(help="tokens of a window (128)")] = None,
     batch: Annotated[int | None, typer.Option(help="windows read at once (as many as hold 8,192 tokens)")] = None,
-    repeats: Annotated[int, typer.Option(help="rounds in which all take turns")] = 7,
+    repeats: Annotated[int, typer.Option(help="rounds; in each, all mixers run once")] = 7,
     threads: Annotated[int | None, typer.Option(help="threads of torch")] = None,
-    preset: Annotated[str | None, typer.Option(help="whose model and sizes a step trains (paper/small)")] = None,
+    preset: Annotated[str | None, typer.Option(help="with --what step: the recipe of the model (paper/small)")] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="a folder for the rows; a race whose rows it holds is not run again", parser=folder, metavar="PATH"
+            help="a folder for the rows; a measurement whose rows it holds is not repeated",
+            parser=folder,
+            metavar="PATH",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Times mixers side by side, after checking that each computes what its reference does."""
+    """Times mixers in turns, after checking the output of each against its reference."""
     from seqloom.cli.checked import require_contenders
 
     require_contenders([*mixers, against], preset or "paper/small", ["data.source=stories"])

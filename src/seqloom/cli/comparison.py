@@ -57,11 +57,9 @@ class Asked:
             if value is not None and value not in allowed:
                 raise ValueError(f"{name} {value!r} is unknown; {suggestion(value, allowed)}")
         if self.by is not None and self.equal is None:
-            raise ValueError("--by needs --match params, mul or time: it names the size that changes")
+            raise ValueError("--by needs --match params, mul or time: it names the size that is changed")
         if self.every and self.equal is not None:
-            raise ValueError(
-                "--all compares all kinds as they are: leave out --match, or name the mixers to be matched"
-            )
+            raise ValueError("--all compares all mixers unmatched: leave out --match, or name the mixers to match")
         lengths = _whole(self.lengths) if self.lengths is not None else LENGTHS if self.every else ()
         if self.every:
             contenders, left_out = fitting(everyone(self.mixers), self.preset, self.changes, self.source, self.mixers)
@@ -150,7 +148,7 @@ def _table(comparison: Comparison, names: Sequence[str]) -> str:
 def _whole(lengths: str) -> list[int]:
     words = lengths.split(",")
     if not all(word.strip().isdecimal() for word in words):
-        raise ValueError(f"--lengths are numbers of tokens, as 128,1024,8192,65536, not {lengths!r}")
+        raise ValueError(f"--lengths must be numbers of tokens, e.g. 128,1024,8192,65536, not {lengths!r}")
     return [int(word) for word in words]
 
 

@@ -59,7 +59,7 @@ def written_as_arpa(run: Path, out: Path, step: int | None) -> str:
     if model.tokenizer is None:
         raise ValueError(f"{run} has no tokenizer.json, so that its tokens have no names")
     if out.exists():
-        raise ValueError(f"{out} is there already: choose another --out")
+        raise ValueError(f"{out} exists already: choose another --out")
     lines = model.arpa([name.translate(VISIBLE) for name in model.tokenizer.names])
     with out.open("x", encoding="utf-8") as file:
         file.writelines(f"{line}\n" for line in lines)

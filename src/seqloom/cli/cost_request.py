@@ -65,7 +65,7 @@ def requested(kind: str, arguments: list[str]) -> PricedMixer | PricedModel:
     if kind.startswith("--"):  # `seqloom cost --all`: no preset is named
         kind, arguments = "paper/table1", [kind, *arguments]
         if "--all" not in arguments:
-            raise ValueError("what is to be priced? Name a mixer or a preset, or say --all")
+            raise ValueError("give a mixer or a preset, or --all")
     if kind in RECIPES or kind.endswith((".yaml", ".yml")):
         return _model(kind, arguments)
     if kind not in registry.mixers():
@@ -79,7 +79,7 @@ def _mixer(kind: str, arguments: list[str]) -> PricedMixer:
     for word in ("--set", "--all"):
         if any(argument.partition("=")[0] == word for argument in arguments):
             raise ValueError(
-                f"{word} is for whole models, as in seqloom cost paper/table1 {word}; {kind}'s fields are options"
+                f"{word} is for whole models, e.g. seqloom cost paper/table1 {word}; the settings of {kind} are options"
             )
     fields = [field["name"] for field in registry.mixers()[kind]["settings"]]
     given, _ = options(arguments, (*OWN, *fields))

@@ -21,7 +21,7 @@ class SourceFirst(TyperGroup):
 
 data = typer.Typer(
     cls=SourceFirst,
-    help="The contents of a source: `seqloom data SOURCE`, which `data survey SOURCE` says in full; vectors of words.",
+    help="Describes a source of text: `seqloom data SOURCE`, short for `data survey SOURCE`; learns vectors of words.",
 )
 
 
@@ -29,23 +29,23 @@ data = typer.Typer(
 def survey(
     source: Annotated[
         str,
-        typer.Argument(help=f"{TEXT}, gutenberg-children, stories, or episodes:ENV:POLICY, as episodes:TMaze-30:mixed"),
+        typer.Argument(help=f"{TEXT}, gutenberg-children, stories, or episodes:ENV:POLICY"),
     ],
     vocab: Annotated[
-        int | None, typer.Option(help="entries of the tokenizer that is trained; 5000 unless one is given")
+        int | None, typer.Option(help="entries of the tokenizer to train (5000 without --tokenizer)")
     ] = None,
     tokenizer: Annotated[
         str | None,
-        typer.Option(help="a tokenizer.json, a folder of a Hugging Face tokenizer, bytes, characters, words"),
+        typer.Option(help="a tokenizer.json, a Hugging Face tokenizer's folder, bytes, characters or words"),
     ] = None,
     column: Annotated[str, typer.Option(help="the column or field of the text")] = "text",
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Prepares a source, building its tokenizer and token files, and prints what it holds and what was skipped.
+    """Prepares a source (tokenizer and token files) and prints its size, its longest documents and what was skipped.
 
-    Episodes are recorded: ENV is an environment of gymnasium, as CartPole-v1, or TMaze-LENGTH; POLICY is random,
-    scripted, mixed (scripted, then random), trained or replay (all that its training tried); then, if wanted,
-    :COUNT:SEED. They are kept, and a run learns from them by the same name.
+    For episodes:ENV:POLICY[:COUNT[:SEED]], records episodes. ENV is an environment of gymnasium, e.g. CartPole-v1, or
+    TMaze-LENGTH; POLICY is random, scripted, mixed (scripted, then random), trained, or replay (all episodes that the
+    training of the policy tried). They are stored, and `seqloom train --data` takes the same name.
     """
     from seqloom.cli.survey import surveyed
 
@@ -55,11 +55,11 @@ def survey(
 @data.command()
 def vectors(
     source: Annotated[str, typer.Argument(help=f"{TEXT}, gutenberg-children, stories")],
-    out: Annotated[Path, typer.Option(help="the file to be written: word2vec's, binary where it ends in .bin")],
-    dim: Annotated[int, typer.Option(help="numbers of a vector", min=1, max=2**17)] = 100,
-    window: Annotated[int, typer.Option(help="words on each side that a word predicts, at most", min=1)] = 5,
-    negative: Annotated[int, typer.Option(help="drawn words that it tells from each of them", min=1)] = 5,
-    least: Annotated[int, typer.Option(help="times that a word must come to have a vector", min=1)] = 5,
+    out: Annotated[Path, typer.Option(help="the file to write, in word2vec's format; binary if it ends in .bin")],
+    dim: Annotated[int, typer.Option(help="dimensions of a vector", min=1, max=2**17)] = 100,
+    window: Annotated[int, typer.Option(help="largest distance of a context word, on each side", min=1)] = 5,
+    negative: Annotated[int, typer.Option(help="negative samples per context word", min=1)] = 5,
+    least: Annotated[int, typer.Option(help="smallest count of a word to have a vector", min=1)] = 5,
     epochs: Annotated[int, typer.Option(help="passes over the text", min=1)] = 5,
     seed: Annotated[int, typer.Option(help="the same seed gives the same vectors", min=0, max=2**32 - 1)] = 0,
     column: Annotated[str, typer.Option(help="the column or field of the text")] = "text",
@@ -72,12 +72,12 @@ def vectors(
 
 @data.command()
 def nearest(
-    file: Annotated[Path, typer.Argument(help="a file of vectors: word2vec's, text or binary, or GloVe's")],
-    words: Annotated[list[str], typer.Argument(help="words that it has")],
-    count: Annotated[int, typer.Option(help="neighbors of each", min=1)] = 10,
+    file: Annotated[Path, typer.Argument(help="a file of vectors, in word2vec's (text or binary) or GloVe's format")],
+    words: Annotated[list[str], typer.Argument(help="words of the file")],
+    count: Annotated[int, typer.Option(help="neighbors of each word", min=1)] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Prints the words whose vectors are nearest to a word's, by the cosine of the angle between them."""
+    """Prints the words whose vectors are nearest to those of the given words, by cosine similarity."""
     from seqloom.cli.word_vectors import neighbors
 
     print(neighbors(file, words, count, as_json=as_json))

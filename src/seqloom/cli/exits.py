@@ -61,11 +61,11 @@ def searched(
     rows = [("all layers", float(len(model.config.mixers)), result.right)]
     rows += [(f"--exit {row.thresholds[0]:g}, without decay", row.layers, row.right) for row in result.alike]
     if result.best is None:
-        answer = "no combination is right enough: ask for a larger --delta, or a --grid that goes up to 1"
+        answer = "no combination is accurate enough: use a larger --delta, or a --grid that includes 1"
     else:
         rows.append(("the best of all", result.best.layers, result.best.right))
         named = ", ".join(f"{value:g}" for value in result.best.thresholds)
-        answer = f"of {result.combinations:,} combinations the best, {named}, is stored in {folder}: leave --exit out"
+        answer = f"the best of {result.combinations:,} combinations, {named}, is stored in {folder}: leave out --exit"
     return f"{table((data, f'layers of {len(model.config.mixers)}', 'right'), rows)}\n\n{answer}"
 
 
@@ -91,7 +91,7 @@ def calibrated(
     rows = [list(row) for row in zip(result.thresholds, result.depths, result.losses, result.p, strict=True)]
     head = ("--exit", f"layers of {len(model.config.mixers)}", "tokens that differ", "p")
     if result.chosen is None:
-        answer = f"no threshold is sure enough: read more than {result.texts:,} texts, or ask for a larger --delta"
+        answer = f"no threshold passes the test: read more than {result.texts:,} texts, or use a larger --delta"
     else:
         how = "" if by == "softmax" else f" --exit-by {by}"
         answer = (
@@ -107,5 +107,7 @@ def measure_of(model: Model, named: str) -> Measure:
         return word
     if not Path(named, NAME).is_file():
         known = suggestion(named, MEASURES)
-        raise ValueError(f"--exit-by {named[:60]!r} is no measure and no folder of `seqloom study exits`; {known}")
+        raise ValueError(
+            f"--exit-by {named[:60]!r} is neither a measure nor a folder of `seqloom study exits`; {known}"
+        )
     return open_exits(named, model)

@@ -17,15 +17,15 @@ def extrapolate(
     runs: Annotated[list[Path], typer.Argument(help="folders of runs: the --out of their training", metavar="RUN...")],
     out: Annotated[
         Path,
-        typer.Option(help="the folder for the rows; the same command goes on there", parser=folder, metavar="PATH"),
+        typer.Option(help="the folder for the rows; the same command continues there", parser=folder, metavar="PATH"),
     ],
-    lengths: Annotated[str, typer.Option(help="tokens of a window, as 32,64,128")] = "32,64,128,256,512",
+    lengths: Annotated[str, typer.Option(help="tokens of a window, e.g. 32,64,128")] = "32,64,128,256,512",
     data: Annotated[
-        str | None, typer.Option(help="the text to predict; what each training held out unless given")
+        str | None, typer.Option(help="the text to score on; default: the held-out text of each run")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="models that read at once, with a share of the cores each")] = 1,
+    jobs: Annotated[int, typer.Option(help="models that are scored at once, each on a share of the cores")] = 1,
 ) -> int:
-    """Loss against length beyond training, for each run; one whose positions end there has a row with the reason."""
+    """Scores runs on windows longer than their training; a run that cannot read them has a row with the reason."""
     windows = sizes("--lengths", lengths)
     from seqloom.cli.comparison import typed
     from seqloom.experiments.extrapolate import Extrapolate, Longer

@@ -38,7 +38,7 @@ def write(
     """Prints the prompt and its continuation, or the target to a source; the price goes to standard error."""
     model = _with_tokenizer(run, step)
     if model.config.objective == "pairs":
-        _refuse(decoding, "leave it out of a translation")
+        _refuse(decoding, "leave it out for an encoder-decoder")
         _write_target(model, _source(model, prompt, mode, hop), max_tokens, **drawing)
         return
     chosen = _decoding(model, decoding, max_tokens)
@@ -103,7 +103,7 @@ def _source(model: Model, text: str, mode: str, hop: int) -> Ids:
     """A text as the source (1, S) of a model that translates. ValueError for options of a text that is gone on with."""
     if mode != "slide" or hop != 1:
         option = "--hop" if hop != 1 else "--mode"
-        raise ValueError(f"a source is read once, and its target from a state: leave {option} out")
+        raise ValueError(f"an encoder-decoder reads the source once and generates from a state: leave out {option}")
     if not text:
         raise ValueError("the source is empty: give at least one character")
     return torch.tensor([[*model.tokenizer.encode(text), model.tokenizer.eos]], dtype=torch.long)
@@ -129,7 +129,7 @@ def _decoding(model: Model, options: Mapping[str, Any], max_tokens: int) -> dict
 def _refuse(options: Mapping[str, Any], reason: str) -> None:
     """ValueError where the command line has one of these options."""
     for name in options:
-        raise ValueError(f"--{name.replace('_', '-')} is of a text that is written on: {reason}")
+        raise ValueError(f"--{name.replace('_', '-')} needs a prompt that is continued: {reason}")
 
 
 def _draft(options: Mapping[str, Any]) -> Draft | None:
@@ -138,7 +138,7 @@ def _draft(options: Mapping[str, Any]) -> Draft | None:
     if "draft" not in options:
         for name in settings:
             option = f"--{name.replace('_', '-')}"
-            raise ValueError(f"{option} is of a model that writes ahead: give --draft RUN, or leave it out")
+            raise ValueError(f"{option} needs a draft model: add --draft RUN, or leave it out")
         return None
     if "drafts" in settings:
         settings["tokens"] = settings.pop("drafts")
@@ -151,6 +151,6 @@ def _exits(model: Model, options: Mapping[str, Any], max_tokens: int) -> Exits |
         return None
     by = measure_of(model, options.get("exit_by", "softmax"))
     if "exit" not in options and not isinstance(by, Classifier):
-        option = "--exit-by is how sure a token is" if "exit_by" in options else "--exit-from is the first layer to end"
-        raise ValueError(f"{option} where layers are left out: give --exit, or leave it out")
+        option = "--exit-by" if "exit_by" in options else "--exit-from"
+        raise ValueError(f"{option} needs a threshold: add --exit, or leave it out")
     return Exits(options.get("exit"), by, most=max(max_tokens, 1), first=options.get("exit_from", 1))

@@ -21,25 +21,33 @@ MARKOV = ("ngram/kneser_ney", "ngram/context_tree", "ngram/hmm:states=16", "ngra
 def markov_gap(
     out: Annotated[
         Path,
-        typer.Option(help="the folder for the models; the same command goes on there", parser=folder, metavar="PATH"),
+        typer.Option(help="the folder for the models; the same command continues there", parser=folder, metavar="PATH"),
     ],
     models: Annotated[
         list[str] | None,
-        typer.Argument(help="KIND, KIND:NAME=VALUE,…, or a recipe; eight mixers and the Markov models unless given"),
+        typer.Argument(help="KIND, KIND:NAME=VALUE,… or a recipe; default: eight mixers and the Markov models"),
     ] = None,
-    orders: Annotated[str, typer.Option(help="orders of the chains, as 1,2,4,8")] = "1,2,3,4,5,6,8",
-    states: Annotated[int, typer.Option(help="letters of the chains", min=2, max=26)] = 4,
-    context: Annotated[int, typer.Option(help="letters that every model reads", min=1, max=1024)] = 4,
-    hidden: Annotated[int, typer.Option(help="hidden states of one more chain; 0 for none", min=0, max=64)] = 8,
-    variable: Annotated[bool, typer.Option("--variable", help="chains of variable order")] = False,
-    batches: Annotated[int, typer.Option(help="training batches of models with gradients", min=1, max=10**6)] = 2000,
-    batch: Annotated[int, typer.Option(help="windows of such a batch", min=1, max=10**6)] = 128,
-    seeds: Annotated[int, typer.Option(help="models of each kind, with other initial weights")] = 1,
-    change: Annotated[list[str] | None, typer.Option("--set", help="a setting of all, as model.dim=64")] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="print what it will take, and train nothing")] = False,
-    jobs: Annotated[int, typer.Option(help="models that train at once, with a share of the cores each")] = 1,
+    orders: Annotated[str, typer.Option(help="orders of the chains, e.g. 1,2,4,8")] = "1,2,3,4,5,6,8",
+    states: Annotated[int, typer.Option(help="states of the chains; each is a letter", min=2, max=26)] = 4,
+    context: Annotated[int, typer.Option(help="context of every model, in letters", min=1, max=1024)] = 4,
+    hidden: Annotated[
+        int, typer.Option(help="hidden states of an additional hidden Markov chain; 0: none", min=0, max=64)
+    ] = 8,
+    variable: Annotated[bool, typer.Option("--variable", help="use chains of variable order")] = False,
+    batches: Annotated[
+        int, typer.Option(help="training batches of the models that are trained by gradients", min=1, max=10**6)
+    ] = 2000,
+    batch: Annotated[int, typer.Option(help="windows of a training batch", min=1, max=10**6)] = 128,
+    seeds: Annotated[int, typer.Option(help="models of each kind, with different initial weights")] = 1,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.dim=64")
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
+    ] = False,
+    jobs: Annotated[int, typer.Option(help="models that train at once, each on a share of the cores")] = 1,
 ) -> int:
-    """How far each model stays from the loss of the true chain, order by order; a table, a figure, rows."""
+    """Measures how far the loss of each model is above that of the true Markov chain, by the chain's order."""
     from seqloom.cli.checked import require_contenders
 
     named = [*(models or (*MODELS, *MARKOV))]

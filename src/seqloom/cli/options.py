@@ -8,11 +8,12 @@ import typer
 TEXT = "a text file, a folder, a .jsonl, a .parquet, a folder of datasets"
 Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its training")]
 Knn = Annotated[
-    Path | None, typer.Option(help="mix in what followed in a store of this run: the --out of `seqloom knn build`")
+    Path | None,
+    typer.Option(help="kNN-LM: mix in the next tokens of neighbors in a store (--out of `seqloom knn build`)"),
 ]
 Search = Annotated[
     str | None,
-    typer.Option(help="of a store: exact, flat (faiss) or lists (faiss; where the store has them, unless given)"),
+    typer.Option(help="with --knn: exact, flat (faiss) or lists (faiss; default where the store has them)"),
 ]
 MOST = 1000
 """characters of a list of numbers"""
@@ -41,12 +42,12 @@ def numbers(option: str, text: str, example: str, kind: type[int] | type[float] 
         return [kind(word) for word in text.split(",")]
     except ValueError:
         expected = "whole numbers" if kind is int else "numbers"
-        raise ValueError(f"{option} is a list of {expected}, as {example}, not {text[:60]!r}") from None
+        raise ValueError(f"{option} must be a list of {expected}, e.g. {example}, not {text[:60]!r}") from None
 
 
 def sizes(option: str, text: str) -> list[int]:
     """The whole numbers, from 1 on, of a list such as `32,64,128`. ValueError, which names the option, otherwise."""
     words = text.split(",")
     if not all(word.strip().isdecimal() and len(word) < 10 and int(word) > 0 for word in words):
-        raise ValueError(f"{option} is some whole numbers from 1, as 32,64,128, not {text[:100]!r}")
+        raise ValueError(f"{option} must be whole numbers of at least 1, e.g. 32,64,128, not {text[:100]!r}")
     return [int(word) for word in words]

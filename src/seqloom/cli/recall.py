@@ -13,47 +13,54 @@ from seqloom.cli.options import folder
 if TYPE_CHECKING:
     from seqloom.experiments.probe_cell import Answers
 
-Numbers = Annotated[
-    list[int] | None, typer.Option("--dim", help="channels of the models; may be given again (64)", min=1)
-]
+Numbers = Annotated[list[int] | None, typer.Option("--dim", help="channels of the models; may be repeated (64)", min=1)]
 Rates = Annotated[
-    list[float] | None, typer.Option("--lr", help="learning rate; of several the best counts, mixer by mixer (0.001)")
+    list[float] | None,
+    typer.Option("--lr", help="learning rate; may be repeated: the best of each mixer counts (0.001)"),
 ]
 
 
 def recall(
-    mixers: Annotated[list[str], typer.Argument(help="KIND or KIND:NAME=VALUE,…, as mamba:state_dim=4")],
+    mixers: Annotated[list[str], typer.Argument(help="KIND or KIND:NAME=VALUE,…, e.g. mamba:state_dim=4")],
     out: Annotated[
         Path,
-        typer.Option(help="the folder for the models; the same command goes on there", parser=folder, metavar="PATH"),
+        typer.Option(help="the folder for the models; the same command continues there", parser=folder, metavar="PATH"),
     ],
     probe: Annotated[
         list[str] | None,
         typer.Option(help="mqar, induction, copying, selective-copying, parity, permutations, compression, needle"),
     ] = None,
-    difficulty: Annotated[str, typer.Option(help="the dial: 3, 1..4 or 1,3,5; each doubles what is remembered")] = "1",
+    difficulty: Annotated[
+        str, typer.Option(help="levels: 3, 1..4 or 1,3,5; each doubles what must be remembered")
+    ] = "1",
     dim: Numbers = None,
     depth: Annotated[int, typer.Option(help="layers", min=1)] = 2,
-    batches: Annotated[int, typer.Option(help="training batches at most; a probe that is solved ends before")] = 3000,
+    batches: Annotated[
+        int, typer.Option(help="largest number of training batches; a solved probe ends earlier")
+    ] = 3000,
     batch: Annotated[int, typer.Option(help="rows of a batch")] = 64,
     lr: Rates = None,
     test: Annotated[
-        str | None, typer.Option(help="settings of the rows that trained models are asked about, as length=160")
+        str | None, typer.Option(help="settings of the test rows, e.g. length=160; default: as in training")
     ] = None,
-    solved: Annotated[float, typer.Option(help="share of right answers at which a training ends")] = 0.999,
+    solved: Annotated[float, typer.Option(help="accuracy at which training ends")] = 0.999,
     climb: Annotated[
-        bool, typer.Option("--climb", help="a harder setting only for mixers that solved the one before it")
+        bool, typer.Option("--climb", help="train at the next difficulty only mixers that solved the one before")
     ] = False,
-    seeds: Annotated[int, typer.Option(help="models of each kind, with other initial weights")] = 1,
-    change: Annotated[list[str] | None, typer.Option("--set", help="a setting of all, as model.position=none")] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="print what it will take, and train nothing")] = False,
-    jobs: Annotated[int, typer.Option(help="models that train at once, with a share of the cores each")] = 1,
+    seeds: Annotated[int, typer.Option(help="models of each kind, with different initial weights")] = 1,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.position=none")
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
+    ] = False,
+    jobs: Annotated[int, typer.Option(help="models that train at once, each on a share of the cores")] = 1,
     cluster: Annotated[str | None, typer.Option(help="train as jobs through submitit: slurm or local")] = None,
     cluster_set: Annotated[
-        list[str] | None, typer.Option(help="a setting of the jobs, as slurm_partition=gpu or timeout_min=600")
+        list[str] | None, typer.Option(help="a setting of the jobs: slurm_partition=gpu, timeout_min=600")
     ] = None,
 ) -> int:
-    """Trains mixers on probes of one skill each and prints the share of right answers by distance; Ctrl-C saves."""
+    """Trains small models on synthetic probes and prints their accuracy by distance; Ctrl-C saves."""
     from seqloom.cli.checked import require_contenders
 
     require_contenders(mixers, "demo", ["data.source=stories", *(change or [])])
@@ -106,10 +113,10 @@ def levels(text: str) -> list[int]:
     first, dots, last = text.partition("..")
     words = [first, last] if dots else text.split(",")
     if not all(word.isdecimal() and len(word) < 100 for word in words) or (dots and int(last) < int(first)):
-        raise ValueError(f"--difficulty is a number, or some, as 3, 1..4 or 1,3,5, not {text[:100]!r}")
+        raise ValueError(f"--difficulty must be one or more numbers, e.g. 3, 1..4 or 1,3,5, not {text[:100]!r}")
     numbers = [int(word) for word in words]
     if max(numbers) > HARDEST:
-        raise ValueError(f"--difficulty is at most {HARDEST}, not {max(numbers)}")
+        raise ValueError(f"--difficulty must be at most {HARDEST}, not {max(numbers)}")
     return list(range(numbers[0], numbers[1] + 1)) if dots else numbers
 
 

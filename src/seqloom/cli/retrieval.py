@@ -42,7 +42,7 @@ def built(
     elif column is None:
         source, tokens = trained_on(run)
     else:
-        raise ValueError("--column is of a text that is given: add --data, or leave it out")
+        raise ValueError("--column needs --data: add it, or leave --column out")
     how: dict[str, Any] = {"batch": batch, "stride": stride, "half": half, "lists": lists, "probes": probes}
     store = build(model, tokens, out, source=source, run=str(run), step=step, **how)
     rows = [
@@ -99,7 +99,7 @@ def neighbors_of(model: Model, folder: Path | None, search: Any) -> Neighbors | 
     """The store in a folder next to a model, for `evaluate` and `generate`; None without a folder."""
     if folder is None:
         if search is not None:
-            raise ValueError("--search is how a store is searched: give --knn, or leave it out")
+            raise ValueError("--search needs a store: add --knn, or leave it out")
         return None
     _require_kind(search)
     return Neighbors(model, open_store(folder, model), search=search)
@@ -126,13 +126,15 @@ def trained_on(run: Path) -> tuple[str, Tokens]:
     saved = peek(found.checkpoints)
     settings = None if saved is None else saved.meta.get("config")
     if settings is None:
-        raise ValueError(f"{run} was not trained here, so its text is not known: give --data")
+        raise ValueError(
+            f"the training text of {run} is not known, as its checkpoint holds no run settings: add --data"
+        )
     config: RunConfig = read_config(RunConfig, settings)
     _, corpus = prepared(config)
     if corpus is None:
-        raise ValueError(f"{run} was not trained on a text: give --data")
+        raise ValueError(f"{run} was not trained on a text: add --data")
     if corpus.identity != found.data.get("identity"):
-        raise ValueError(f"{config.data.source} is no longer the text that {run} was trained on: give --data")
+        raise ValueError(f"{config.data.source} is no longer the text that {run} was trained on: add --data")
     return config.data.source, corpus.train
 
 

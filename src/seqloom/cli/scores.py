@@ -69,7 +69,7 @@ def scored(
     if objective_of(find_run(run)).paired:
         _require_windows(model, stride, memory, memory_length)
         if column is not None:
-            raise ValueError("pairs are the two columns of a .tsv file: leave --column out")
+            raise ValueError("pairs are read from the two columns of a .tsv file: leave out --column")
         return _by_objective(
             run, model, encode_pairs(read_pairs(data), model.tokenizer, config.context), data, batch, as_json
         )
@@ -80,9 +80,9 @@ def scored(
         return _by_objective(run, model, tokens, data, batch, as_json)
     carried = (memory or _trained_with(run)) == "carry"
     if carried and stride is not None:
-        raise ValueError("--stride lets windows overlap, and a memory needs none: leave it out, or give --memory none")
+        raise ValueError("--stride is for windows without memory: leave it out, or add --memory none")
     if memory_length is not None and not carried:
-        raise ValueError("--memory-length is of a memory that is carried: add --memory carry, or leave it out")
+        raise ValueError("--memory-length needs a memory: add --memory carry, or leave it out")
     reader = model if memory_length is None else remembering(model, memory_length)
     by_windows = partial(score, stride=stride)
     scores = (score_reading if carried else by_windows)(reader, tokens, batch=batch, neighbors=neighbors)

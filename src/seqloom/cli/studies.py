@@ -10,33 +10,34 @@ from seqloom.cli.options import TEXT, Run, folder, given_of, numbers
 
 def exits(
     run: Run,
-    data: Annotated[str, typer.Option(help=f"the text to learn from, which the run may know: {TEXT}, stories")],
+    data: Annotated[str, typer.Option(help=f"the training text, which may be the run's: {TEXT}, stories")],
     out: Annotated[Path, typer.Option(help="the folder of the classifier", parser=folder, metavar="PATH")],
     kind: Annotated[
         str,
         typer.Option(
-            help="learned: would later layers change the likeliest token (CALM); Depth-Adaptive's: sequence, one layer "
-            "for a text, by its prompt; multinomial, one for each token; geometric, on or not after each layer"
+            help="learned: whether the prediction is final (CALM); or of the Depth-Adaptive Transformer: sequence (one "
+            "layer per text, from its prompt), multinomial (one per token), geometric (stop or not after each layer)"
         ),
     ] = "learned",
     oracle: Annotated[
-        str | None, typer.Option(help="of Depth-Adaptive's: likelihood (unless given) or correctness of each layer")
+        str | None, typer.Option(help="Depth-Adaptive: target layer by likelihood (default) or correctness")
     ] = None,
     penalty: Annotated[
-        float | None, typer.Option(help="of Depth-Adaptive's: what a layer costs, in nats or right tokens; 0.1")
+        float | None, typer.Option(help="Depth-Adaptive: cost λ of a layer, in nats or correct tokens (0.1)")
     ] = None,
     width: Annotated[
-        float | None, typer.Option(help="of multinomial and geometric: σ, how far the oracle looks around a token; 1")
+        float | None,
+        typer.Option(help="multinomial, geometric: σ of the kernel that averages over neighboring tokens (1)"),
     ] = None,
-    batches: Annotated[int, typer.Option(help="windows are read so many times", min=1)] = 300,
+    batches: Annotated[int, typer.Option(help="training batches", min=1)] = 300,
     batch: Annotated[int, typer.Option(help="windows of a batch", min=1)] = 16,
-    rate: Annotated[float, typer.Option(help="learning rate, of Adam")] = 0.01,
-    seed: Annotated[int, typer.Option(help="the same seed reads the same windows")] = 0,
+    rate: Annotated[float, typer.Option(help="learning rate of Adam")] = 0.01,
+    seed: Annotated[int, typer.Option(help="of the choice of windows")] = 0,
     column: Annotated[str | None, typer.Option(help="the column or field of the text")] = None,
-    step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
+    step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Trains a linear classifier of a run's layers, which stay as they are, for `--exit-by`."""
+    """Trains a linear classifier for early exits on the frozen layers of a run; used by `generate --exit-by`."""
     from seqloom.cli.exits import trained
 
     how: dict[str, Any] = {"kind": kind, "batches": batches, "batch": batch, "rate": rate, "seed": seed}
@@ -46,16 +47,16 @@ def exits(
 
 def thresholds(
     run: Run,
-    exit_by: Annotated[Path, typer.Option(help="the folder of `seqloom study exits` that they are for")],
-    data: Annotated[str, typer.Option(help=f"the text to try them on, held out from both: {TEXT}, stories")],
-    delta: Annotated[float, typer.Option(help="how much smaller the share of right tokens may become")] = 0.01,
-    grid: Annotated[str, typer.Option(help="thresholds that each layer may have")] = "0.3,0.5,0.7,0.9,1",
-    seed: Annotated[int, typer.Option(help="of the windows, and of the combinations where there are many")] = 0,
+    exit_by: Annotated[Path, typer.Option(help="the classifier: a folder of `seqloom study exits`")],
+    data: Annotated[str, typer.Option(help=f"the text to search on, used in no training: {TEXT}, stories")],
+    delta: Annotated[float, typer.Option(help="largest decrease of the accuracy")] = 0.01,
+    grid: Annotated[str, typer.Option(help="thresholds to try for each layer")] = "0.3,0.5,0.7,0.9,1",
+    seed: Annotated[int, typer.Option(help="of the choice of windows and, above 10,000, of combinations")] = 0,
     column: Annotated[str | None, typer.Option(help="the column or field of the text")] = None,
-    step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
+    step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Finds the thresholds, one per layer, that read the fewest layers; `generate --exit-by` then uses them."""
+    """Searches one threshold per layer for the fewest layers at the allowed accuracy; used by `generate --exit-by`."""
     values = numbers("--grid", grid, "0.5,0.9")
     from seqloom.cli.exits import searched
 
@@ -64,20 +65,20 @@ def thresholds(
 
 def calibrate(
     run: Run,
-    data: Annotated[str, typer.Option(help=f"texts to read, one document each: {TEXT}, stories")],
-    delta: Annotated[float, typer.Option(help="the largest share of tokens that may differ, in expectation")] = 0.1,
-    epsilon: Annotated[float, typer.Option(help="the probability that this fails")] = 0.05,
+    data: Annotated[str, typer.Option(help=f"texts to calibrate on, one per document: {TEXT}, stories")],
+    delta: Annotated[float, typer.Option(help="largest expected share of tokens that differ from all layers")] = 0.1,
+    epsilon: Annotated[float, typer.Option(help="probability that the bound fails")] = 0.05,
     exit_by: Annotated[
-        str, typer.Option(help="how sure a token is: softmax, state, or the folder of `seqloom study exits`")
+        str, typer.Option(help="confidence: softmax, state, or a folder of `seqloom study exits`")
     ] = "softmax",
     thresholds: Annotated[
-        str, typer.Option(help="tested in this order, from the highest on")
+        str, typer.Option(help="thresholds to test, from the highest to the lowest")
     ] = "1,0.95,0.9,0.8,0.7,0.6,0.5,0.4,0.3,0.2,0.1",
-    longest: Annotated[int, typer.Option(help="tokens of a text that are read", min=2)] = 64,
-    step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
+    longest: Annotated[int, typer.Option(help="tokens read of each text", min=2)] = 64,
+    step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Finds the lowest `--exit` at which at most a share of tokens differs, with a probability (Learn then Test)."""
+    """Finds the lowest `--exit` whose share of differing tokens is at most delta (Learn then Test, as in CALM)."""
     values = numbers("--thresholds", thresholds, "1,0.9,0.8")
     from seqloom.cli.exits import calibrated
 
@@ -91,30 +92,36 @@ def paper(
             help="fig7 … fig11, table2 … table7, equal-params, equal-mul, equal-time, groups, controls, lr, or all"
         ),
     ],
-    scale: Annotated[str, typer.Option(help="full: the paper's settings; small: hours on two cores; tiny")] = "small",
+    scale: Annotated[
+        str, typer.Option(help="full (the paper's settings), small (hours on two cores) or tiny")
+    ] = "small",
     out: Annotated[
         Path | None,
-        typer.Option(help="the folder for cells and figures (runs/paper-SCALE)", parser=folder, metavar="PATH"),
+        typer.Option(help="the folder for runs and figures (runs/paper-SCALE)", parser=folder, metavar="PATH"),
     ] = None,
     source: Annotated[
         str | None,
         typer.Option("--source", "--data", help="a text file, a folder, .jsonl, .parquet, gutenberg-children, stories"),
     ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="print what it will take, and train nothing")] = False,
-    seeds: Annotated[int | None, typer.Option(help="runs of each model, with other weights and dropout")] = None,
-    batches: Annotated[int | None, typer.Option(help="of each cell, in place of the scale's; more go on")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="this model alone, as she or attention:heads=32")] = None,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", help="a setting of all, as training.compile=true")
+    plan: Annotated[
+        bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
+    ] = False,
+    seeds: Annotated[int | None, typer.Option(help="runs of each model, with different weights and dropout")] = None,
+    batches: Annotated[
+        int | None, typer.Option(help="training batches of each run, in place of the scale's; may be raised later")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="cells that train at once, with a share of the cores each")] = 1,
+    only: Annotated[list[str] | None, typer.Option(help="only this model, e.g. she or attention:heads=32")] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="a setting of all models, e.g. training.compile=true")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="runs that train at once, each on a share of the cores")] = 1,
     cluster: Annotated[str | None, typer.Option(help="train as jobs through submitit: slurm or local")] = None,
     cluster_set: Annotated[
-        list[str] | None, typer.Option(help="a setting of the jobs, as slurm_partition=gpu or timeout_min=600")
+        list[str] | None, typer.Option(help="a setting of the jobs: slurm_partition=gpu, timeout_min=600")
     ] = None,
-    allow_drift: Annotated[bool, typer.Option(help="go on although torch, device or backends changed")] = False,
+    allow_drift: Annotated[bool, typer.Option(help="continue although torch, the device or backends changed")] = False,
 ) -> int:
-    """The Extractor paper's figures and tables; cells that are done are not trained again; Ctrl-C saves."""
+    """Reproduces the Extractor paper's figures and tables; finished runs are not repeated; Ctrl-C saves."""
     from seqloom.cli.paper import Asked, replicated
     from seqloom.experiments.runner import Workers
 
@@ -125,26 +132,30 @@ def paper(
 def board(
     out: Annotated[
         Path,
-        typer.Option(help="the folder for the runs; the same command goes on there", parser=folder, metavar="PATH"),
+        typer.Option(help="the folder for the runs; the same command continues there", parser=folder, metavar="PATH"),
     ],
     data: Annotated[
-        str | None, typer.Option("--data", "--source", help="a folder of texts whose authors are named")
+        str | None, typer.Option("--data", "--source", help="a folder of texts with their authors (see data.division)")
     ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="print decisions, price and time, and train nothing")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="print the decisions, the price and the time, and train nothing")
+    ] = False,
     results: Annotated[
         Path | None,
-        typer.Option(help="rows of runs that are not run again (results/board.jsonl)", parser=folder, metavar="PATH"),
+        typer.Option(help="rows of finished runs, not repeated (results/board.jsonl)", parser=folder, metavar="PATH"),
     ] = None,
     merge: Annotated[
-        bool, typer.Option("--merge", help="add the finished runs in --out to --results, show the board, train nothing")
+        bool, typer.Option("--merge", help="add finished runs of --out to --results, show the board, train nothing")
     ] = False,
     race: Annotated[
-        bool, typer.Option("--race", help="time steps and tokens instead, while the machine does nothing else")
+        bool, typer.Option("--race", help="time steps and tokens instead of training; needs an otherwise idle machine")
     ] = False,
-    change: Annotated[list[str] | None, typer.Option("--set", help="a setting of all, as training.batches=100")] = None,
-    jobs: Annotated[int, typer.Option(help="runs that train at once, with a share of the cores each")] = 1,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="a setting of all models, e.g. training.batches=100")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="runs that train at once, each on a share of the cores")] = 1,
 ) -> int:
-    """Trains all rows of the board, those of its five decisions first; Ctrl-C saves, and the same command goes on."""
+    """Compares mixers at equal parameters, the five decisions fixed beforehand first; Ctrl-C saves."""
     from seqloom.cli.checked import require_settings
 
     if not merge:

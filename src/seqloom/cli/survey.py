@@ -16,7 +16,7 @@ def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str,
         options = {"--vocab": vocab is not None, "--tokenizer": tokenizer is not None, "--column": column != "text"}
         idle = [option for option, given in options.items() if given]
         if idle:
-            raise ValueError(f"episodes are no text: leave {idle[0]} out")
+            raise ValueError(f"episodes are not text: leave out {idle[0]}")
         return _recorded(source, as_json)
     given, unit = chosen_tokenizer(tokenizer, vocab)
     size = 5000 if tokenizer in (None, "words") and vocab is None else vocab

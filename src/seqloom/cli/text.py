@@ -13,53 +13,55 @@ NOTHING_DRAWN = {"stop": [], "temperature": 1.0, "top_k": None, "top_p": None, "
 
 def generate(
     run: Run,
-    prompt: Annotated[str, typer.Argument(help="the text to go on from, or the source of one that translates")],
-    max_tokens: Annotated[int, typer.Option(help="tokens to write at most")] = 200,
-    temperature: Annotated[float, typer.Option(help="below 1 sharpens the choice; 0 takes the likeliest")] = 1.0,
-    top_k: Annotated[int | None, typer.Option(help="choose among the k likeliest tokens")] = None,
-    top_p: Annotated[float | None, typer.Option(help="choose among the likeliest tokens that hold p together")] = None,
-    seed: Annotated[int, typer.Option(help="the same seed gives the same text")] = 0,
-    stop: Annotated[list[str] | None, typer.Option(help="end before this text appears; may be given again")] = None,
-    mode: Annotated[str, typer.Option(help="slide: the window is read again (the paper); stream: read once")] = "slide",
-    hop: Annotated[int, typer.Option(help="in slide: tokens that a full window drops at once; 1 is the paper")] = 1,
-    beams: Annotated[
-        int | None, typer.Option(help="search the likeliest text with so many beams; nothing is drawn")
+    prompt: Annotated[str, typer.Argument(help="the prompt, or the source of an encoder-decoder")],
+    max_tokens: Annotated[int, typer.Option(help="largest number of tokens to generate")] = 200,
+    temperature: Annotated[float, typer.Option(help="divides the logits; 0 takes the most probable token")] = 1.0,
+    top_k: Annotated[int | None, typer.Option(help="sample from the k most probable tokens")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="sample from the most probable tokens, up to probability p")
     ] = None,
-    best: Annotated[int | None, typer.Option(help="of a beam search: print so many texts, the best first")] = None,
+    seed: Annotated[int, typer.Option(help="the same seed gives the same text")] = 0,
+    stop: Annotated[list[str] | None, typer.Option(help="stop before this text; may be repeated")] = None,
+    mode: Annotated[
+        str,
+        typer.Option(help="slide: read the full window again for each token (the paper); stream: read on from a state"),
+    ] = "slide",
+    hop: Annotated[int, typer.Option(help="with slide: tokens dropped at once from a full window (the paper: 1)")] = 1,
+    beams: Annotated[int | None, typer.Option(help="beam search with this many beams, in place of sampling")] = None,
+    best: Annotated[int | None, typer.Option(help="with --beams: number of texts to print, best first")] = None,
     length_penalty: Annotated[
         float | None,
-        typer.Option(help="of a beam search: 0 ranks by probability; 0.6 unless given favors longer texts"),
+        typer.Option(help="with --beams: 0 ranks by probability, more favors longer texts (0.6)"),
     ] = None,
     knn: Knn = None,
     search: Search = None,
     draft: Annotated[
         Path | None,
-        typer.Option(help="a small run of the same tokenizer, which writes ahead; the law of the text stays"),
+        typer.Option(help="a small run with the same tokenizer that proposes tokens (speculative sampling)"),
     ] = None,
-    drafts: Annotated[
-        int | None, typer.Option(help="tokens that it writes ahead at most; 4 unless given", min=1)
-    ] = None,
+    drafts: Annotated[int | None, typer.Option(help="with --draft: most tokens proposed at once (4)", min=1)] = None,
     confidence: Annotated[
-        float | None, typer.Option(help="it stops ahead where its likeliest token has less probability (Big-Little)")
+        float | None, typer.Option(help="with --draft: propose while its top probability is at least this (Big-Little)")
     ] = None,
     take_back: Annotated[
-        float | None, typer.Option(help="its tokens stay up to so many nats under the large model (Big-Little)")
+        float | None,
+        typer.Option(help="with --draft: accept tokens up to this loss in nats of the large model (Big-Little)"),
     ] = None,
     exit_at: Annotated[
         float | None,
-        typer.Option("--exit", help="leave out later layers where a token is this sure, from 0 to 1 (CALM)"),
+        typer.Option("--exit", help="skip the later layers of a token at this confidence, from 0 to 1 (CALM)"),
     ] = None,
     exit_by: Annotated[
         str | None,
         typer.Option(
-            help="how sure: softmax, the gap of the two likeliest (default), state, its cosine, or what `seqloom study "
-            "exits` has learned, by its folder"
+            help="confidence: softmax (difference of the two largest probabilities, the default), state (cosine "
+            "between a layer's input and output), or a folder of `seqloom study exits`"
         ),
     ] = None,
-    exit_from: Annotated[int | None, typer.Option(help="leave out no layer up to this one", min=1)] = None,
-    step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
+    exit_from: Annotated[int | None, typer.Option(help="first layer after which a token may exit", min=1)] = None,
+    step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
 ) -> None:
-    """Writes on from a prompt, as it is drawn; or the likeliest text of a beam search."""
+    """Continues a prompt, by sampling (printed token by token) or by beam search; or writes the target of a source."""
     searching: dict[str, Any] = {"beams": beams, "best": best, "length_penalty": length_penalty}
     sampling: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     decoding = given_of(
@@ -85,68 +87,74 @@ def require_one_way(searching: dict[str, Any], drawing: dict[str, Any]) -> None:
     """ValueError where options of a beam search are given without one, or next to options of drawing."""
     given = [f"--{name.replace('_', '-')}" for name in given_of(searching)]
     if given and searching["beams"] is None:
-        raise ValueError(f"{given[0]} is of a beam search: give --beams too, as --beams 4")
+        raise ValueError(f"{given[0]} needs a beam search: add --beams, e.g. --beams 4")
     if given and drawing:
         option = f"--{next(iter(drawing)).replace('_', '-')}"
-        raise ValueError(f"a beam search draws nothing and ends at <eos>: leave out {option}, or --beams")
+        raise ValueError(f"a beam search does not sample and ends at <eos>: leave out {option} or --beams")
 
 
 def evaluate(
     run: Run,
     data: Annotated[str | None, typer.Option(help=f"the text to predict: {TEXT}, stories")] = None,
-    batch: Annotated[int, typer.Option(help="windows read, or episodes played, at once", min=1)] = 64,
+    batch: Annotated[int, typer.Option(help="windows (or episodes) computed at once", min=1)] = 64,
     stride: Annotated[
-        int | None, typer.Option(help="let windows overlap, each this many tokens after the one before it")
+        int | None, typer.Option(help="distance between overlapping windows, in tokens; default: no overlap")
     ] = None,
     memory: Annotated[
         Literal["none", "carry"] | None,
-        typer.Option(help="carry: read each document on with its state; as the run was trained unless given"),
+        typer.Option(help="carry: keep the state from window to window of a document; default: as in training"),
     ] = None,
     memory_length: Annotated[
         int | None,
-        typer.Option(help="with carry: tokens before its own that each layer reads, not as trained", min=1, max=65536),
+        typer.Option(help="with carry: tokens of memory per layer; default: as in training", min=1, max=65536),
     ] = None,
     column: Annotated[
-        str | None, typer.Option(help="the column or field of the text; that of the run's own data unless given")
+        str | None, typer.Option(help="the column or field of the text; default: that of the run's data")
     ] = None,
     pseudo: Annotated[
-        bool, typer.Option("--pseudo", help="of an encoder: each token masked alone and predicted from all others")
+        bool, typer.Option("--pseudo", help="for an encoder: mask one token at a time and predict it from all others")
     ] = False,
     knn: Knn = None,
     search: Search = None,
     returns: Annotated[
         str | None,
-        typer.Option(help="of a model that acts: returns to ask for, as 50,200,500; it plays, in place of --data"),
+        typer.Option(
+            help="for a Decision Transformer, in place of --data: target returns to play for, e.g. 50,200,500"
+        ),
     ] = None,
-    episodes: Annotated[int | None, typer.Option(help="played for each return; 20 unless given", min=1)] = None,
-    step: Annotated[int | None, typer.Option(help="the checkpoint of this step, not the newest")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object, with the loss by position")] = False,
+    episodes: Annotated[int | None, typer.Option(help="with --returns: episodes per return (20)", min=1)] = None,
+    step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="print one JSON object, which has the loss by position too")
+    ] = False,
 ) -> None:
-    """Scores a model on a text: loss in nats a token, perplexity, bits a byte; every token is predicted once.
+    """Scores a model on a text: loss in nats per token, perplexity, bits per byte; every token is predicted once.
 
-    A model that acts (decision/cartpole) is scored on --data episodes:ENV:POLICY, or plays with --returns.
+    A Decision Transformer (decision/cartpole) is scored on --data episodes:ENV:POLICY, or plays with --returns.
     """
     options: dict[str, Any] = {"stride": stride, "memory": memory, "memory_length": memory_length}
     options |= {"column": column, "pseudo": pseudo, "knn": knn, "search": search}
     if returns is not None:
         idle = given_of({"data": data, **options, "pseudo": pseudo or None})
         if idle:
-            raise ValueError(f"--returns plays episodes: leave --{next(iter(idle)).replace('_', '-')} out")
+            raise ValueError(f"--returns plays episodes: leave out --{next(iter(idle)).replace('_', '-')}")
         from seqloom.cli.episodes import played
 
         asked = numbers("--returns", returns, "50,200,500")
         print(played(run, asked, 20 if episodes is None else episodes, batch, step, as_json))
         return
     if episodes is not None:
-        raise ValueError("--episodes are played to reach a return: give --returns too, as --returns 50,200,500")
+        raise ValueError("--episodes needs --returns, e.g. --returns 50,200,500")
     if data is None:
-        raise ValueError("Missing option '--data': a text; or --returns, where the model acts")
+        raise ValueError("Missing option '--data': a text; a Decision Transformer may have --returns instead")
     from seqloom.cli.episodes import acts, scored_on_episodes
 
     if acts(run):
         idle = given_of({**options, "pseudo": pseudo or None})
         if idle:
-            raise ValueError(f"--{next(iter(idle)).replace('_', '-')} is of text, and {run} acts: leave it out")
+            raise ValueError(
+                f"--{next(iter(idle)).replace('_', '-')} is for text, but {run} plays episodes: leave it out"
+            )
         print(scored_on_episodes(run, data, batch, step, as_json))
         return
     from seqloom.cli.scores import scored

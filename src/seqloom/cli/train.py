@@ -13,33 +13,35 @@ from seqloom.cli.options import TEXT, folder
 
 
 def train(
-    preset: Annotated[str, typer.Argument(help="a recipe, as paper/small, llama/small or tiny, or a .yaml file")],
+    preset: Annotated[str, typer.Argument(help="a recipe (paper/small, llama/small, tiny) or a .yaml file")],
     out: Annotated[
         Path,
         typer.Option(
-            help="the folder of the run; the same command goes on where it stopped", parser=folder, metavar="PATH"
+            help="the folder of the run; the same command continues where it stopped", parser=folder, metavar="PATH"
         ),
     ],
     data: Annotated[str | None, typer.Option(help=f"{TEXT}, gutenberg-children, stories")] = None,
-    change: Annotated[list[str] | None, typer.Option("--set", help="a setting, as model.mixer.kind=she")] = None,
+    change: Annotated[list[str] | None, typer.Option("--set", help="a setting, e.g. model.mixer.kind=she")] = None,
     begin: Annotated[
         str | None,
-        typer.Option("--from", help="a run whose weights this one begins with, where they fit", metavar="RUN"),
+        typer.Option(
+            "--from", help="initialize from the weights of this run where names and shapes agree", metavar="RUN"
+        ),
     ] = None,
-    within_documents: Annotated[bool, typer.Option(help="let no training window hold words of two documents")] = False,
-    allow_drift: Annotated[bool, typer.Option(help="go on although torch, device or backends changed")] = False,
-    processes: Annotated[int, typer.Option(help="processes of this machine that train together", min=1)] = 1,
+    within_documents: Annotated[bool, typer.Option(help="no training window crosses a document boundary")] = False,
+    allow_drift: Annotated[bool, typer.Option(help="continue although torch, the device or backends changed")] = False,
+    processes: Annotated[int, typer.Option(help="processes on this machine that share the training", min=1)] = 1,
     plan: Annotated[bool, typer.Option("--plan", help="print settings and price, and train nothing")] = False,
     log: Annotated[
-        list[str] | None, typer.Option(help="a tracker that gets a copy of the rows: tensorboard, wandb, trackio")
+        list[str] | None, typer.Option(help="a tracker that also gets the metrics: tensorboard, wandb, trackio")
     ] = None,
 ) -> int:
-    """Trains a model, or continues with its training; Ctrl-C saves.
+    """Trains a model, or continues its training; Ctrl-C saves.
 
-    With `--processes 2`, or as `torchrun --nproc-per-node 2 -m seqloom train …`, each process reads its share of every
-    batch's rows, on a GPU of its own where there are GPUs. A run continues with any number of processes.
+    With `--processes 2`, or as `torchrun --nproc-per-node 2 -m seqloom train …`, each process reads its share of the
+    rows of every batch, each on its own GPU if there are GPUs. A run can continue with any number of processes.
 
-    On Linux the process keeps the memory that a step frees for the next one; SEQLOOM_KEEP_MEMORY=0 hands it back.
+    On Linux the process keeps freed memory for the next step; SEQLOOM_KEEP_MEMORY=0 returns it to the system.
     """
     from seqloom.cli.checked import require_settings
 
@@ -69,7 +71,7 @@ def train(
     if launch.rank() > 0:
         return 0 if outcome.asked is None else 128 + int(outcome.asked)
     if outcome.asked is not None:
-        print(f"stopped after step {outcome.step:,} and saved; the same command goes on from there", file=sys.stderr)
+        print(f"stopped after step {outcome.step:,} and saved; the same command continues from there", file=sys.stderr)
         return 128 + int(outcome.asked)
     if outcome.score is None:
         print(f"{out} is trained: all {outcome.step:,} batches are done", file=sys.stderr)

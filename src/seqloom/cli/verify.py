@@ -12,19 +12,19 @@ import typer
 
 def verify(
     target: Annotated[
-        str, typer.Argument(help="package.module:Thing, an nn.Module, its class or a function; or a mixer's name")
+        str, typer.Argument(help="a mixer's name, or package.module:Thing: an nn.Module, its class or a function")
     ],
     dim: Annotated[int, typer.Option(help="channels", min=1, max=4096)] = 32,
-    context: Annotated[int | None, typer.Option(help="tokens it looks back on", min=1, max=1024)] = None,
+    context: Annotated[int | None, typer.Option(help="tokens of its window, if it has one", min=1, max=1024)] = None,
     change: Annotated[
         list[str] | None, typer.Option("--set", help="an argument of the constructor, name=value")
     ] = None,
-    bidirectional: Annotated[bool, typer.Option(help="it may look ahead: causality does not apply")] = False,
+    bidirectional: Annotated[bool, typer.Option(help="the layer reads later tokens; causality is not checked")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> int:
     """Checks the promises of docs/contract.md on a mixer or any layer: `seqloom verify my_package.my_module:Thing`.
 
-    One line for each promise. Exit code 1 where one breaks.
+    Prints one line per promise. Exit code 1 if one is broken.
     """
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # so that the user's own module is importable, as with `python -m`

@@ -19,7 +19,7 @@ def learned(
 ) -> str:
     """Learns vectors, writes them and says how many. ValueError where the file is there already."""
     if out.exists():
-        raise ValueError(f"{out} is there already: choose another --out")
+        raise ValueError(f"{out} exists already: choose another --out")
     documents = read(source, column=column)
     words, vectors = skipgram(
         documents, dim=dim, window=window, negative=negative, least=least, epochs=epochs, seed=seed

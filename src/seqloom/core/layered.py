@@ -22,56 +22,57 @@ class LayeredConfig(ModelConfig, ABC):
     dim: int = Field(128, ge=1, le=2**17, description="channels of a token")
     depth: int = Field(18, ge=1, le=1000, description="layers")
     ffn: int = Field(
-        512, ge=1, le=2**20, description="width of the feed-forward network, or of the sublayer in its place"
+        512, ge=1, le=2**20, description="hidden width of the feed-forward network, or of the sublayer in its place"
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the embeddings and of each sublayer's output")
     position: SerializeAsAny[PositionConfig] = Field(description="the positional encoding")
     mixer: SerializeAsAny[MixerConfig] | tuple[SerializeAsAny[MixerConfig], ...] = Field(
-        description="the mixer of every layer, or a list that the layers repeat"
+        description="the mixer of every layer, or a list of mixers that the layers repeat in order"
     )
     std: float = Field(0.01, gt=0, description="standard deviation of the initial weights")
     channel: Literal["ffn", "channel_mix", "channel_mix7", "separable", "none"] = Field(
         "ffn",
-        description="what follows each mixer: a feed-forward network, RWKV-4's or RWKV-7's channel mixing, two "
-        "separable convolutions (Universal Transformer), or nothing (Mamba)",
+        description="sublayer after each mixer: a feed-forward network, RWKV-4's or RWKV-7's channel mixing, two "
+        "separable convolutions (Universal Transformer), or none (Mamba)",
     )
-    embed_norm: bool = Field(False, description="a norm of the embeddings, as RWKV has")
+    embed_norm: bool = Field(False, description="whether the embeddings are normalized, as in RWKV")
     norm: Literal["layer", "rms"] = Field(
         "layer", description="the norm before each sublayer and the output: LayerNorm or RMSNorm"
     )
     activation: Literal["relu", "gelu", "gelu_tanh", "silu", "relu2"] = Field(
         "relu", description="activation of the feed-forward network; gelu_tanh is GPT-2's, relu2 the square of relu"
     )
-    glu: bool = Field(False, description="a gated feed-forward network: SwiGLU with silu, GEGLU with gelu")
-    ffn_bias: bool = Field(True, description="biases in the feed-forward network")
+    glu: bool = Field(False, description="whether the feed-forward network is gated: SwiGLU with silu, GEGLU with gelu")
+    ffn_bias: bool = Field(True, description="whether the feed-forward network has biases")
     ffn_chunk: int | None = Field(
         None,
         ge=1,
-        description="tokens that the feed-forward network computes at a time, and again in the backward pass, which "
-        "takes less memory and gives the same numbers (Reformer); unset: all at once",
+        description="tokens per chunk of the feed-forward network, recomputed in the backward pass: less memory, "
+        "same results (Reformer); unset: all at once",
     )
     norm_place: Literal["before", "after"] = Field(
         "before",
-        description="whether a sublayer's norm is of its input (pre-norm) or of the sum after it (post-norm: Vaswani, "
-        "BERT), where the model has no last norm",
+        description="norm of the input of a sublayer (pre-norm) or of the sum after it (post-norm: Vaswani, BERT; "
+        "without a final norm)",
     )
     sublayers: Literal["serial", "parallel", "reversible"] = Field(
         "serial",
-        description="parallel: the second sublayer reads the input of the mixer (GPT-NeoX); reversible: two streams, "
-        "from which the backward pass recomputes the inputs of the layers, so that none is stored (Reformer)",
+        description="serial: one after the other; parallel: the second sublayer reads the input of the mixer "
+        "(GPT-NeoX); reversible: two residual streams, from which the backward pass recomputes the inputs of the "
+        "layers instead of storing them (Reformer)",
     )
     residual: Literal["add", "gru", "input", "output", "highway", "sigmoid_tanh"] = Field(
         "add",
-        description="how the stream and the output of a sublayer are joined: their sum, or one of GTrXL's gates, which "
-        "begin near the identity",
+        description="how the output of a sublayer joins the residual stream: a sum, or one of GTrXL's gates, "
+        "initialized near the identity",
     )
-    embed_scale: bool = Field(True, description="embeddings are multiplied by √dim")
-    tie: bool = Field(False, description="the output layer has the weights of the embedding")
-    head_bias: bool = Field(True, description="a bias in the output layer")
+    embed_scale: bool = Field(True, description="whether embeddings are multiplied by √dim")
+    tie: bool = Field(False, description="whether the output layer shares the weights of the embedding")
+    head_bias: bool = Field(True, description="whether the output layer has a bias")
     scaled_init: bool = Field(
         False,
-        description="the initial weights of each sublayer's last linear layer are divided by √(number of sublayers) "
-        "(GPT-2)",
+        description="whether the initial weights of each sublayer's last linear layer are divided by √(number of "
+        "sublayers) (GPT-2)",
     )
     one_block: ClassVar[bool] = False
     """whether all layers are one module, with the same weights"""

@@ -17,7 +17,9 @@ class ModelConfig(Config, ABC):
 
     kind: str = Field(description="the kind of the model")
     vocab: int = Field(5000, ge=1, le=2**24, description="entries of the vocabulary")
-    context: int = Field(128, ge=1, le=2**24, description="tokens of a window, and how far a mixer looks back")
+    context: int = Field(
+        128, ge=1, le=2**24, description="tokens of a window, and the number of tokens that a mixer attends to"
+    )
     causal: ClassVar[bool] = True
     """whether a position is predicted from those before it alone"""
     fits: ClassVar[bool] = False

@@ -14,50 +14,57 @@ class DataConfig(Config):
 
     source: str = Field(
         min_length=1,
-        description="a UTF-8 text file, a folder of them, a .jsonl or .parquet file, a folder of .parquet files or of "
-        "datasets' save_to_disk, gutenberg-children, stories[:COUNT[:SEED]], or "
-        "markov:STATES:ORDER:SEED[:variable] or hmm:STATES:SYMBOLS:SEED, whose letters are the tokens; of "
-        "training.objective.kind=pairs a .tsv file (source, tab, target) or pairs:NAME[:COUNT[:SEED]], as pairs:dates; "
-        "of training.objective.kind=actions episodes:ENV:POLICY[:COUNT[:SEED]], as episodes:CartPole-v1:mixed; of "
-        "training.objective.kind=actor_critic the environment that is played, as TMaze-30",
+        description="a UTF-8 text file, a folder of them, a .jsonl or .parquet file, a folder of .parquet files or "
+        "of datasets' save_to_disk, gutenberg-children, stories[:COUNT[:SEED]], or "
+        "markov:STATES:ORDER:SEED[:variable] or hmm:STATES:SYMBOLS:SEED, whose letters are the tokens; "
+        "for training.objective.kind=pairs a .tsv file (source, tab, target) or "
+        "pairs:NAME[:COUNT[:SEED]], e.g. pairs:dates; for training.objective.kind=actions "
+        "episodes:ENV:POLICY[:COUNT[:SEED]], e.g. episodes:CartPole-v1:mixed; for "
+        "training.objective.kind=actor_critic an environment to play, e.g. TMaze-30",
     )
     vocab: int | None = Field(
         5000,
         ge=257,
         le=2**24,
-        description="entries of the tokenizer that is trained on the text (fewer if the text gives no more); with "
-        "data.tokenizer, the most that it may have, or unset; with data.tokenizer=words, the number of known words",
+        description="entries of the tokenizer that is trained on the text (fewer if the text is too small); with "
+        "data.tokenizer, the largest number of entries that it may have, or unset; with "
+        "data.tokenizer=words, the number of known words",
     )
-    held_out: float = Field(0.05, gt=0, lt=1, description="part of the text, by whole documents, kept from training")
-    unwrap: bool = Field(True, description="join hard line wraps inside paragraphs")
-    within_documents: bool = Field(False, description="let no training window hold words of two documents")
+    held_out: float = Field(
+        0.05, gt=0, lt=1, description="fraction of the text, in whole documents, that is held out from training"
+    )
+    unwrap: bool = Field(True, description="whether to join hard line wraps inside paragraphs")
+    within_documents: bool = Field(False, description="whether training windows never cross a document boundary")
     packed: bool = Field(
         False,
-        description="train on rows that are filled with whole documents; positions start at 0 in each, and no token "
-        "reads another document",
+        description="whether rows are packed with whole documents: positions start at 0 in each, and no token "
+        "attends to another document",
     )
-    seed: Seed = Field(0, description="chooses the held-out documents and the order of the windows")
+    seed: Seed = Field(0, description="seed of the choice of held-out documents and of the order of windows")
     tokenizer: str | None = Field(
         None,
         min_length=1,
-        description="a tokenizer.json; a folder of a Hugging Face tokenizer; bytes; characters (of the text; rare ones "
-        "are split into bytes where data.vocab has no room for all); or words (the data.vocab most frequent of the "
-        "text, and one unknown token); unset, one is trained on the text",
+        description="a tokenizer.json; a folder of a Hugging Face tokenizer; bytes; characters (of the text; the "
+        "rarest are split into bytes if data.vocab is too small for all); or words (the data.vocab most "
+        "frequent of the text, and one unknown token); unset: one is trained on the text",
     )
     division: Literal["documents", "authors"] = Field(
         "documents",
-        description="what is held out: documents, or all documents of some authors (and of further authors for tests); "
-        "authors are named by manifest.csv, by a line Author: …, or by files called AUTHOR - TITLE",
+        description="unit that is held out: documents, or all documents of some authors (and of further authors for "
+        "tests); authors come from manifest.csv, from a line Author: …, or from file names AUTHOR - "
+        "TITLE",
     )
-    disjoint: bool = Field(False, description="training windows do not overlap, so that an epoch reads each token once")
+    disjoint: bool = Field(
+        False, description="whether training windows do not overlap, so that an epoch reads each token once"
+    )
     column: str = Field("text", min_length=1, description="the column (Parquet) or field (.jsonl) that holds the text")
     labels: Literal["given", "book", "later", "same"] = Field(
         "given",
-        description="the labels of training.objective.kind=labels: given (a .tsv file of label, text and perhaps a "
-        "second text, or .jsonl), or made from passages of documents: book (which document it is from), later (which "
-        "of two comes later), same (whether two are from one document)",
+        description="labels for training.objective.kind=labels: given (a .tsv file of label, text and optionally a "
+        "second text, or .jsonl), or made from passages of documents: book (which document it is from), "
+        "later (which of two comes later), same (whether two are from one document)",
     )
-    passage: int = Field(64, ge=1, le=2**20, description="words of a passage, where data.labels is not given")
+    passage: int = Field(64, ge=1, le=2**20, description="words of a passage, if data.labels is not `given`")
     later: ClassVar = ("packed", "tokenizer", "column", "division", "disjoint", "labels", "passage")
 
     @model_validator(mode="before")

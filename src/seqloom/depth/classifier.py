@@ -33,7 +33,7 @@ class TaughtConfig(ClassifierConfig, ABC):
         "likelihood",
         description="what a layer's prediction is worth: ln p of the token that came, or whether it is right",
     )
-    penalty: float = Field(0.1, ge=0, description="λ: what each layer costs, in nats or in right tokens")
+    penalty: float = Field(0.1, ge=0, description="λ: cost of each layer, in nats or in correct tokens")
 
 
 @final

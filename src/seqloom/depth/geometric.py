@@ -29,7 +29,7 @@ class GeometricConfig(TaughtConfig):
     """A layer for each token: after each one, whether it is the last."""
 
     kind: Literal["geometric"] = "geometric"
-    width: float = Field(1.0, gt=0, description="σ of the kernel: how far around a token its oracle looks")
+    width: float = Field(1.0, gt=0, description="σ of the kernel that averages over neighboring tokens")
 
     @override
     def build(self) -> "Geometric":

@@ -26,7 +26,7 @@ class MultinomialConfig(TaughtConfig):
     """A layer for each token, chosen after the first one."""
 
     kind: Literal["multinomial"] = "multinomial"
-    width: float = Field(1.0, gt=0, description="σ of the kernel: how far around a token its oracle looks")
+    width: float = Field(1.0, gt=0, description="σ of the kernel that averages over neighboring tokens")
 
     @override
     def build(self) -> "Multinomial":

@@ -56,7 +56,7 @@ def distil(
     """
     out, run = Path(out), find_run(folder)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"{out} is there already: choose another --out")
+        raise ValueError(f"{out} exists already: choose another --out")
     if step is None and (newest := checkpoint.peek(run.checkpoints)) is not None:
         step = newest.step
     model = load(folder, step=step)

@@ -73,7 +73,7 @@ class Process:
             memory = ": the system does so when the memory is not enough" if name == "SIGKILL" else ""
             return f"its process was killed by {name}{memory}"
         if code > 128:
-            return f"stopped by {signal.Signals(code - 128).name} and saved; the same command goes on"
+            return f"stopped by {signal.Signals(code - 128).name} and saved; the same command continues"
         lines = [line for line in self._log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
         return lines[-1] if lines else f"its process ended with code {code} and printed nothing"
 

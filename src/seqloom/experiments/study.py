@@ -38,7 +38,7 @@ class Stopped(Exception):
 
     def __init__(self, name: str, code: int, rows: Sequence[Row] | None = None) -> None:
         """`rows` are the rows of the cell if it had ended when the signal came."""
-        super().__init__(f"stopped and saved; the same command goes on with {name}")
+        super().__init__(f"stopped and saved; the same command continues with {name}")
         self.code = code
         self.rows = rows
 

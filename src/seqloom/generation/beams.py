@@ -33,8 +33,8 @@ from seqloom.generation.modes import Mode, Reader, reader
 class Beams(Config):
     """The settings of a beam search."""
 
-    beams: int = Field(4, ge=1, description="hypotheses of each text that stay open, K")
-    best: int = Field(1, ge=1, description="how many results there are, at most as many as beams")
+    beams: int = Field(4, ge=1, description="K, the number of hypotheses per text")
+    best: int = Field(1, ge=1, description="results per text, at most the number of beams")
     length_penalty: float = Field(0.6, ge=0, le=100, description="α; 0 ranks by probability, which favors short texts")
 
     @model_validator(mode="after")

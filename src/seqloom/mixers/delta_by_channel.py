@@ -40,9 +40,9 @@ class DeltaByChannelSettings(MixerConfig, ABC):
 
     heads: int = Field(4, ge=1, description="heads; divides dim")
     rank: int = Field(0, ge=0, description="rank of the matrices of the decay and of the gate; 0 for a head's width")
-    kernel: int = Field(4, ge=1, description="inputs that the convolution reads, the current one included")
+    kernel: int = Field(4, ge=1, description="width of the causal convolution, in tokens")
     gate_bias: bool = Field(True, description="whether the gate has biases")
-    norm_eps: float = Field(1e-5, gt=0, description="what is added to the mean square in each head's norm")
+    norm_eps: float = Field(1e-5, gt=0, description="ε added to the mean square in each head's norm")
     rounding: ClassVar = Rounding(
         384,
         "q, k and a head's output are each divided by the length of their few channels, which may be near 0: three "

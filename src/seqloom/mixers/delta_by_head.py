@@ -42,9 +42,11 @@ class DeltaByHeadSettings(MixerConfig, ABC):
     value_heads: int = Field(0, ge=0, description="heads of values, a multiple of heads; 0 for as many")
     key_width: int = Field(0, ge=0, description="width of a key; 0 for 3/4 of dim over all heads, rounded down")
     value_width: int = Field(0, ge=0, description="width of a value; 0 for twice that of a key")
-    kernel: int = Field(4, ge=1, description="inputs that the convolution reads, the current one included")
-    negative: bool = Field(False, description="a token may replace up to twice what its key reads")
-    norm_eps: float = Field(1e-5, gt=0, description="what is added to the mean square in each head's norm")
+    kernel: int = Field(4, ge=1, description="width of the causal convolution, in tokens")
+    negative: bool = Field(
+        False, description="whether β reaches 2 instead of 1, so that transitions may have negative eigenvalues"
+    )
+    norm_eps: float = Field(1e-5, gt=0, description="ε added to the mean square in each head's norm")
 
 
 class DeltaByHead(PackedMixer, ABC):

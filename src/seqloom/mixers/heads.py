@@ -37,22 +37,27 @@ class HeadSettings(SizedConfig, ABC):
     """The heads of a layer: how many, what is done to queries, keys and scores, and to the output."""
 
     heads: int = Field(4, ge=1, description="heads; divides dim (the paper compares 1 to 128 and settles on 32)")
-    kv_heads: int | None = Field(None, ge=1, description="heads of keys and values; divides heads; unset, as many")
+    kv_heads: int | None = Field(
+        None, ge=1, description="heads of keys and values; divides heads; unset: as many as heads"
+    )
     bias: Literal["none", "qkv", "all"] = Field(
         "none",
-        description="biases: of no projection, of queries, keys and values (Qwen2), or of the output too (GPT-2)",
+        description="which projections have biases: none, queries, keys and values (Qwen2), or also the output (GPT-2)",
     )
     qk_norm: Literal["none", "heads", "all"] = Field(
-        "none", description="queries and keys over their root mean square: of each head (Qwen3), or of all (OLMo 2)"
+        "none", description="RMS norm of queries and keys: none, per head (Qwen3), or over all heads (OLMo 2)"
     )
-    scale: float | None = Field(None, gt=0, description="scores are multiplied by it; unset, 1/√width; T5 has 1")
+    scale: float | None = Field(None, gt=0, description="factor of the scores; unset: 1/√width; T5 has 1")
     softcap: float | None = Field(None, gt=0, description="c of z → c tanh(z/c), which caps scores (Gemma 2)")
-    sinks: bool = Field(False, description="a learned score per head for reading nothing (gpt-oss)")
-    output_gate: bool = Field(False, description="what the heads read passes a gate of the token's (Qwen3-Next)")
-    position: AnyPosition | None = Field(None, description="what tells where a token is; unset, the model's position")
+    sinks: bool = Field(False, description="whether each head has a learned score for attending to nothing (gpt-oss)")
+    output_gate: bool = Field(
+        False,
+        description="whether the output of the heads is multiplied by a gate computed from the token (Qwen3-Next)",
+    )
+    position: AnyPosition | None = Field(None, description="kind of position information; unset: the model's")
 
     kernel: int = Field(
-        1, ge=1, description="inputs of a convolution of queries, keys and values, the current one included; 1: none"
+        1, ge=1, description="width, in tokens, of a causal convolution of queries, keys and values; 1: none"
     )
 
     @field_validator("position", mode="before")

@@ -17,11 +17,15 @@ PatternNames: TypeAlias = Annotated[tuple[PatternName, ...], Field(strict=False)
 class NamedPatterns(HeadSettings, ABC):
     """Heads with a pattern for all of them, or one for each."""
 
-    window: int | None = Field(None, ge=1, description="tokens attended to, itself included; unset, the context")
-    pattern: PatternName = Field("all", description="keys of a query: all, or a sparse pattern; local needs a window")
-    per_head: PatternNames | None = Field(None, description="a pattern for each head, in place of one for all")
+    window: int | None = Field(
+        None, ge=1, description="tokens that a query attends to, itself included; unset: the context"
+    )
+    pattern: PatternName = Field(
+        "all", description="keys that a query attends to: all, or a sparse pattern; local needs a window"
+    )
+    per_head: PatternNames | None = Field(None, description="a pattern for each head, in place of pattern")
     length: int = Field(128, ge=1, description="stride of the strided pattern, segment of the fixed one")
-    summary: int = Field(8, ge=1, description="tokens at the end of a segment that later ones attend to (fixed)")
+    summary: int = Field(8, ge=1, description="tokens at the end of a segment that later segments attend to (fixed)")
 
     @property
     def patterns(self) -> tuple[PatternName, ...]:

@@ -32,11 +32,11 @@ class ClassifierConfig(BidirectionalConfig):
 
     kind: Literal["classifier"] = "classifier"
     labels: Annotated[tuple[str, ...], Field(strict=False)] = Field(
-        (), max_length=2**16, description="names of the labels, which follow from the data"
+        (), max_length=2**16, description="names of the labels; set from the data"
     )
-    texts: Literal[1, 2] = Field(1, description="texts of an example, which follow from the data")
+    texts: Literal[1, 2] = Field(1, description="texts per example; set from the data")
     pool: Literal["mean", "first"] = Field(
-        "mean", description="what is classified: the mean of all tokens, or the first, which is <eos> (BERT's [CLS])"
+        "mean", description="pooling: the mean over all tokens, or the first token, <eos> (BERT's [CLS])"
     )
     objective: ClassVar = "labels"
 

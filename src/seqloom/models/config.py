@@ -31,14 +31,15 @@ class TransformerConfig(LayeredConfig, ABC):
 
     kind: str = Field(
         "decoder",
-        description="decoder: reads from left to right and generates; encoder: reads in both directions; classifier: "
-        "gives one text or two a label; seq2seq: reads a source and writes its target; universal, universal_encoder, "
-        "universal_seq2seq: with one block, applied many times; ngram: counts n-grams; hmm: a hidden Markov model; "
-        "textcnn: gives a text a label by filters over its words; "
-        "decision: acts so as to reach a return (Decision Transformer); spalm: mixes in what followed in a store",
+        description="decoder: causal, generates; encoder: bidirectional; classifier: predicts the label of one or "
+        "two texts; seq2seq: encoder and decoder; universal, universal_encoder, universal_seq2seq: the "
+        "same with one block, applied repeatedly (Universal Transformer); ngram: n-gram counts; hmm: a "
+        "hidden Markov model; textcnn: a convolutional classifier of a text; decision: chooses actions "
+        "for a target return (Decision Transformer); spalm: mixes in the next tokens of neighbors in a "
+        "store",
     )
 
-    position: AnyPosition = Field(LearnedConfig(), description="what tells where a token is")
+    position: AnyPosition = Field(LearnedConfig(), description="kind of position information")
 
     @field_validator("position", mode="before")
     @classmethod

@@ -39,11 +39,11 @@ class CrossConfig(Config):
     """How the decoder looks at the encoder's stream."""
 
     kind: Literal["attention", "additive"] = Field(
-        "attention", description="scores by products, or by a layer of tanh (Bahdanau)"
+        "attention", description="scores by dot products, or by a tanh layer (Bahdanau)"
     )
     heads: int = Field(4, ge=1, description="heads; divides dim")
-    bias: bool = Field(False, description="biases of the four projections")
-    scale: float | None = Field(None, gt=0, description="of the scores of attention; 1/√K unless given")
+    bias: bool = Field(False, description="whether the four projections have biases")
+    scale: float | None = Field(None, gt=0, description="factor of the scores of attention; unset: 1/√K")
 
     @model_validator(mode="after")
     def _used(self) -> "CrossConfig":

@@ -56,22 +56,24 @@ class DecisionConfig(TransformerConfig):
 
     kind: Literal["decision"] = "decision"
     vocab: int = Field(
-        5000, ge=1, le=2**24, description="steps of an episode that have an embedding, which follow from the episodes"
+        5000, ge=1, le=2**24, description="steps of an episode that have an embedding; set from the episodes"
     )
-    context: int = Field(20, ge=1, le=2**22, description="steps of a window, three tokens each")
-    position: AnyPosition = Field(NoPositionConfig(), description="what tells mixers the order of tokens, if anything")
-    embed_norm: bool = Field(True, description="a norm of the embeddings")
-    embed_scale: Literal[False] = Field(False, description="of embeddings of words alone")
-    tie: Literal[False] = Field(False, description="of an output with an entry for each word alone")
+    context: int = Field(
+        20, ge=1, le=2**22, description="steps of a window, each of three tokens (return, state, action)"
+    )
+    position: AnyPosition = Field(NoPositionConfig(), description="kind of position information of the mixers, or none")
+    embed_norm: bool = Field(True, description="whether the embeddings are normalized")
+    embed_scale: Literal[False] = Field(False, description="only for embeddings of words")
+    tie: Literal[False] = Field(False, description="only for an output over the vocabulary")
     returns: Literal["to_go", "end", "none"] = Field(
         "to_go",
-        description="what a step is told: the return still to come; end: as if all rewards came at the end; none: "
-        "nothing (behaviour cloning)",
+        description="condition of each step: the return-to-go; end: the return-to-go if all rewards came at the "
+        "end; none: no return (behaviour cloning)",
     )
-    environment: Environment = Field(Environment(), description="what it plays, which follows from the episodes")
-    mean: Numbers = Field((), description="mean of each number of a state, which follows from the episodes")
-    deviation: Numbers = Field((), description="deviation of each number of a state, which follows from the episodes")
-    largest: float = Field(1.0, gt=0, description="largest return, which follows from the episodes")
+    environment: Environment = Field(Environment(), description="the environment; set from the episodes")
+    mean: Numbers = Field((), description="mean of each dimension of a state; set from the episodes")
+    deviation: Numbers = Field((), description="standard deviation of each dimension of a state; set from the episodes")
+    largest: float = Field(1.0, gt=0, description="largest return; set from the episodes")
     causal: ClassVar = True
     objective: ClassVar = "actions"
 

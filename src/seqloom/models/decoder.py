@@ -35,7 +35,7 @@ class DecoderConfig(TransformerConfig):
     kind: Literal["decoder"] = "decoder"
     exit_heads: Literal["shared", "own"] = Field(
         "shared",
-        description="what predicts after layers but the last: the one output layer, or each an output layer of its own",
+        description="output layer for early exits: shared with the last layer, or a separate one per layer",
     )
     causal: ClassVar = True
     later: ClassVar = (*TransformerConfig.later, "exit_heads")

@@ -31,7 +31,9 @@ class EncoderConfig(BidirectionalConfig):
     """The sizes of an encoder and the bidirectional mixers of its layers."""
 
     kind: Literal["encoder"] = "encoder"
-    head_layer: bool = Field(False, description="a linear layer with GELU and a norm before the output (BERT)")
+    head_layer: bool = Field(
+        False, description="whether a linear layer with GELU and a norm precedes the output (BERT)"
+    )
     later: ClassVar = (*BidirectionalConfig.later, "head_layer")
 
     @override

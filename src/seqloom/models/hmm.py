@@ -37,9 +37,11 @@ class HMMConfig(ModelConfig):
 
     kind: Literal["hmm"] = "hmm"
     states: int = Field(32, ge=1, le=4096, description="hidden states")
-    passes: int = Field(50, ge=1, le=10_000, description="passes over the text at most")
-    tolerance: float = Field(1e-5, ge=0, description="nats a token that a pass must gain, or it is the last")
-    smoothing: float = Field(0.01, gt=0, description="what is added to each expected count")
+    passes: int = Field(50, ge=1, le=10_000, description="largest number of passes over the text")
+    tolerance: float = Field(
+        1e-5, ge=0, description="smallest improvement of a pass, in nats per token; training stops below it"
+    )
+    smoothing: float = Field(0.01, gt=0, description="constant added to each expected count")
     fits: ClassVar = True
 
     @override

@@ -14,7 +14,7 @@ class Seq2SeqConfig(TranslatorConfig):
     """The sizes of an encoder-decoder and its mixers: `mixer` and `depth` are the decoder's."""
 
     kind: Literal["seq2seq"] = "seq2seq"
-    channel: Literal["ffn"] = Field("ffn", description="what follows cross-attention: a feed-forward network")
+    channel: Literal["ffn"] = Field("ffn", description="sublayer after cross-attention: a feed-forward network")
 
     @override
     def build(self, layers: int | None = None) -> "Seq2Seq":

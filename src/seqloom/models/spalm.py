@@ -43,9 +43,9 @@ class SpalmConfig(TransformerConfig):
 
     kind: Literal["spalm"] = "spalm"
     store: str = Field("", description="the folder of a store of the training text, of `seqloom knn build`")
-    k: int = Field(4, ge=1, le=2**20, description="neighbors whose next tokens are mixed in")
-    digest: str = Field("", description="the hash of the store, which follows from it")
-    tie: Literal[True] = Field(True, description="the output layer has the weights of the embedding")
+    k: int = Field(4, ge=1, le=2**20, description="number of neighbors whose next tokens are mixed in")
+    digest: str = Field("", description="the hash of the store; set from it")
+    tie: Literal[True] = Field(True, description="whether the output layer shares the weights of the embedding")
     causal: ClassVar = True
     looks_up: ClassVar = True
     objective: ClassVar = "next_token"

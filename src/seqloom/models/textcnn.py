@@ -46,22 +46,24 @@ class TextCNNConfig(ModelConfig):
     kind: Literal["textcnn"] = "textcnn"
     dim: int = Field(300, ge=1, le=2**17, description="channels of a word's vector")
     widths: Annotated[tuple[int, ...], Field(strict=False)] = Field(
-        (3, 4, 5), min_length=1, max_length=64, description="words that a filter reads, as [3, 4, 5]"
+        (3, 4, 5), min_length=1, max_length=64, description="words that a filter reads, e.g. [3, 4, 5]"
     )
     maps: int = Field(100, ge=1, le=2**16, description="filters of each width")
     channels: Literal["both", "tuned", "static"] = Field(
-        "both", description="vectors of words: tuned are trained, static stay as they began (see training.vectors)"
+        "both",
+        description="word vectors: tuned (trained), static (fixed at their initial values, see training.vectors), "
+        "or both, one channel of each",
     )
     dropout: float = Field(0.5, ge=0, lt=1, description="dropout of the maxima")
     most: float | None = Field(
         3.0,
         gt=0,
-        description="Euclidean norm that each label's weights are scaled down to after an update; null: none",
+        description="largest Euclidean norm of each label's weights, enforced after each update; null: no limit",
     )
     labels: Annotated[tuple[str, ...], Field(strict=False)] = Field(
-        (), max_length=2**16, description="names of the labels, which follow from the data"
+        (), max_length=2**16, description="names of the labels; set from the data"
     )
-    texts: Literal[1, 2] = Field(1, description="texts of an example, which follow from the data: one is read")
+    texts: Literal[1, 2] = Field(1, description="texts per example; set from the data, which must have one")
     causal: ClassVar = False
     objective: ClassVar = "labels"
 

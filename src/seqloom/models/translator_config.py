@@ -32,14 +32,18 @@ class EncoderLayers(Config):
 
     depth: int = Field(2, ge=1, le=1000, description="layers of the encoder")
     mixer: SerializeAsAny[MixerConfig] | tuple[SerializeAsAny[MixerConfig], ...] = Field(
-        description="the mixer of every layer of the encoder, or a list that they repeat; one without a bidirectional "
-        "form reads both ways"
+        description="the mixer of every layer of the encoder, or a list that the layers repeat; a causal mixer "
+        "without a bidirectional form runs in both directions (both_ways)"
     )
-    repeat: bool = Field(False, description="one block, applied `depth` times (Universal Transformer)")
+    repeat: bool = Field(False, description="whether one block is applied `depth` times (Universal Transformer)")
     channel: Literal["ffn", "separable"] = Field(
-        "ffn", description="what follows each mixer: a feed-forward network, or two separable convolutions"
+        "ffn", description="sublayer after each mixer: a feed-forward network, or two separable convolutions"
     )
-    halt: bool = Field(False, description="of one block: each position has its output after as many steps as it needs")
+    halt: bool = Field(
+        False,
+        description="with repeat: whether each position halts after its own number of steps (adaptive computation "
+        "time)",
+    )
     epsilon: float = Field(0.01, gt=0, lt=1, description="a position halts where its probabilities sum to 1 - epsilon")
     ponder: float = Field(0.01, ge=0, description="weight of the loss N + R of a position with N steps and remainder R")
     later: ClassVar = ("repeat", "channel", *HALTING)
@@ -66,10 +70,10 @@ class TranslatorConfig(TransformerConfig, ABC):
     """The sizes of an encoder-decoder and its mixers: `mixer` and `depth` are the decoder's."""
 
     encoder: EncoderLayers = Field(description="the layers of the encoder")
-    cross: CrossConfig = Field(CrossConfig(), description="how the decoder looks at the encoder's stream")
-    sublayers: Literal["serial"] = Field("serial", description="each sublayer reads what the one before it wrote")
-    residual: Literal["add"] = Field("add", description="what a sublayer says is added")
-    scaled_init: Literal[False] = Field(False, description="of decoders without a source alone")
+    cross: CrossConfig = Field(CrossConfig(), description="attention of the decoder to the encoder's output")
+    sublayers: Literal["serial"] = Field("serial", description="sublayers run one after the other")
+    residual: Literal["add"] = Field("add", description="the output of a sublayer is added to the residual stream")
+    scaled_init: Literal[False] = Field(False, description="only for decoders without cross-attention")
     causal: ClassVar = True
     objective: ClassVar = "pairs"
 

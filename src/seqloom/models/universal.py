@@ -40,9 +40,9 @@ from seqloom.positions.sinusoidal import Sinusoidal, SinusoidalConfig
 class RepeatedConfig(TransformerConfig, ABC):
     """The sizes of a model of one block, its mixer, and whether its positions halt."""
 
-    depth: int = Field(6, ge=1, le=1000, description="steps: how often the one block is applied, at most")
+    depth: int = Field(6, ge=1, le=1000, description="largest number of times that the block is applied")
     halt: bool = Field(
-        False, description="each position has its output after as many steps as it needs (adaptive computation time)"
+        False, description="whether each position halts after its own number of steps (adaptive computation time)"
     )
     epsilon: float = Field(0.01, gt=0, lt=1, description="a position halts where its probabilities sum to 1 - epsilon")
     ponder: float = Field(0.01, ge=0, description="weight of the loss N + R of a position with N steps and remainder R")

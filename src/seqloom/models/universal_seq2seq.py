@@ -33,7 +33,7 @@ class UniversalSeq2SeqConfig(RepeatedConfig, TranslatorConfig):
 
     kind: Literal["universal_seq2seq"] = "universal_seq2seq"
     channel: Literal["ffn", "separable"] = Field(
-        "ffn", description="what follows cross-attention: a feed-forward network, or two separable convolutions"
+        "ffn", description="sublayer after cross-attention: a feed-forward network, or two separable convolutions"
     )
 
     @override

@@ -104,8 +104,10 @@ class RotaryConfig(PositionConfig):
     kind: Literal["rotary"] = "rotary"
     place: ClassVar = "queries_keys"
     base: float = Field(10000.0, gt=1, description="approximate ratio of the fastest rotation to the slowest")
-    pairs: Pairs = Field("halves", description="channels that are a pair: c and c + half of the width, or neighbors")
-    share: float = Field(1.0, gt=0, le=1, description="share of each head's channels that is turned, from the first")
+    pairs: Pairs = Field("halves", description="which channels form a pair: c and c + half of the width, or neighbors")
+    share: float = Field(
+        1.0, gt=0, le=1, description="fraction of each head's channels that is rotated, from the first"
+    )
     later: ClassVar = ("pairs", "share")
 
     @override

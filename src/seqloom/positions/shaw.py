@@ -59,7 +59,9 @@ class ShawConfig(PositionConfig):
 
     kind: Literal["shaw"] = "shaw"
     place: ClassVar = "keys_values"
-    reach: int = Field(16, ge=0, description="tokens from which on all distances are one, on each side")
+    reach: int = Field(
+        16, ge=0, description="distance, in tokens, from which all distances share one embedding, on each side"
+    )
 
     @override
     def build(

@@ -53,7 +53,7 @@ class SinusoidalConfig(PositionConfig):
 
     kind: Literal["sinusoidal"] = "sinusoidal"
     place: ClassVar = "embedding"
-    base: float = Field(10000.0, gt=1, description="ratio of the longest wave to the shortest, about")
+    base: float = Field(10000.0, gt=1, description="approximate ratio of the longest wavelength to the shortest")
 
     @override
     def build(

@@ -73,7 +73,9 @@ class T5Config(PositionConfig):
     place: ClassVar = "scores"
     shared: ClassVar = True
     buckets: int = Field(32, ge=4, multiple_of=4, description="buckets of distances, a multiple of 4")
-    far: int = Field(128, ge=2, le=4096, description="tokens from which on all distances are in the last bucket")
+    far: int = Field(
+        128, ge=2, le=4096, description="distance, in tokens, from which all distances share the last bucket"
+    )
 
     @override
     def build(

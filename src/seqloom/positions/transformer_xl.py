@@ -69,7 +69,7 @@ class TransformerXLConfig(PositionConfig):
 
     kind: Literal["transformer_xl"] = "transformer_xl"
     place: ClassVar = "scores"
-    base: float = Field(10000.0, gt=1, description="ratio of the longest wave to the shortest, about")
+    base: float = Field(10000.0, gt=1, description="approximate ratio of the longest wavelength to the shortest")
 
     @override
     def build(

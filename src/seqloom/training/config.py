@@ -28,52 +28,56 @@ class TrainConfig(Config):
     """How weights are changed."""
 
     batches: int = Field(60000, ge=1, le=LARGEST, description="optimizer steps of the whole run")
-    batch: int = Field(64, ge=1, le=LARGEST, description="windows of a step")
-    accumulate: int = Field(1, ge=1, description="pieces that a batch is read in, to save memory; divides batch")
-    lr: float = Field(1e-3, gt=0, description="highest learning rate; the schedule gives a share of it to each step")
-    betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW's averaging of gradients and of their squares")
-    weight_decay: float = Field(0.01, ge=0, description="weight decay, AdamW's and Muon's (torch's default for AdamW)")
-    clip: float | None = Field(None, gt=0, description="largest norm of the gradient; none in the paper")
-    precision: Literal["float32", "bf16", "float64"] = Field(
-        "float32", description="of weights, forward and loss; bf16: autocast over float32 weights"
+    batch: int = Field(64, ge=1, le=LARGEST, description="windows per optimizer step")
+    accumulate: int = Field(1, ge=1, description="micro-batches per step, for gradient accumulation; divides batch")
+    lr: float = Field(1e-3, gt=0, description="highest learning rate; the schedule multiplies it at each step")
+    betas: tuple[float, float] = Field(
+        (0.9, 0.999), description="AdamW's decay rates of the averages of gradients and of their squares"
     )
-    compile: bool = Field(False, description="torch.compile the model")
-    seed: Seed = Field(0, description="of the initial weights and of dropout")
+    weight_decay: float = Field(0.01, ge=0, description="weight decay of AdamW and Muon (default: torch's for AdamW)")
+    clip: float | None = Field(
+        None, gt=0, description="largest norm of the gradient (clipping); unset: no clipping, as in the paper"
+    )
+    precision: Literal["float32", "bf16", "float64"] = Field(
+        "float32", description="precision of weights, forward pass and loss; bf16: autocast over float32 weights"
+    )
+    compile: bool = Field(False, description="whether the model is compiled by torch.compile")
+    seed: Seed = Field(0, description="seed of the initial weights and of dropout")
     save_every: int = Field(1000, ge=1, le=LARGEST, description="steps between checkpoints")
     evaluate_every: int = Field(0, ge=0, le=LARGEST, description="steps between held-out evaluations; 0: at the end")
-    device: str = Field("auto", description="cpu, cuda, or auto: cuda where there is one")
-    timeout: float = Field(600.0, gt=0, description="seconds that one of several processes waits for the others")
+    device: str = Field("auto", description="cpu, cuda, or auto: cuda if there is one")
+    timeout: float = Field(600.0, gt=0, description="with several processes: seconds that one waits for the others")
     schedule: AnySchedule = Field(Constant(), description="how the learning rate depends on the step")
     optimizer: Literal["adamw", "muon"] = Field(
         "adamw", description="muon: Muon for the weights of linear layers inside the blocks, AdamW for all others"
     )
     decay: Literal["all", "matrices"] = Field(
         "all",
-        description="parameters with weight decay; matrices: those of linear layers and embeddings, not biases, gains, "
-        "taps and rates. A mixer that asks for another decay gets it",
+        description="parameters with weight decay: all, or matrices (weights of linear layers and embeddings, not "
+        "biases, gains, taps and rates); a mixer may set the decay of its parameters",
     )
-    objective: AnyObjective = Field(NextTokenConfig(), description="what the model is trained to do")
+    objective: AnyObjective = Field(NextTokenConfig(), description="the training objective")
     stages: Annotated[tuple[Stage, ...], Field(strict=False)] = Field(
         (),
         max_length=MOST,
-        description="stages that the run consists of, as [{batches: 2000, window: 64}, "
-        "{batches: 1000, window: 256, lr: 3e-4}]; training.batches is the sum of theirs",
+        description="stages of the run, e.g. [{batches: 2000, window: 64}, {batches: 1000, window: 256, lr: 3e-4}]; "
+        "training.batches must be the sum of theirs",
     )
     memory: Literal["none", "carry"] = Field(
         "none",
-        description="carry: each row reads its own stretch of the text on, from the state after the step before it; "
-        "none: a step reads windows drawn from the text",
+        description="carry: each row continues its stretch of the text from the state after the step before; none: "
+        "a step reads windows drawn from the text",
     )
     through: int = Field(
-        1, ge=1, le=LARGEST, description="with memory: carry, segments of a step, through which gradients go"
+        1, ge=1, le=LARGEST, description="with memory=carry: segments per step, through which gradients flow"
     )
     begin: str | None = Field(
-        None, description="the folder of a run whose weights this one begins with, where names and shapes agree"
+        None, description="the folder of a run; weights whose names and shapes agree are initialized from it"
     )
     vectors: str | None = Field(
         None,
-        description="a file of vectors of words (word2vec, text or binary, or GloVe) that the embedding begins with; "
-        "words that it lacks are drawn with their variance",
+        description="a file of word vectors (word2vec, text or binary, or GloVe) that initialize the embedding; "
+        "other words are drawn with their variance",
     )
     later: ClassVar = ("schedule", "optimizer", "decay", "objective", "stages", "memory", "through", "begin", "vectors")
 
@@ -119,7 +123,7 @@ class RunConfig(Config):
     data: DataConfig
     training: TrainConfig = TrainConfig()
     backends: dict[str, str] = Field(
-        default_factory=dict, description="a backend forced for an op, such as lag_sum: direct (exactly causal)"
+        default_factory=dict, description="backends to use for ops, e.g. lag_sum: direct (exactly causal)"
     )
 
     @field_validator("model", mode="before")

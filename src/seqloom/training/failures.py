@@ -68,11 +68,11 @@ class Reports:
     def _missing(self, reports: dict[int, dict[str, Any]]) -> str:
         ranks = [rank for rank in range(self._size) if rank not in reports]
         if not ranks:
-            return "the connection between the processes broke; the same command goes on from the last checkpoint"
+            return "the connection between the processes broke; the same command continues from the last checkpoint"
         which = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(str(rank) for rank in ranks)}"
         seconds = max(report["seconds"] for report in reports.values())
         why = f"did not answer for {seconds:.0f} s" if seconds else "died"
-        return f"{which} {why}; the same command goes on from the last checkpoint"
+        return f"{which} {why}; the same command continues from the last checkpoint"
 
     def _gathered(self) -> dict[int, dict[str, Any]]:
         until = time.monotonic() + GRACE

@@ -32,7 +32,7 @@ class Schedule(Config, ABC):
     uses_length: ClassVar[bool]
     """whether the share depends on the number of steps in all"""
     warmup: int | float = Field(
-        0, ge=0, description="steps over which the learning rate rises from 0 to lr; below 1, as a share of the run"
+        0, ge=0, description="steps over which the learning rate rises from 0 to lr; below 1: as a fraction of the run"
     )
 
     @model_validator(mode="after")
@@ -91,7 +91,7 @@ class Cosine(Schedule):
 
     kind: Literal["cosine"] = "cosine"
     uses_length: ClassVar = True
-    final: float = Field(0.1, ge=0, le=1, description="share of lr at the end of the run")
+    final: float = Field(0.1, ge=0, le=1, description="fraction of lr at the end of the run")
 
     @override
     def after_warmup(self, step: int, steps: int) -> float:
@@ -106,7 +106,7 @@ class Linear(Schedule):
 
     kind: Literal["linear"] = "linear"
     uses_length: ClassVar = True
-    final: float = Field(0.0, ge=0, le=1, description="share of lr at the end of the run")
+    final: float = Field(0.0, ge=0, le=1, description="fraction of lr at the end of the run")
 
     @override
     def after_warmup(self, step: int, steps: int) -> float:
@@ -121,8 +121,8 @@ class WarmupStableDecay(Schedule):
 
     kind: Literal["wsd"] = "wsd"
     uses_length: ClassVar = True
-    decay: float = Field(0.2, gt=0, le=1, description="share of the run over which the learning rate falls")
-    final: float = Field(0.0, ge=0, le=1, description="share of lr at the end of the run")
+    decay: float = Field(0.2, gt=0, le=1, description="fraction of the run over which the learning rate falls")
+    final: float = Field(0.0, ge=0, le=1, description="fraction of lr at the end of the run")
 
     @override
     def after_warmup(self, step: int, steps: int) -> float:

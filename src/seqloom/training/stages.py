@@ -33,11 +33,11 @@ class Stage(Config):
     window: int | None = Field(
         None,
         ge=1,
-        description="tokens that the mixers with a window look back on; one for each stage or for none, where the last "
-        "may leave it to the model",
+        description="window, in tokens, of the mixers that have one; set in all stages or in none, but the last may "
+        "leave it to the model",
     )
-    lr: float | None = Field(None, gt=0, description="highest learning rate; unset, training.lr")
-    context: int | None = Field(None, ge=1, description="tokens of a row; unset, model.context, which it cannot exceed")
+    lr: float | None = Field(None, gt=0, description="highest learning rate; unset: training.lr")
+    context: int | None = Field(None, ge=1, description="tokens of a row, at most model.context; unset: model.context")
 
     @property
     def summary(self) -> str:

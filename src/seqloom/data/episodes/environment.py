@@ -27,12 +27,12 @@ class Environment(Config):
     """The sizes and bounds of an environment, as a model needs them; all of them follow from the data."""
 
     name: str = Field("", description="the name of the environment")
-    states: int = Field(1, ge=1, le=2**16, description="numbers of a state")
-    actions: int = Field(2, ge=1, le=2**16, description="actions to choose from, or numbers of an action")
-    continuous: bool = Field(False, description="whether an action is a vector of numbers, not one of several")
-    low: Numbers = Field((), description="the lowest numbers of an action, where it is a vector")
-    high: Numbers = Field((), description="the highest numbers of an action, where it is a vector")
-    limit: int | None = Field(None, ge=1, description="steps after which an episode ends at the latest, if any")
+    states: int = Field(1, ge=1, le=2**16, description="dimensions of a state")
+    actions: int = Field(2, ge=1, le=2**16, description="number of actions, or dimensions of a continuous action")
+    continuous: bool = Field(False, description="whether an action is a real vector instead of a choice")
+    low: Numbers = Field((), description="lower bounds of a continuous action")
+    high: Numbers = Field((), description="upper bounds of a continuous action")
+    limit: int | None = Field(None, ge=1, description="largest number of steps of an episode, if limited")
 
     def scaled(self, actions: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Actions (…, A) from `low` … `high` to -1 … 1."""

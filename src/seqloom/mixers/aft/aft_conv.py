@@ -159,8 +159,8 @@ class AFTConvConfig(MixerConfig):
     """AFT with biases by distance. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["aft_conv"] = "aft_conv"
-    heads: int = Field(4, ge=1, description="heads, each with a key and biases of its own; divides dim")
-    window: int = Field(32, ge=1, description="lags with a bias of their own, the current token's included")
+    heads: int = Field(4, ge=1, description="heads, each with its own key and biases; divides dim")
+    window: int = Field(32, ge=1, description="distances with a learned bias, 0 included")
     traits: ClassVar = replace(TRAITS, causal="either")
     examples: ClassVar = ({"heads": 2, "window": 3}, {"heads": 8, "window": 1}, {"heads": 4})
 

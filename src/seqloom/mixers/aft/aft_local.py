@@ -159,7 +159,7 @@ class AFTLocalConfig(MixerConfig):
     """AFT with biases inside a window. It reads all of at most `context` tokens."""
 
     kind: Literal["aft_local"] = "aft_local"
-    window: int = Field(32, ge=1, description="tokens with a bias of their own, the current one included")
+    window: int = Field(32, ge=1, description="distances with a learned bias, 0 included")
     bias_dim: int = Field(128, ge=0, description="width of the factors of the biases; 0 for a plain table of them")
     traits: ClassVar = replace(TRAITS, causal="either")
     examples: ClassVar = ({"window": 2, "bias_dim": 3}, {"window": 3, "bias_dim": 0}, {"bias_dim": 2})

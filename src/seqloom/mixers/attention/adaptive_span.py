@@ -161,11 +161,11 @@ class AdaptiveSpanConfig(MixerConfig):
     """Attention with a learned span per head."""
 
     kind: Literal["adaptive_span"] = "adaptive_span"
-    heads: int = Field(4, ge=1, description="heads, each with a span of its own; divides dim")
-    span: int | None = Field(None, ge=1, description="the largest span, in tokens; unset, the context (or 8192)")
-    ramp: int = Field(32, ge=1, description="tokens over which the mask falls from 1 to 0 behind a span")
-    dynamic: bool = Field(False, description="a span per token, which follows from the token")
-    penalty: float = Field(2e-6, ge=0, description="weight of the mean span, in tokens, as a loss")
+    heads: int = Field(4, ge=1, description="heads, each with its own span; divides dim")
+    span: int | None = Field(None, ge=1, description="the largest span, in tokens; unset: the context (or 8192)")
+    ramp: int = Field(32, ge=1, description="tokens over which the mask falls from 1 to 0 beyond the span")
+    dynamic: bool = Field(False, description="whether the span is computed per token")
+    penalty: float = Field(2e-6, ge=0, description="weight of the mean span, in tokens, in the loss")
     traits: ClassVar = WINDOW
     examples: ClassVar = (
         {"heads": 2, "span": 5, "ramp": 2},

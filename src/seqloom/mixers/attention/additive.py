@@ -143,7 +143,7 @@ class AdditiveConfig(MixerConfig):
     """Additive attention, of a sequence to itself."""
 
     kind: Literal["additive"] = "additive"
-    heads: int = Field(4, ge=1, description="heads, each with a network of its own; divides dim")
+    heads: int = Field(4, ge=1, description="heads, each with its own scoring network; divides dim")
     traits: ClassVar = Traits(causal="either", streams=True, state="grows")
     examples: ClassVar = ({"heads": 2}, {"heads": 1})
 

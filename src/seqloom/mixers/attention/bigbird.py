@@ -30,12 +30,12 @@ class BigBirdConfig(PatternConfig):
 
     kind: Literal["bigbird"] = "bigbird"
     block: int = Field(64, ge=1, description="tokens of a block")
-    window: int = Field(3, ge=1, description="blocks of the window, an odd number: as many before as behind")
-    random: int = Field(3, ge=0, description="random blocks of a block")
+    window: int = Field(3, ge=1, description="blocks of the window, an odd number, centered on the block")
+    random: int = Field(3, ge=0, description="random blocks that each block attends to")
     global_blocks: int = Field(
         1, ge=0, description="global blocks at the start, and at the end of a bidirectional text"
     )
-    seed: int = Field(0, ge=0, description="of the random blocks")
+    seed: int = Field(0, ge=0, description="seed of the random blocks")
     traits: ClassVar = EITHER
     examples: ClassVar = ({"heads": 2, "block": 2, "window": 1, "random": 1},)
     drawings: ClassVar = (

@@ -32,7 +32,8 @@ class BlockwiseConfig(PatternConfig):
     kind: Literal["blockwise"] = "blockwise"
     blocks: int = Field(2, ge=1, description="blocks that the text is cut into (the paper: 2 and 3)")
     permutations: IntLists | None = Field(
-        None, description="for each head the block that each block attends to, from 0; unset, head h shifts by h"
+        None,
+        description="for each head the block that each block attends to, counted from 0; unset: head h shifts by h",
     )
     nearest: ClassVar = "sparse"
     traits: ClassVar = BIDIRECTIONAL

@@ -101,14 +101,12 @@ class Combiner(PackedMixer):
 
 @register
 class CombinerConfig(MixerConfig):
-    """Full attention, directly to near tokens and by regions to far ones."""
+    """Full attention, direct to near tokens and by regions to distant tokens."""
 
     kind: Literal["combiner"] = "combiner"
     heads: int = Field(4, ge=1, description="heads; divides dim")
-    form: Form = Field("fixed", description="the regions: blocks, columns of blocks, or stretches of 2^l tokens")
-    block: int | None = Field(
-        None, ge=1, description="tokens of a block; unset, the root of the context (or 32); logsparse has none"
-    )
+    form: Form = Field("fixed", description="regions: blocks, columns of blocks, or segments of 2^l tokens")
+    block: int | None = Field(None, ge=1, description="tokens of a block; unset: √context (or 32); unused by logsparse")
     traits: ClassVar = TRAITS
     examples: ClassVar = (
         {"heads": 2, "block": 2},

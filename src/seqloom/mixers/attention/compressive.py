@@ -231,18 +231,28 @@ class CompressiveAttentionConfig(MixerConfig):
 
     kind: Literal["compressive"] = "compressive"
     heads: int = Field(4, ge=1, description="heads; divides dim")
-    memory: int = Field(128, ge=2, le=2**20, description="tokens before its own that a token reads as they are, about")
-    compressed: int = Field(128, ge=1, le=2**20, description="compressed inputs before those, each of `rate` tokens")
-    rate: int = Field(4, ge=2, le=2**20, description="tokens that are compressed to one; divides memory")
+    memory: int = Field(
+        128,
+        ge=2,
+        le=2**20,
+        description="approximate number of previous tokens that a token attends to without compression",
+    )
+    compressed: int = Field(
+        128, ge=1, le=2**20, description="compressed inputs before those, each made of `rate` tokens"
+    )
+    rate: int = Field(4, ge=2, le=2**20, description="tokens that are compressed into one; divides memory")
     compression: By = Field(
         "convolution",
-        description="of a block: learned, the largest or the mean of each channel, or its most used token",
+        description="how a block is compressed: a learned convolution, the maximum or mean per channel, or its most "
+        "attended token",
     )
     dilation: int = Field(1, ge=1, le=2**20, description="distance between the tokens that a convolution reads")
     loss: Loss = Field(
-        "attention", description="what trains the convolution besides the task: attention, or inputs, made again"
+        "attention", description="auxiliary loss of the convolution: reconstruction of attention or of inputs, or none"
     )
-    base: float = Field(10000.0, gt=1, description="ratio of the longest wave of the positions to the shortest, about")
+    base: float = Field(
+        10000.0, gt=1, description="approximate ratio of the longest wavelength of the positions to the shortest"
+    )
     traits: ClassVar = TRAITS
     long_views: ClassVar = True
     examples: ClassVar = (

@@ -194,11 +194,13 @@ class Differential(PackedMixer):
 
 @register
 class DifferentialConfig(MixerConfig):
-    """Differential attention, whose second softmax takes off what the first reads by chance."""
+    """Differential attention: the difference of two softmax attentions."""
 
     kind: Literal["differential"] = "differential"
     heads: int = Field(4, ge=1, description="pairs of heads of queries; divides dim, in version 1 dim / 2")
-    version: Literal[1, 2] = Field(1, description="1: a share per layer, and a norm; 2: one per token and head")
+    version: Literal[1, 2] = Field(
+        1, description="1: one λ per layer, and a norm per head; 2: one λ per token and head"
+    )
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"heads": 2}, {"heads": 2, "version": 2}, {"heads": 1, "version": 2})
 

@@ -156,12 +156,14 @@ class ETCConfig(MixerConfig):
 
     kind: Literal["etc"] = "etc"
     heads: int = Field(4, ge=1, description="heads; divides dim")
-    radius: int = Field(84, ge=0, description="neighbors of a token that it attends to, on each side")
+    radius: int = Field(84, ge=0, description="neighbors that a token attends to, on each side")
     segment: int = Field(64, ge=1, description="tokens of the text for each global token")
-    distance: int = Field(12, ge=0, description="tokens from which on all distances have one label, on each side")
-    hard: bool = Field(False, description="a global token attends to the tokens of its segment alone")
+    distance: int = Field(
+        12, ge=0, description="distance, in tokens, from which all distances share one label, on each side"
+    )
+    hard: bool = Field(False, description="whether a global token attends only to the tokens of its segment")
     projections: Literal["shared", "separate"] = Field(
-        "shared", description="queries, keys and values of both inputs through the same matrices, or through others"
+        "shared", description="projections of queries, keys and values: shared by text and global tokens, or separate"
     )
     nearest: ClassVar = "longformer"
     traits: ClassVar = BIDIRECTIONAL

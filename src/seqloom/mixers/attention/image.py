@@ -27,7 +27,7 @@ class ImageConfig(PatternConfig):
     """Local attention over pictures, in one dimension or in two, as the Image Transformer has it."""
 
     kind: Literal["image"] = "image"
-    dimensions: Literal[1, 2] = Field(1, description="1: blocks of the text; 2: rectangles of a picture")
+    dimensions: Literal[1, 2] = Field(1, description="1: blocks of a sequence; 2: rectangles of a picture")
     block: int = Field(256, ge=1, description="tokens of a block of queries (1-D)")
     memory: int = Field(256, ge=0, description="tokens before the block that it attends to (1-D)")
     width: int | None = Field(None, ge=1, description="tokens of a row of the picture (2-D)")

@@ -83,14 +83,20 @@ def _ends(token: int, context: int | None, T: int) -> tuple[int, int]:
 
 @register
 class LongformerConfig(PatternConfig):
-    """Windows that may grow with depth, dilated heads, and global tokens."""
+    """Windows that may widen with depth, dilated heads, and global tokens."""
 
     kind: Literal["longformer"] = "longformer"
-    window: int = Field(256, ge=1, description="keys of a query, of the last layer: around it, or causal up to it")
-    first_window: int | None = Field(None, ge=1, description="keys of a query of the first layer; unset, as the last")
+    window: int = Field(256, ge=1, description="keys of a query in the last layer: around it, or if causal up to it")
+    first_window: int | None = Field(
+        None, ge=1, description="keys of a query in the first layer; unset: as in the last"
+    )
     dilation: int = Field(1, ge=1, description="distance between the keys of dilated heads")
-    dilated_heads: Ints = Field((), description="heads, from 0, that are dilated in the upper half of the layers")
-    global_tokens: Ints = Field((), description="tokens, from 0, that attend to all and that all attend to")
+    dilated_heads: Ints = Field(
+        (), description="indices, from 0, of the heads that are dilated in the upper half of the layers"
+    )
+    global_tokens: Ints = Field(
+        (), description="indices, from 0, of the tokens that attend to all tokens and that all attend to"
+    )
     traits: ClassVar = EITHER
     examples: ClassVar = ({"heads": 2, "window": 2, "dilation": 2, "dilated_heads": [1]},)
     drawings: ClassVar = (

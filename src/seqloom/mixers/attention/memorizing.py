@@ -163,13 +163,13 @@ class Memorizing(PackedMixer):
 
 @register
 class MemorizingConfig(MixerConfig):
-    """Attention with a memory of older tokens, of which a query reads those whose keys fit best."""
+    """Attention with a memory of older tokens, of which a query attends to the nearest keys."""
 
     kind: Literal["memorizing"] = "memorizing"
-    heads: int = Field(4, ge=1, description="heads, each with a gate; divides dim")
-    window: int = Field(128, ge=1, description="latest tokens that a token attends to, itself included")
-    memory: int = Field(1024, ge=1, description="tokens before those that are remembered")
-    neighbors: int = Field(32, ge=1, description="of these, how many a query reads (the paper: 32)")
+    heads: int = Field(4, ge=1, description="heads, each with its own gate; divides dim")
+    window: int = Field(128, ge=1, description="tokens of local attention, the current one included")
+    memory: int = Field(1024, ge=1, description="older tokens that are stored in the memory")
+    neighbors: int = Field(32, ge=1, description="stored tokens that a query attends to (the paper: 32)")
     traits: ClassVar = TRAITS
     examples: ClassVar = (
         {"heads": 2, "window": 2, "memory": 4, "neighbors": 2},

@@ -158,15 +158,15 @@ class MLA(PackedMixer):
 
 @register
 class MLAConfig(MixerConfig):
-    """Multi-head latent attention, which keeps one small vector and one key per token."""
+    """Multi-head latent attention, which stores one latent vector and one key per token."""
 
     kind: Literal["mla"] = "mla"
     heads: int = Field(4, ge=1, description="heads; divides dim")
-    rank: int = Field(0, ge=0, description="numbers that keys and values are rebuilt from, at most dim; 0 for dim / 2")
+    rank: int = Field(0, ge=0, description="width of the latent vector of keys and values, at most dim; 0 for dim / 2")
     query_rank: int = Field(0, ge=0, description="rank of the matrix of queries, at most dim; 0 for a full matrix")
     rotary_width: int = Field(0, ge=0, description="channels of the key that heads share; 0 for half of a head's")
-    rotary: bool = Field(True, description="whether the shared key is turned by its position (Kimi Linear: not)")
-    base: float = Field(10000.0, gt=1, description="ratio of the fastest turn to the slowest, about")
+    rotary: bool = Field(True, description="whether the shared key has rotary positions (Kimi Linear: no)")
+    base: float = Field(10000.0, gt=1, description="approximate ratio of the fastest rotation to the slowest")
     traits: ClassVar = TRAITS
     examples: ClassVar = (
         {"heads": 2, "rank": 3},

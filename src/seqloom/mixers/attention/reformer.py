@@ -111,17 +111,23 @@ class ReformerConfig(MixerConfig):
 
     kind: Literal["reformer"] = "reformer"
     heads: int = Field(4, ge=1, description="heads; divides dim")
-    bucket: int = Field(32, ge=1, description="tokens of a chunk: a token attends to its chunk and the one before")
+    bucket: int = Field(32, ge=1, description="tokens of a chunk; a token attends to its chunk and the one before")
     buckets: int | None = Field(
-        None, ge=2, description="buckets of a round, an even number; unset, twice as many as chunks of a context"
+        None, ge=2, description="buckets per round, an even number; unset: twice the number of chunks in the context"
     )
-    rounds: int = Field(4, ge=1, description="rounds of hashing; more find more of the nearest keys")
-    rounds_sorted: Literal["apart", "together"] = Field("apart", description="an order for each round, or one for all")
-    across_buckets: bool = Field(False, description="a token attends to other buckets inside its two chunks, too")
+    rounds: int = Field(4, ge=1, description="rounds of hashing; more rounds find more of the nearest keys")
+    rounds_sorted: Literal["apart", "together"] = Field(
+        "apart", description="whether tokens are sorted for each round, or once for all"
+    )
+    across_buckets: bool = Field(
+        False, description="whether a token also attends to other buckets inside its two chunks"
+    )
     choice: Literal["past", "text"] = Field(
-        "past", description="what a token attends to follows from past tokens alone, or from the whole text (the paper)"
+        "past", description="whether the keys of a token depend on past tokens only, or on the whole text (the paper)"
     )
-    redraw_every: int = Field(1, ge=0, description="training steps from one draw of directions to the next; 0: never")
+    redraw_every: int = Field(
+        1, ge=0, description="training steps between draws of the random directions; 0: never redrawn"
+    )
     traits: ClassVar = replace(PAST, causal="either")
     examples: ClassVar = (
         {"heads": 2, "bucket": 2, "buckets": 4, "rounds": 2},

@@ -166,16 +166,24 @@ class RoutingConfig(MixerConfig):
 
     kind: Literal["routing"] = "routing"
     heads: int = Field(4, ge=1, description="heads; divides dim")
-    clusters: int | None = Field(None, ge=1, description="centroids of a head; unset, the root of the context (or 32)")
-    window: int = Field(64, ge=1, description="tokens of its cluster that a token attends to; of all in local heads")
-    local_heads: int = Field(0, ge=0, description="heads that attend to the latest tokens, of any cluster")
+    clusters: int | None = Field(None, ge=1, description="centroids per head; unset: √context (or 32)")
+    window: int = Field(
+        64, ge=1, description="tokens of its cluster that a token attends to; in local heads, of all tokens"
+    )
+    local_heads: int = Field(0, ge=0, description="heads with local attention, without clusters")
     layers: int | None = Field(
-        None, ge=1, description="the last layers of the kind that route; before them all heads are local. Unset: all"
+        None,
+        ge=1,
+        description="number of last layers of this kind with routing; the layers before have only local heads; "
+        "unset: all",
     )
     choice: Literal["past", "text"] = Field(
-        "past", description="clusters of past tokens alone, or balanced ones of the whole text (the paper)"
+        "past",
+        description="whether clusters depend on past tokens only, or are balanced over the whole text (the paper)",
     )
-    decay: float = Field(0.999, ge=0, lt=1, description="what is left of a centroid at a step of training")
+    decay: float = Field(
+        0.999, ge=0, lt=1, description="decay rate of the moving average of the centroids, per training step"
+    )
     traits: ClassVar = replace(PAST, causal="either")
     examples: ClassVar = (
         {"heads": 2, "clusters": 3, "window": 2},

@@ -106,20 +106,22 @@ class Sinkhorn(Sorter, ChosenByText):
 
 @register
 class SinkhornConfig(MixerConfig):
-    """Attention inside blocks, and to sorted ones."""
+    """Attention inside blocks, and to sorted blocks."""
 
     kind: Literal["sinkhorn"] = "sinkhorn"
     heads: int = Field(4, ge=1, description="heads; divides dim")
-    block: int | None = Field(None, ge=1, description="tokens of a block; unset, the root of the context")
-    steps: int | None = Field(
-        None, ge=1, description=f"turns of balancing rows and columns; unset, {STEPS}. None where the past decides"
+    block: int | None = Field(None, ge=1, description="tokens of a block; unset: √context")
+    steps: int | None = Field(None, ge=1, description=f"Sinkhorn iterations; unset: {STEPS}; unused with choice=past")
+    temperature: float = Field(
+        0.75, gt=0, description="temperature of the scores of blocks; near 0 each block selects one"
     )
-    temperature: float = Field(0.75, gt=0, description="of the scores of blocks: towards 0 each takes one block")
     noise: bool = Field(False, description="whether Gumbel noise is added to these scores in training")
     choice: Literal["past", "text"] = Field(
-        "past", description="causal weights by a softmax of rows, or balanced over the whole text (the paper)"
+        "past", description="weights by a causal softmax per row, or balanced over the whole text (the paper)"
     )
-    cut: int | None = Field(None, ge=1, description="SortCut: sorted blocks that all tokens read; bidirectional only")
+    cut: int | None = Field(
+        None, ge=1, description="SortCut: number of sorted blocks that all tokens attend to; bidirectional only"
+    )
     traits: ClassVar = replace(PAST, causal="either")
     examples: ClassVar = (
         {"heads": 2, "block": 2},

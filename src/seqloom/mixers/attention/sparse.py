@@ -27,10 +27,12 @@ class SparseConfig(PatternConfig):
     """Strided or fixed sparse attention, as the Sparse Transformer has it."""
 
     kind: Literal["sparse"] = "sparse"
-    pattern: Literal["strided", "fixed"] = Field("strided", description="which two parts")
+    pattern: Literal["strided", "fixed"] = Field("strided", description="strided, or fixed segments")
     length: int = Field(128, ge=1, description="l: the stride, or the tokens of a segment")
-    summary: int = Field(8, ge=1, description="c: tokens at the end of a segment that later ones attend to (fixed)")
-    use: Literal["layers", "merged", "heads"] = Field("heads", description="the parts by layer, as one, or by head")
+    summary: int = Field(8, ge=1, description="c: tokens at the end of a segment that later segments attend to (fixed)")
+    use: Literal["layers", "merged", "heads"] = Field(
+        "heads", description="how the two parts are combined: alternating by layer, merged, or by head"
+    )
     examples: ClassVar = (
         {"heads": 2, "length": 2, "summary": 1},
         {"heads": 2, "pattern": "fixed", "length": 3, "summary": 1, "use": "merged"},

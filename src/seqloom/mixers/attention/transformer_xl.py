@@ -119,14 +119,19 @@ class TransformerXLAttention(PackedMixer):
 
 @register
 class TransformerXLAttentionConfig(MixerConfig):
-    """Transformer-XL's attention, which keeps the inputs of its layer and projects them again."""
+    """Transformer-XL's attention, which stores the inputs of its layer and projects them again."""
 
     kind: Literal["transformer_xl"] = "transformer_xl"
     heads: int = Field(4, ge=1, description="heads; divides dim")
     memory: int = Field(
-        128, ge=1, le=2**20, description="tokens before its own that a token reads, whose inputs are kept"
+        128,
+        ge=1,
+        le=2**20,
+        description="tokens before the current one that a token attends to, whose inputs are stored",
     )
-    base: float = Field(10000.0, gt=1, description="ratio of the longest wave of the positions to the shortest, about")
+    base: float = Field(
+        10000.0, gt=1, description="approximate ratio of the longest wavelength of the positions to the shortest"
+    )
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"heads": 2}, {"heads": 4, "memory": 3}, {"heads": 1, "memory": 1})
 

@@ -135,7 +135,7 @@ class ActiveMemoryConfig(MixerConfig):
     """A gated convolution over the tokens. The context only sizes the model's positions."""
 
     kind: Literal["active_memory"] = "active_memory"
-    kernel: int = Field(3, ge=1, description="tokens that a convolution reads, the current one included")
+    kernel: int = Field(3, ge=1, description="width of the convolutions, in tokens")
     traits: ClassVar = replace(TRAITS, causal="either")
     examples: ClassVar = ({}, {"kernel": 5})
 

@@ -160,11 +160,11 @@ class BidirectionalDynamicConv(DynamicTaps, BidirectionalMixer):
 
 @register
 class DynamicConvConfig(MixerConfig):
-    """Dynamic convolution: reads `kernel` tokens, `dilation` apart; the context only sizes positions."""
+    """Dynamic convolution: over `kernel` tokens, `dilation` apart, with taps computed from the token."""
 
     kind: Literal["dynamic_conv"] = "dynamic_conv"
-    heads: int = Field(4, ge=1, description="heads, for each of which a token makes taps; divides dim")
-    kernel: int = Field(7, ge=1, description="tokens that it reads, its own included; odd if bidirectional")
+    heads: int = Field(4, ge=1, description="heads, each with its own taps computed from the token; divides dim")
+    kernel: int = Field(7, ge=1, description="width of the convolution, in tokens; odd if bidirectional")
     dilation: int = Field(1, ge=1, description="distance between the inputs of neighboring taps, in tokens")
     traits: ClassVar = replace(TRAITS, causal="either")
     examples: ClassVar = (

@@ -151,15 +151,23 @@ class HyenaConfig(MixerConfig):
     """Long convolutions with gates (Hyena), whose filters reach as far as the context."""
 
     kind: Literal["hyena"] = "hyena"
-    order: int = Field(2, ge=1, description="gates, and long convolutions (the authors' code at its order 2 has one)")
-    short: int = Field(3, ge=1, description="taps of the convolution of each projection")
-    filter_dim: int = Field(64, ge=1, description="width of the network that makes the filters")
+    order: int = Field(
+        2,
+        ge=1,
+        description="number of gates and of long convolutions (the authors' code at order 2 has one convolution)",
+    )
+    short: int = Field(3, ge=1, description="taps of the short convolution after each projection")
+    filter_dim: int = Field(64, ge=1, description="hidden width of the network that generates the filters")
     filter_depth: int = Field(4, ge=2, le=64, description="matrices of that network")
-    features: int = Field(16, ge=1, description="frequencies that tell it the lag")
-    frequency: float = Field(14.0, gt=0, description="initial ω of its sines, which is learned")
-    slow_decay: float = Field(1.5, gt=0, description="share of the context in which the slowest channel falls to 1/100")
-    fast_decay: float = Field(0.3, gt=0, description="the same of the fastest channel")
-    floor: float = Field(0.05, ge=0, description="what is added to that fall, so that far taps are not 0")
+    features: int = Field(16, ge=1, description="frequencies of its positional features")
+    frequency: float = Field(14.0, gt=0, description="initial value of the learned frequency ω of its sines")
+    slow_decay: float = Field(
+        1.5, gt=0, description="fraction of the context in which the slowest channel decays to 1/100"
+    )
+    fast_decay: float = Field(
+        0.3, gt=0, description="fraction of the context in which the fastest channel decays to 1/100"
+    )
+    floor: float = Field(0.05, ge=0, description="constant added to the decay, so that taps of long lags are not 0")
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(150, "products of order + 1 streams; the filters' network is computed in float64")
     examples: ClassVar = (

@@ -143,11 +143,11 @@ class BidirectionalLightweightConv(LightweightTaps, BidirectionalMixer):
 
 @register
 class LightweightConvConfig(MixerConfig):
-    """Convolution with a kernel for each head, over `kernel` tokens, `dilation` apart. The context sizes positions."""
+    """Convolution with a kernel for each head, over `kernel` tokens, `dilation` apart."""
 
     kind: Literal["lightweight_conv"] = "lightweight_conv"
-    heads: int = Field(4, ge=1, description="heads, each with taps of its own; divides dim")
-    kernel: int = Field(7, ge=1, description="tokens that it reads, its own included; odd if bidirectional")
+    heads: int = Field(4, ge=1, description="heads, each with its own taps; divides dim")
+    kernel: int = Field(7, ge=1, description="width of the convolution, in tokens; odd if bidirectional")
     dilation: int = Field(1, ge=1, description="distance between the inputs of neighboring taps, in tokens")
     traits: ClassVar = replace(TRAITS, causal="either")
     examples: ClassVar = (

@@ -162,7 +162,7 @@ class BidirectionalExtractor(Extraction, BidirectionalMixer):
         return [centered.view(self.w_ext)]
 
 
-OUT = Field(True, description="whether the output projection W_out follows (the paper calls it optional)")
+OUT = Field(True, description="whether there is an output projection W_out (the paper calls it optional)")
 
 
 class _ExtractorConfig(MixerConfig):
@@ -232,16 +232,18 @@ class AnyExtractor(_ExtractorConfig):
     """Any member of the family: each factor of the equation is a setting."""
 
     kind: Literal["extractor"] = "extractor"
-    groups: int | Literal["shared"] = Field(1, description="groups of channels that mix, or 'shared' for one tap a lag")
-    in_proj: bool = Field(False, description="whether the input projection W_in comes first")
-    adjust: bool = Field(True, description="whether the current token adjusts the extraction, through W_adj")
+    groups: int | Literal["shared"] = Field(
+        1, description="groups of channels that mix, or 'shared' for one tap per lag"
+    )
+    in_proj: bool = Field(False, description="whether there is an input projection W_in")
+    adjust: bool = Field(True, description="whether the extraction is multiplied by W_adj of the current token")
     out_proj: bool = OUT
     scale: Literal["none", "rsqrt_position"] = Field(
-        "none", description="rsqrt_position: divide a sum by the root of its number of terms; causal alone; inferred"
+        "none",
+        description="rsqrt_position: divide each sum by the square root of its number of terms; causal only; "
+        "inferred, not in the paper",
     )
-    lags: int | None = Field(
-        None, ge=1, description="tokens that it reads, the current one included; all of the context unless set"
-    )
+    lags: int | None = Field(None, ge=1, description="number of lags, the current token included; unset: the context")
     later: ClassVar = ("scale", "lags")
     examples: ClassVar = (
         {"groups": 4, "in_proj": True},

@@ -153,10 +153,10 @@ class ModalExtractorConfig(MixerConfig):
     """An Extractor with decaying waves as taps: HE, WE or ME with a state of constant size."""
 
     kind: Literal["modal_extractor"] = "modal_extractor"
-    order: int = Field(16, ge=1, le=2**16, description="waves, and so complex numbers of state, in a channel")
-    taps: Taps = Field("channel", description="whether each channel has its taps, or all share them (as in ME)")
-    in_proj: bool = Field(True, description="whether the input projection W_in comes first")
-    adjust: bool = Field(True, description="whether the current token adjusts the extraction, through W_adj")
+    order: int = Field(16, ge=1, le=2**16, description="decaying waves per channel, each a complex number of the state")
+    taps: Taps = Field("channel", description="whether each channel has its own taps, or all share them (as in ME)")
+    in_proj: bool = Field(True, description="whether there is an input projection W_in")
+    adjust: bool = Field(True, description="whether the extraction is multiplied by W_adj of the current token")
     out_proj: bool = Field(True, description="whether the output projection W_out follows")
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(

@@ -60,10 +60,10 @@ class FNet(BidirectionalMixer):
 
 @register
 class FNetConfig(MixerConfig):
-    """Fourier transform of tokens and channels, without parameters. The context only matters for positions."""
+    """Fourier transform of tokens and channels, without parameters."""
 
     kind: Literal["fnet"] = "fnet"
-    scaled: bool = Field(False, description="divide by √(tokens · dim), for norms before the sublayer")
+    scaled: bool = Field(False, description="whether the output is divided by √(tokens · dim), for pre-norm models")
     nearest: ClassVar = "me"
     traits: ClassVar = TRAITS
     examples: ClassVar = ({}, {"scaled": True})

@@ -229,9 +229,9 @@ class GMLPConfig(MixerConfig):
     """A network with a spatial gate. It reads `context` tokens, or any number with `toeplitz` and no attention."""
 
     kind: Literal["gmlp"] = "gmlp"
-    expand: int = Field(6, ge=1, description="channels of the network, times dim; half of them are the gate's")
+    expand: int = Field(6, ge=1, description="hidden channels, as a multiple of dim; half of them are the gate")
     attention: int = Field(0, ge=0, description="channels of the tiny attention; 0 for none, 64 in the paper")
-    toeplitz: bool = Field(False, description="weights by lag instead of by pair of positions")
+    toeplitz: bool = Field(False, description="whether weights depend on the lag instead of on the pair of positions")
     traits: ClassVar = replace(TRAITS, causal="either")
     examples: ClassVar = (
         {"expand": 2},

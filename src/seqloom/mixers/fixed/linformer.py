@@ -165,13 +165,17 @@ class LinformerConfig(MixerConfig):
 
     kind: Literal["linformer"] = "linformer"
     heads: int = Field(4, ge=1, description="heads; divides dim")
-    k: int = Field(64, ge=1, description="landmarks of a layer, or of the first one; at most the context")
-    last_k: int | None = Field(None, ge=1, description="landmarks of the last layer, by equal factors; unset, as k")
+    k: int = Field(64, ge=1, description="landmarks per layer, or of the first layer; at most the context")
+    last_k: int | None = Field(
+        None, ge=1, description="landmarks of the last layer, in a geometric series from k; unset: k"
+    )
     share: Share = Field(
-        "layers", description="which mixtures are one: of all heads, of keys and values, of all layers"
+        "layers",
+        description="which projections are shared: none, across heads, also between keys and values, or also across "
+        "layers",
     )
     projection: Literal["linear", "mean", "max", "conv"] = Field(
-        "linear", description="how landmarks come about: learned mixtures, pooled stretches, or a strided convolution"
+        "linear", description="how landmarks are computed: a learned projection, mean pooling, or a strided convolution"
     )
     nearest: ClassVar = "linear"
     traits: ClassVar = TRAITS

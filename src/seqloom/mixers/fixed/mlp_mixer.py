@@ -170,9 +170,9 @@ class MLPMixerConfig(MixerConfig):
     """A network over positions. The same for all channels; it reads at most `context` tokens."""
 
     kind: Literal["mlp_mixer"] = "mlp_mixer"
-    expand: int = Field(1, ge=1, description="hidden units for each position of the context")
+    expand: int = Field(1, ge=1, description="hidden units per position of the context")
     hidden: int | None = Field(
-        None, ge=1, description="hidden units in all, of the bidirectional form; unset, by expand"
+        None, ge=1, description="total hidden units, in the bidirectional form; unset: from expand"
     )
     traits: ClassVar = replace(TRAITS, causal="either")
     examples: ClassVar = ({}, {"expand": 2})

@@ -104,12 +104,14 @@ class Delta(PackedMixer):
 
 @register
 class DeltaConfig(MixerConfig):
-    """DeltaNet. It reads all earlier tokens: a context only sizes the model's positions."""
+    """DeltaNet. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["delta"] = "delta"
     heads: int = Field(4, ge=1, description="heads; divides dim")
-    kernel: int = Field(4, ge=1, description="inputs that the convolution reads, the current one included")
-    negative: bool = Field(False, description="a token may replace up to twice what its key reads")
+    kernel: int = Field(4, ge=1, description="width of the causal convolution, in tokens")
+    negative: bool = Field(
+        False, description="whether β reaches 2 instead of 1, so that transitions may have negative eigenvalues"
+    )
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"heads": 2}, {"heads": 1, "kernel": 2, "negative": True})
 

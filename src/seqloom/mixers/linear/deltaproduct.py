@@ -59,13 +59,17 @@ class DeltaProduct(DeltaByHead):
 
 @register
 class DeltaProductConfig(DeltaByHeadSettings):
-    """DeltaProduct. It reads all earlier tokens: a context only sizes the model's positions."""
+    """DeltaProduct. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["deltaproduct"] = "deltaproduct"
-    negative: bool = Field(True, description="a step may replace up to twice what its key reads")
+    negative: bool = Field(
+        True, description="whether β reaches 2 instead of 1, so that transitions may have negative eigenvalues"
+    )
     steps: int = Field(2, ge=1, description="steps of the delta rule per token, each with a key and a value: n")
     decay: bool = Field(True, description="whether the state decays, once per token")
-    gate: bool = Field(True, description="whether what the heads read passes a gate of the token's")
+    gate: bool = Field(
+        True, description="whether the output of the heads is multiplied by a gate computed from the token"
+    )
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(
         128,

@@ -70,7 +70,7 @@ class GatedDelta(DeltaByHead):
 
 @register
 class GatedDeltaConfig(DeltaByHeadSettings):
-    """The gated delta rule. It reads all earlier tokens: a context only sizes the model's positions."""
+    """The gated delta rule. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["gated_delta"] = "gated_delta"
     traits: ClassVar = TRAITS

@@ -86,10 +86,10 @@ class GatedDelta2(DeltaByChannel):
 
 @register
 class GatedDelta2Config(DeltaByChannelSettings):
-    """Gated DeltaNet-2. It reads all earlier tokens: a context only sizes the model's positions."""
+    """Gated DeltaNet-2. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["gated_delta2"] = "gated_delta2"
-    negative: bool = Field(False, description="a key may erase up to twice what it reads")
+    negative: bool = Field(False, description="whether the erase strength reaches 2 instead of 1")
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"heads": 2}, {"heads": 1, "rank": 2, "kernel": 2, "gate_bias": False, "negative": True})
 

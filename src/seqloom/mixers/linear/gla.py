@@ -84,12 +84,14 @@ class GLA(PackedMixer):
 
 @register
 class GLAConfig(MixerConfig):
-    """Gated linear attention. It reads all earlier tokens: a context only sizes the model's positions."""
+    """Gated linear attention. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["gla"] = "gla"
     heads: int = Field(4, ge=1, description="heads; divides dim / 2")
-    rank: int = Field(16, ge=1, description="rank of the matrix that the decay is computed with")
-    tau: float = Field(16.0, gt=0, description="divides the logarithm of the gate: above 1, less is forgotten")
+    rank: int = Field(16, ge=1, description="rank of the matrix that computes the decay")
+    tau: float = Field(
+        16.0, gt=0, description="divisor of the logarithm of the gate; above 1, the state decays more slowly"
+    )
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"heads": 2, "rank": 3}, {"heads": 1}, {"heads": 4, "tau": 1.0})
 

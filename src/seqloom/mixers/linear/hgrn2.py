@@ -115,7 +115,7 @@ class HGRN2(PackedMixer):
 
 @register
 class HGRN2Config(MixerConfig):
-    """HGRN2. It reads all earlier tokens: a context only sizes the model's positions."""
+    """HGRN2. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["hgrn2"] = "hgrn2"
     heads: int = Field(4, ge=1, description="heads; divides dim")

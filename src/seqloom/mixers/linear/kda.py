@@ -73,7 +73,7 @@ class KDA(DeltaByChannel):
 
 @register
 class KDAConfig(DeltaByChannelSettings):
-    """Kimi Delta Attention. It reads all earlier tokens: a context only sizes the model's positions."""
+    """Kimi Delta Attention. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["kda"] = "kda"
     traits: ClassVar = TRAITS

@@ -151,11 +151,11 @@ class _Feature(torch.autograd.Function):
 
 @register
 class LinearConfig(MixerConfig):
-    """The linear Transformer. It reads all earlier tokens: a context only sizes the model's positions."""
+    """The linear Transformer. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["linear"] = "linear"
     heads: int = Field(4, ge=1, description="heads; divides dim")
-    eps: float = Field(1e-6, ge=0, description="what is added to each denominator")
+    eps: float = Field(1e-6, ge=0, description="ε added to each denominator")
     traits: ClassVar = replace(TRAITS, causal="either")
     rounding: ClassVar = Rounding(
         300,

@@ -169,12 +169,14 @@ class PerformerConfig(MixerConfig):
 
     kind: Literal["performer"] = "performer"
     heads: int = Field(4, ge=1, description="heads; divides dim")
-    features: int = Field(0, ge=0, description="random directions a head; 0 for K ln K, rounded, of heads of width K")
+    features: int = Field(
+        0, ge=0, description="random directions per head; 0 for K ln K, rounded, with heads of width K"
+    )
     kernel: Literal["softmax", "hyperbolic", "relu"] = Field(
-        "softmax", description="what the features stand for; hyperbolic writes two numbers a direction"
+        "softmax", description="function that the features approximate; hyperbolic has two features per direction"
     )
     redraw_every: int = Field(
-        1000, ge=0, description="training steps from one draw of directions to the next; 0: never"
+        1000, ge=0, description="training steps between draws of the random directions; 0: never redrawn"
     )
     traits: ClassVar = replace(TRAITS, causal="either")
     rounding: ClassVar = Rounding(2800, "a query whose few features are all near 0 divides by their sum")

@@ -116,11 +116,11 @@ class Retention(PackedMixer):
 
 @register
 class RetentionConfig(MixerConfig):
-    """RetNet's multi-scale retention. It reads all earlier tokens: a context only sizes the model's positions."""
+    """RetNet's multi-scale retention. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["retention"] = "retention"
-    heads: int = Field(4, ge=1, description="heads, each with its own forgetting; divides dim / 2")
-    eps: float = Field(1e-6, gt=0, description="what is added to the variance in each head's norm")
+    heads: int = Field(4, ge=1, description="heads, each with its own decay; divides dim / 2")
+    eps: float = Field(1e-6, gt=0, description="ε added to the variance in each head's norm")
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(
         128, "the norm of a head divides by the deviation of its few channels, which may be near 0"

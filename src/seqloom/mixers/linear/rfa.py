@@ -196,9 +196,13 @@ class RFAConfig(MixerConfig):
 
     kind: Literal["rfa"] = "rfa"
     heads: int = Field(4, ge=1, description="heads; divides dim")
-    features: int = Field(0, ge=0, description="random directions a head, two numbers each; 0 for the width of a head")
-    gate: bool = Field(True, description="whether each head forgets by a gate that the token sets")
-    redraw_every: int = Field(1, ge=0, description="training steps from one draw of directions to the next; 0: never")
+    features: int = Field(
+        0, ge=0, description="random directions per head, each with two features; 0 for the width of a head"
+    )
+    gate: bool = Field(True, description="whether each head has a forget gate computed from the token")
+    redraw_every: int = Field(
+        1, ge=0, description="training steps between draws of the random directions; 0: never redrawn"
+    )
     traits: ClassVar = replace(TRAITS, causal="either")
     rounding: ClassVar = Rounding(3000, "a query whose few random features nearly cancel divides by their sum")
     examples: ClassVar = ({"heads": 2}, {"heads": 2, "features": 5, "gate": False, "redraw_every": 0}, {"heads": 8})

@@ -101,7 +101,9 @@ class BothWaysConfig(ComposedConfig):
         default_factory=lambda: mixer_config(DEFAULT), description="settings of the causal mixer of each direction"
     )
     join: Literal["sum", "concat", "states"] = Field(
-        "sum", description="sum; concat: side by side through W_out; states: s5's own, C of twice the states"
+        "sum",
+        description="how the directions are joined: sum; concat: concatenated, then W_out; states: as s5 does, with "
+        "C over both states",
     )
     nearest: ClassVar = "gru"
     traits: ClassVar = TRAITS

@@ -161,10 +161,10 @@ class MLSTMConfig(MixerConfig):
 
     kind: Literal["mlstm"] = "mlstm"
     heads: int = Field(4, ge=1, description="heads, each with a matrix; divides the channels inside")
-    expand: int = Field(2, ge=1, description="channels inside, for each of the stream")
+    expand: int = Field(2, ge=1, description="ratio of the inner width to the model's")
     block: int = Field(4, ge=1, description="channels of a block of the projections to queries, keys and values")
-    kernel: int = Field(4, ge=1, description="inputs that the convolution reads, the current one included")
-    forget: Literal["sigmoid", "exp"] = Field("sigmoid", description="what the forget gate is of its logit")
+    kernel: int = Field(4, ge=1, description="width of the causal convolution, in tokens")
+    forget: Literal["sigmoid", "exp"] = Field("sigmoid", description="function of the forget gate's logit")
     traits: ClassVar = TRAITS
     examples: ClassVar = (
         {"heads": 2, "expand": 1, "kernel": 2},

@@ -122,9 +122,11 @@ class RGLRUConfig(MixerConfig):
     """Griffin's recurrent block. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["rglru"] = "rglru"
-    heads: int = Field(4, ge=1, description="blocks of the matrices of the gates; divides the width")
-    width: int = Field(0, ge=0, description="channels of the recurrence; 0 for as many as the stream's (Griffin: 4/3)")
-    kernel: int = Field(4, ge=1, description="inputs that the convolution reads, the current one included")
+    heads: int = Field(4, ge=1, description="diagonal blocks of the matrices of the gates; divides the width")
+    width: int = Field(
+        0, ge=0, description="channels of the recurrence; 0 for as many as the model's (Griffin: 4/3 of them)"
+    )
+    kernel: int = Field(4, ge=1, description="width of the causal convolution, in tokens")
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"heads": 2}, {"heads": 1, "width": 6, "kernel": 2})
 

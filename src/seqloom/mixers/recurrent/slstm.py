@@ -120,8 +120,8 @@ class SLSTMConfig(MixerConfig):
     """An sLSTM layer. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["slstm"] = "slstm"
-    heads: int = Field(4, ge=1, description="heads, whose units read each other's last outputs; divides dim")
-    kernel: int = Field(4, ge=1, description="inputs that the convolution reads, the current one included")
+    heads: int = Field(4, ge=1, description="heads; the recurrent matrix connects the units of a head; divides dim")
+    kernel: int = Field(4, ge=1, description="width of the causal convolution, in tokens")
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"heads": 2}, {"heads": 1, "kernel": 2})
 

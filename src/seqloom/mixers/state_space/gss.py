@@ -138,7 +138,7 @@ class GSSConfig(MixerConfig):
     kind: Literal["gss"] = "gss"
     state_dim: int = Field(512, ge=1, description="complex states of each channel, with the same decay in all")
     channels: int = Field(0, ge=0, description="channels of the state-space model; 0 for a quarter of the model's")
-    width: int = Field(0, ge=0, description="numbers of the gate; 0 for four times the model's channels")
+    width: int = Field(0, ge=0, description="width of the gate; 0 for four times the model's channels")
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(1600, "modes that turn often, as in S4D, and gates and norms whose inputs they are")
     examples: ClassVar = ({"state_dim": 3, "channels": 4}, {"state_dim": 2, "channels": 6, "width": 5})

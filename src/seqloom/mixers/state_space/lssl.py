@@ -132,9 +132,9 @@ class LSSLConfig(MixerConfig):
 
     kind: Literal["lssl"] = "lssl"
     state_dim: int = Field(32, ge=1, description="states of each channel")
-    outputs: int = Field(1, ge=1, description="outputs of each channel, before they are mixed")
-    measure: Measure = Field("legs", description="HiPPO's measure of the past, whose matrices are the initial A and B")
-    learn: bool = Field(True, description="whether A, B and the steps are learned; if not it is the paper's LSSL-f")
+    outputs: int = Field(1, ge=1, description="outputs per channel, before channels are mixed")
+    measure: Measure = Field("legs", description="HiPPO measure whose matrices initialize A and B")
+    learn: bool = Field(True, description="whether A, B and the steps are learned; if not, this is the paper's LSSL-f")
     traits: ClassVar = TRAITS
     examples: ClassVar = (
         {"state_dim": 2, "outputs": 2},

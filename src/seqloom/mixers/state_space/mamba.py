@@ -168,15 +168,15 @@ class MambaConfig(MixerConfig):
 
     kind: Literal["mamba"] = "mamba"
     state_dim: int = Field(16, ge=1, description="states of each channel")
-    expand: int = Field(2, ge=1, description="channels inside, for each of the stream")
-    kernel: int = Field(4, ge=1, description="inputs that the convolution reads, the current one included")
-    dt_rank: int = Field(0, ge=0, description="numbers of a token that its steps are made of; 0 for dim / 16")
-    dt_min: float = Field(1e-3, gt=0, description="shortest step before training")
-    dt_max: float = Field(0.1, gt=0, description="longest step before training")
+    expand: int = Field(2, ge=1, description="ratio of the inner width to the model's")
+    kernel: int = Field(4, ge=1, description="width of the causal convolution, in tokens")
+    dt_rank: int = Field(0, ge=0, description="rank of the projection to the step sizes Δ; 0 for dim / 16")
+    dt_min: float = Field(1e-3, gt=0, description="smallest initial step size Δ")
+    dt_max: float = Field(0.1, gt=0, description="largest initial step size Δ")
     norm_eps: float | None = Field(
         None,
         gt=0,
-        description="ε of a mean-square norm of what steps, inputs and outputs are made of; Falcon Mamba: 1e-6",
+        description="ε of RMS norms of Δ, B and C; unset: no norms; Falcon Mamba: 1e-6",
     )
     traits: ClassVar = TRAITS
     examples: ClassVar = (

@@ -144,11 +144,11 @@ class Mamba2Config(MixerConfig):
 
     kind: Literal["mamba2"] = "mamba2"
     state_dim: int = Field(128, ge=1, description="states of each channel")
-    expand: int = Field(2, ge=1, description="channels inside, for each of the stream")
-    head_width: int = Field(64, ge=1, description="channels of a head; all, where there are fewer")
-    groups: int = Field(1, ge=1, description="groups of heads that share what writes and reads their states")
-    kernel: int = Field(4, ge=1, description="inputs that the convolution reads, the current one included")
-    norm_eps: float = Field(1e-5, gt=0, description="what is added to the mean square in the norm")
+    expand: int = Field(2, ge=1, description="ratio of the inner width to the model's")
+    head_width: int = Field(64, ge=1, description="channels per head; all channels, if there are fewer")
+    groups: int = Field(1, ge=1, description="groups of heads that share B and C")
+    kernel: int = Field(4, ge=1, description="width of the causal convolution, in tokens")
+    norm_eps: float = Field(1e-5, gt=0, description="ε added to the mean square in the norm")
     traits: ClassVar = TRAITS
     examples: ClassVar = (
         {"state_dim": 3, "expand": 1, "head_width": 4},

@@ -138,7 +138,9 @@ class S4Config(MixerConfig):
     """The structured state space S4. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["s4"] = "s4"
-    state_dim: int = Field(64, ge=2, multiple_of=2, description="states of each channel, of which half are kept")
+    state_dim: int = Field(
+        64, ge=2, multiple_of=2, description="states per channel; half are stored, the others are their conjugates"
+    )
     lr: float = Field(1e-3, gt=0, description="learning rate of Λ, P, B and the steps")
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(

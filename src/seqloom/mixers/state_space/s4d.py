@@ -171,9 +171,11 @@ class S4DConfig(MixerConfig):
     """S4 with diagonal states. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["s4d"] = "s4d"
-    state_dim: int = Field(64, ge=2, multiple_of=2, description="states of each channel, of which half are kept")
-    init: Init = Field("lin", description="initial frequencies: evenly spaced, inverse, or HiPPO-LegS's")
-    method: Method = Field("zoh", description="how it is made discrete: input held for a step, or bilinear")
+    state_dim: int = Field(
+        64, ge=2, multiple_of=2, description="states per channel; half are stored, the others are their conjugates"
+    )
+    init: Init = Field("lin", description="initial frequencies: evenly spaced, inverse, or those of HiPPO-LegS")
+    method: Method = Field("zoh", description="discretization: zero-order hold, or bilinear")
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(
         1300, "fast modes turn thousands of times before they decay, and Δ moves each turn: phases are rounded"

@@ -220,11 +220,11 @@ class S5Config(MixerConfig):
     """S5, one system for all channels. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["s5"] = "s5"
-    state_dim: int = Field(64, ge=2, description="states P, of which each conjugate pair is held once")
-    blocks: int = Field(1, ge=1, description="blocks J of the initial Λ, each HiPPO-N")
-    dt_min: float = Field(1e-3, gt=0, description="shortest initial step of a state, in units of time")
-    dt_max: float = Field(1e-1, gt=0, description="longest initial step of a state")
-    step_scale: float = Field(1.0, gt=0, description="what all steps are multiplied by, for data at another rate")
+    state_dim: int = Field(64, ge=2, description="number of states P; of each conjugate pair one is stored")
+    blocks: int = Field(1, ge=1, description="blocks J of the initial Λ, each from HiPPO-N")
+    dt_min: float = Field(1e-3, gt=0, description="smallest initial step size Δ")
+    dt_max: float = Field(1e-1, gt=0, description="largest initial step size Δ")
+    step_scale: float = Field(1.0, gt=0, description="factor of all step sizes, for data at another sampling rate")
     traits: ClassVar = replace(TRAITS, causal="either")
     rounding: ClassVar = Rounding(
         9000, "fast modes turn thousands of times before they decay, and Δ moves each turn: phases are rounded"

@@ -117,9 +117,9 @@ class S6Config(MixerConfig):
 
     kind: Literal["s6"] = "s6"
     state_dim: int = Field(16, ge=1, description="states of each channel")
-    dt_rank: int = Field(0, ge=0, description="numbers of a token that its steps are made of; 0 for channels / 16")
-    dt_min: float = Field(1e-3, gt=0, description="shortest step before training")
-    dt_max: float = Field(0.1, gt=0, description="longest step before training")
+    dt_rank: int = Field(0, ge=0, description="rank of the projection to the step sizes Δ; 0 for channels / 16")
+    dt_min: float = Field(1e-3, gt=0, description="smallest initial step size Δ")
+    dt_max: float = Field(0.1, gt=0, description="largest initial step size Δ")
     traits: ClassVar = TRAITS
     examples: ClassVar = ({}, {"state_dim": 3, "dt_rank": 2})
 

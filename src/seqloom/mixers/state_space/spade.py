@@ -126,14 +126,14 @@ def parted(state: State, name: str) -> State:
 
 @register
 class SpadeConfig(ComposedConfig):
-    """SPADE's bottom layer: one mixer that reads far and one that reads near, side by side."""
+    """SPADE's bottom layer: a global and a local mixer in parallel."""
 
     kind: Literal["spade"] = "spade"
     far: SerializeAsAny[MixerConfig] = Field(
-        default_factory=lambda: mixer_config(FAR), description="settings of the mixer that reads far"
+        default_factory=lambda: mixer_config(FAR), description="settings of the global mixer"
     )
     near: SerializeAsAny[MixerConfig] = Field(
-        default_factory=lambda: mixer_config(NEAR), description="settings of the mixer that reads near"
+        default_factory=lambda: mixer_config(NEAR), description="settings of the local mixer"
     )
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(

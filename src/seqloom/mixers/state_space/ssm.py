@@ -118,9 +118,9 @@ class SSMConfig(MixerConfig):
 
     kind: Literal["ssm"] = "ssm"
     state_dim: int = Field(16, ge=1, description="states of the one system")
-    measure: Measure = Field("legs", description="HiPPO's measure of the past, whose matrix is the initial A")
-    method: Method = Field("bilinear", description="how it is made discrete; euler is stable for short steps alone")
-    step: float = Field(0.01, gt=0, description="time from token to token before training")
+    measure: Measure = Field("legs", description="HiPPO measure whose matrix initializes A")
+    method: Method = Field("bilinear", description="discretization; euler is stable only for short steps")
+    step: float = Field(0.01, gt=0, description="initial step size Δ")
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(100, "the gradient of its one Δ sums over all states what may cancel")
     examples: ClassVar = (

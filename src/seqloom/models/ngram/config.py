@@ -17,15 +17,16 @@ class NgramConfig(ModelConfig):
     kind: Literal["ngram"] = "ngram"
     estimator: Literal["kneser_ney", "context_tree"] = Field(
         "kneser_ney",
-        description="kneser_ney: interpolated modified Kneser-Ney (Chen and Goodman 1998); context_tree: all context "
-        "trees, weighted (Willems et al. 1995), or one that is pruned (Bühlmann and Wyner 1999)",
+        description="kneser_ney: interpolated modified Kneser-Ney (Chen and Goodman 1998); context_tree: a weighted "
+        "mixture of all context trees (Willems et al. 1995), or one pruned tree (Bühlmann and Wyner "
+        "1999)",
     )
     order: int = Field(5, ge=1, le=MOST, description="tokens of the longest n-gram, the predicted one included")
     cutoff: float = Field(
         0.0,
         ge=0,
-        description="of context_tree: nats that a context must gain over the next shorter one, or it is pruned; "
-        "0: none is, and all trees are weighted",
+        description="for context_tree: smallest gain, in nats, of a context over the next shorter one, below which "
+        "it is pruned; 0: no pruning, a weighted mixture of all trees",
     )
     later: ClassVar = ("cutoff",)
     fits: ClassVar = True

@@ -43,7 +43,7 @@ class ActionsConfig(ObjectiveConfig):
 
     kind: Literal["actions"] = "actions"
     best: float = Field(
-        1.0, gt=0, le=1, description="the share of the training episodes that is learned from, of the largest returns"
+        1.0, gt=0, le=1, description="fraction of the training episodes that is used, those of the largest returns"
     )
     plays: ClassVar = True
     later: ClassVar = ("best",)

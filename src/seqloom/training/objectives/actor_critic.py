@@ -40,7 +40,7 @@ class ActorCriticConfig(ObjectiveConfig):
     """Learns by playing."""
 
     kind: Literal["actor_critic"] = "actor_critic"
-    discount: float = Field(0.97, gt=0, le=1, description="γ, the weight of a reward that comes a step later")
+    discount: float = Field(0.97, gt=0, le=1, description="γ, the discount factor per step")
     critic: float = Field(0.5, ge=0, description="c, the weight of the critic's loss")
     entropy: float = Field(0.01, ge=0, description="β, the weight of the entropy of the actions")
     reads_text: ClassVar = False

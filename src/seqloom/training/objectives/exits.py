@@ -38,12 +38,14 @@ class ExitsConfig(ObjectiveConfig):
 
     kind: Literal["exits"] = "exits"
     weights: Literal["layers", "alike"] = Field(
-        "layers", description="of the layers' losses: in proportion to the layer's number (CALM), or alike"
+        "layers", description="weights of the losses of the layers: proportional to the layer's index (CALM), or equal"
     )
     training: Literal["aligned", "mixed"] = Field(
-        "aligned", description="every token after every layer, or each after a layer that is drawn (Depth-Adaptive)"
+        "aligned",
+        description="aligned: each token is predicted after every layer; mixed: after layers that are drawn "
+        "(Depth-Adaptive Transformer)",
     )
-    samples: int = Field(1, ge=1, le=1000, description="of mixed training: how often the layers of a row are drawn")
+    samples: int = Field(1, ge=1, le=1000, description="with mixed training: number of draws of the layers per row")
     resizes: ClassVar = True
     later: ClassVar = ("training", "samples")
 

@@ -38,9 +38,9 @@ class MaskedTokenConfig(ObjectiveConfig):
     """Predicts hidden tokens of a text from all others, as BERT does."""
 
     kind: Literal["masked_token"] = "masked_token"
-    share: float = Field(0.15, gt=0, lt=1, description="part of the tokens that are chosen")
+    share: float = Field(0.15, gt=0, lt=1, description="fraction of the tokens that are selected for prediction")
     span: float = Field(
-        1.0, ge=1, le=100, description="mean tokens of a span that is hidden as a whole (SpanBERT: 5); 1: single tokens"
+        1.0, ge=1, le=100, description="mean length, in tokens, of a masked span (SpanBERT: 5); 1: single tokens"
     )
     later: ClassVar = ("span",)
     causal: ClassVar = False

@@ -37,7 +37,7 @@ class PairsConfig(ObjectiveConfig):
     """Predicts the target of each pair from its source."""
 
     kind: Literal["pairs"] = "pairs"
-    smoothing: float = Field(0.0, ge=0, lt=1, description="share of the probability that training gives to all tokens")
+    smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing: probability spread over all tokens")
     paired: ClassVar = True
 
     @override

@@ -49,14 +49,14 @@ class ProbeConfig(ObjectiveConfig):
     """Trains on the questions of one probe, without a text."""
 
     kind: Literal["probe"] = "probe"
-    probe: str = Field("mqar", description="the probe, as mqar or mqar:pairs=8")
-    difficulty: int = Field(1, ge=1, le=HARDEST, description="the dial: each doubles what is remembered")
+    probe: str = Field("mqar", description="the probe, e.g. mqar or mqar:pairs=8")
+    difficulty: int = Field(1, ge=1, le=HARDEST, description="difficulty level: each doubles what must be remembered")
     test: str | None = Field(
         None,
         min_length=1,
-        description="settings of the rows that the trained model is asked about, as length=160; unset, those it learns",
+        description="settings of the test rows, e.g. length=160; unset: those of training",
     )
-    solved: float = Field(SOLVED, gt=0, le=1, description="share of right answers at which training ends")
+    solved: float = Field(SOLVED, gt=0, le=1, description="accuracy at which training ends")
     reads_text: ClassVar = False
     uses_length: ClassVar = True
     later: ClassVar = ("test", "solved")
