@@ -1,6 +1,6 @@
-"""Whether anything in plain torch beats its attention kernel on a CPU: what all are judged against must be its best.
+"""Compares torch's attention kernel on a CPU with alternatives in plain torch, as the baseline must be the fastest one.
 
-Each rival is a whole sublayer, projections included, forward and backward; tests/benchmarks holds all to one equation.
+Each alternative is a whole sublayer with projections, forward and backward; tests/benchmarks checks that all agree.
 """
 
 import math

@@ -1,12 +1,12 @@
-"""What a beam search takes next to greedy generation of the same number of tokens: four rows, ranked and reordered.
+"""Time of a beam search relative to greedy generation of the same number of tokens.
 
-    beams     K rows read each token; all K·W continuations are ranked, and the state is reordered to the rows that stay
-    greedy    one row reads it, and the likeliest token is taken
+    beams     K rows read each token; all K·W continuations are ranked, and the state is reordered to the remaining rows
+    greedy    one row reads it, and the most probable token is taken
 
-Whole decoders of dim 128 and depth 4 over 5,000 tokens, a prompt of 16 tokens and 64 after it, read once from a state.
+Whole decoders of dim 128 and depth 4 over 5,000 tokens, a prompt of 16 tokens and 64 after it, generated from a state.
 The goal is at most 2.5 times greedy for four beams.
 
-python benchmarks/beams.py [mixer …]                     attention, he, mamba, gru, gated_delta unless told otherwise
+python benchmarks/beams.py [mixer …]                     default: attention, he, mamba, gru, gated_delta
 """
 
 import sys

@@ -1,7 +1,7 @@
-"""How the six mixers learn real books on identical batches: `books.py FOLDER_OF_BOOKS [OUT] [BATCHES]`.
+"""Trains the six mixers on books with identical batches: `books.py FOLDER_OF_BOOKS [OUT] [BATCHES]`.
 
-The preset is paper/small. Medians of the training loss are over the last 250 batches, as the paper takes medians over
-stretches of batches; the held-out loss, which the paper lacks, is over whole books that no model has seen.
+The preset is paper/small. Medians of the training loss are over the last 250 batches, like the paper's medians over
+intervals of batches; the held-out loss, which the paper lacks, is over whole books that no model was trained on.
 """
 
 import statistics

@@ -1,10 +1,10 @@
-"""Attention chosen by content against its goals, next to dense causal attention: Reformer and Routing.
+"""Content-based sparse attention (Reformer, Routing) against its goals, relative to dense causal attention.
 
 python benchmarks/content.py                 one row of 8,192 tokens at dim 256 in 4 heads, forward and backward
     --lengths                                2,048 to 32,768 tokens each, without attention
 
-All runs of a row take turns. Goals are shares of dense attention's time, at most, on 2 cores. Next to ours stands the
-layer of `transformers` (extra `peers`) with Reformer's settings, and an output projection as ours has.
+All runs of a row take turns. Goals are upper bounds on the ratio to dense attention's time on 2 cores. The Reformer
+layer of `transformers` (extra `peers`) is timed too, with the same settings and an output projection like ours.
 """
 
 import argparse

@@ -1,15 +1,16 @@
-"""One cached token after 2,048 others, whole models at batch 1: ours next to GPT-2, RWKV-4 and Mamba of `transformers`.
+"""One cached token after 2,048 others, whole models at batch 1: time relative to GPT-2, RWKV-4, Mamba in
+`transformers`.
 
-All models have the same sizes and a context of 4,096; the ids that they read are drawn beforehand, so nothing is
-sampled on the clock. Attention and `he` stand in the paper's Transformer, with learned positions as GPT-2; RWKV-4 and
-Mamba are whole, as their authors build them. A run reads 64 tokens. `he` works ahead in blocks, once in a while in a
-long one: its run is all 2,048 tokens to the end of the context, and pays for every block. No run copies its cache on
-the clock.
+All models have the same sizes and a context of 4,096; the ids that they read are drawn before timing, so that sampling
+is not timed. Attention and `he` are in the paper's Transformer, with learned positions as in GPT-2; RWKV-4 and Mamba
+are whole models, as their authors build them. A run reads 64 tokens. `he` computes blocks of its sums ahead, from time
+to time a long one: its run has all 2,048 tokens to the end of the context, so that every block is included. No run
+copies its cache while it is timed.
 
-GPT-2 runs in the best configuration that is known here: SDPA, the activation as one operation (`gelu_pytorch_tanh`, the
-same function as its default `gelu_new`), and the faster of its two caches, which a short race decides beforehand.
+GPT-2 runs in the fastest configuration that we know: SDPA, the activation as one operation (`gelu_pytorch_tanh`, the
+same function as its default `gelu_new`), and the faster of its two caches, which a short measurement selects first.
 
-python benchmarks/decoding_peers.py [repeats]           15 unless told otherwise; needs seqloom[peers]
+python benchmarks/decoding_peers.py [repeats]           default: 15; needs seqloom[peers]
 """
 
 import copy

@@ -1,7 +1,7 @@
-"""What it costs to give up a trained HE's window for poles: `distil.py FOLDER_OF_BOOKS [OUT] [ORDER …]`.
+"""Loss of a trained HE when poles replace its taps: `distil.py FOLDER_OF_BOOKS [OUT] [ORDER …]`.
 
-Held-out loss, error of the taps and bytes of state a layer, for HE at depth 2, context 128, without learned positions,
-which would end a stream at the context.
+Held-out loss, error of the taps and bytes of state per layer, for HE at depth 2 and context 128, without learned
+positions, which would limit generation to the context.
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""What a small run that writes ahead saves a large one: plain, exactly drafted, and by Big-Little's bounds.
+"""Time of generation with a draft model, relative to without: speculative sampling, and Big-Little decoding.
 
 python benchmarks/drafting.py runs/large runs/small
 
-Both runs have one tokenizer and read on from a state. Each writes 100 tokens after one prompt, or as many as the window
-has, at temperature 1 and 0; a row says how many drafts stayed and how many parameters the models have.
+Both runs have the same tokenizer and generate from a state. Each generates 100 tokens after one prompt, or as many as
+the window allows, at temperature 1 and 0; a row has the number of accepted drafts and the parameters of both models.
 """
 
 import sys

@@ -1,10 +1,10 @@
-"""What exits save: a run reads one text token by token with all layers and with exits, by measure and threshold.
+"""Time saved by early exits: a run reads one text token by token with and without exits, by measure and threshold.
 
-python benchmarks/exits.py RUN [--tokens N]     RUN is best trained with training.objective.kind=exits
+python benchmarks/exits.py RUN [--tokens N]     RUN should be trained with training.objective.kind=exits
 
-The run writes the text after one prompt, with all layers, at temperature 1, as far as its window reaches. Then all
-ways read the same tokens on, in turns. A row says how many layers a token took on average, the share of the time with
-all layers, and the share of tokens after which the likeliest token differs.
+The run first generates a text after one prompt, with all layers, at temperature 1, up to its window. All variants then
+read the same tokens, in turns. A row has the mean number of layers per token, the time relative to all layers, and the
+share of tokens whose most probable next token differs.
 """
 
 import argparse

@@ -1,14 +1,14 @@
-"""The Extractors against their goals: sublayers and whole training steps, beside attention in the same races.
+"""The Extractors against their speed goals: sublayers and whole training steps, timed in turns with attention.
 
 python benchmarks/extractors.py                         everything; or some of it:
     --sublayers     forward and backward in float32, of each shape that has a goal
     --portable      the same without native code
     --step          a training step of the paper's Table 1 model
-    --bf16          sublayers under autocast to bfloat16, beside float32
-    --allocator     that training step with freed memory kept, beside without
+    --bf16          sublayers under autocast to bfloat16, next to float32
+    --allocator     that training step with and without reuse of freed memory
 
-A row is written as soon as it is measured; all are printed at the end, and where it is interrupted. What a generated
-token costs is measured by tokens.py.
+A row is written as soon as it is measured; all are printed at the end or on interruption. tokens.py times generated
+tokens.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""What fixed and low-rank mixing save: a whole sublayer, forward and backward, next to dense bidirectional attention.
+"""Fixed and low-rank mixing relative to dense bidirectional attention: a whole sublayer, forward and backward.
 
     python benchmarks/fixed_mixing.py [--quick]
 
-A row for T 8,192 with each goal and whether it is met; `identity`, two projections alone, is a lower bound.
-Next to them the Fourier transform of `transformers`' FNet where it is installed. Rows of the fitted exponents of time
-and memory from 2,048 to 32,768 tokens go to results/slopes.jsonl.
+Writes a row at T 8,192 with each goal and whether it is met; `identity`, which has only two projections, is a lower
+bound. The Fourier transform of `transformers`' FNet is timed too if it is installed. Rows of the fitted exponents of
+time and memory from 2,048 to 32,768 tokens go to results/slopes.jsonl.
 """
 
 import sys

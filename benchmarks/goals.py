@@ -1,7 +1,7 @@
-"""The goals of the Extractors: shares of the time of what they stand in for, at most.
+"""The speed goals of the Extractors: upper bounds on the ratio of their time to attention's.
 
-A sublayer is measured forward and backward, in float32, beside causal attention with its projections; a step is a whole
-training step of the paper's Table 1 model, beside the same model with attention. Goals are of 2 CPU cores.
+A sublayer is timed forward and backward in float32, next to causal attention with its projections; a step is a whole
+training step of the paper's Table 1 model, next to the same model with attention. The goals are for 2 CPU cores.
 """
 
 MIXERS = ("she", "he", "we", "me")

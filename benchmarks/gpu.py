@@ -1,7 +1,7 @@
-"""On a GPU: our Triton kernels beside our portable backends, and beside the kernels of others where they are installed.
+"""Times our Triton kernels on a GPU next to our portable backends, and next to other packages' kernels if installed.
 
-Forward and backward in float32, as models run the ops. Every run is held to the portable backend's numbers before it is
-timed. Others: flash-linear-attention (fla), mamba_ssm; what is not installed is left out.
+Forward and backward in float32, as models run the ops. Every run is compared with the portable backend's numbers before
+it is timed. Other packages: flash-linear-attention (fla), mamba_ssm; those that are not installed are left out.
 """
 
 import math

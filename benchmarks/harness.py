@@ -1,6 +1,6 @@
-"""How this repository times: tests first, runs that take turns, ratios within a round, rows with their origin.
+"""The method of all benchmarks: tests first, runs in turns, ratios within a round, rows with machine and commit.
 
-gate("tests/ops/test_lag_sum.py")                       # red tests, no time
+gate("tests/ops/test_lag_sum.py")                       # nothing is timed if a test fails
 append("lag_sum", [{"T": 128, **compare({"fft": run, "direct": other}, peer="fft")}])
 """
 

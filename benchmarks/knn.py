@@ -1,4 +1,4 @@
-"""What a store of neighbors costs: scores with 200,000 keys next to scores without, and exact search next to faiss.
+"""Time of kNN-LM: scores with a store of 200,000 keys next to scores without, and exact search next to faiss.
 
 python benchmarks/knn.py
 

@@ -1,10 +1,10 @@
-"""A store in the domain that a model was trained on and outside of it: `knn_domains.py FOLDER_OF_BOOKS [OUT]`.
+"""kNN-LM stores from the domain of the training text and from another: `knn_domains.py FOLDER_OF_BOOKS [OUT]`.
 
 The model is llama/small with 2,000 tokens, trained for 1,200 batches on eleven books of one author. Two stores hold
-those books and four of another author. λ, k and τ are tuned on a stretch of a further book of either author, and the
-loss is of a stretch of yet another: 20,000 and 40,000 characters. FOLDER_OF_BOOKS has a manifest.csv with the columns
-file and author. Quotation marks are made straight, which some books of one author have and others not: a store would
-be paid for them, and the tokenizer has not learned the others.
+those books and four of another author. λ, k and τ are tuned on an excerpt of a further book of each author, and the
+loss is measured on an excerpt of another: 20,000 and 40,000 characters. FOLDER_OF_BOOKS has a manifest.csv with the
+columns file and author. Quotation marks are replaced by straight ones, as only some books of one author have them:
+otherwise a store would gain by the quotation marks alone, which the tokenizer was not trained on.
 """
 
 import csv

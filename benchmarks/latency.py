@@ -1,11 +1,11 @@
-"""What an Extractor's output waits for, and what is left to do once it is out: the paper's critical path, timed.
+"""Time until an Extractor's output of a token, and time of the work after it: the paper's critical path.
 
-    y = ((x W_adj) ∘ (z W_0 + ahead)) W_out      one product after the token; all other lags were added before it came
+    y = ((x W_adj) ∘ (z W_0 + ahead)) W_out      one product after the token; all other lags were added before
     ahead += the last inputs, for later outputs    after the output: `seqloom.ops.lag_sum.online.push`
 
-A run is a whole number of the schedule's periods, so that every block comes as often as it does in the long run.
+A run is a whole number of the schedule's periods, so that every block occurs with its average frequency.
 
-python benchmarks/latency.py [context …]                 512 4096 unless told otherwise
+python benchmarks/latency.py [context …]                 default: 512 4096
 """
 
 import sys

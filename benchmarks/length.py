@@ -1,6 +1,6 @@
-"""What length costs a mixer of constant state: a generated token far from the first, and the memory of a training step.
+"""Mixers of constant state by length: time of a generated token far into the text, and memory of a training step.
 
-python benchmarks/length.py [KIND …]                     all of constant state unless told otherwise
+python benchmarks/length.py [KIND …]                     default: all mixers of constant state
 """
 
 import json

@@ -1,13 +1,13 @@
-"""How near a run comes to what the machine can do: its fastest matrix products, and its memory.
+"""The machine's limit for a run: from its fastest matrix products and its memory bandwidth.
 
     limit = max(operations / rate of a product of 2048 x 2048 matrices, bytes / rate of a copy of 256 MB)
 
-The product is by the faster of torch's two libraries (`ops.projection`). Rows up to commit 012dbf6 took torch's own.
+The product uses the faster of torch's two libraries (`ops.projection`). Rows up to commit 012dbf6 used torch's default.
 
-Operations are counted while the form that runs does its forward, and three times that for a forward and backward: each
-product has two more in its backward. Bytes are those that no form can spare: inputs, weights and outputs once in the
-forward; inputs, weights, what comes back, and all gradients once in the backward. What is small enough to stay in the
-processor's cache moves faster than a copy, and can pass 100%.
+Operations are counted in the forward of the form that runs, and multiplied by three for forward and backward, as each
+product has two more in its backward. Bytes are those that every form must move: inputs, weights and outputs once in the
+forward; inputs, weights, the incoming gradient, and all gradients once in the backward. Data that fit in the
+processor's cache move faster than a copy, so that a run can exceed 100%.
 """
 
 from dataclasses import dataclass

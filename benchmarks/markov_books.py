@@ -1,7 +1,7 @@
-"""What Markov models make of real books: `markov_books.py FOLDER_OF_BOOKS [NAME …]`.
+"""Held-out loss of Markov models on books: `markov_books.py FOLDER_OF_BOOKS [NAME …]`.
 
 Each counts the first tokens of the training side of the books and is scored on all of the held-out ones, in windows of
-32 tokens, as the models of layers in results/compare_books.jsonl are: same text, same tokenizer, same windows.
+32 tokens, as the neural models of results/compare_books.jsonl are: same text, same tokenizer, same windows.
 """
 
 import sys

@@ -1,11 +1,12 @@
-"""Evaluation per token: a memory that is read on, next to windows that overlap and are computed again.
+"""Evaluation time per token: Transformer-XL's memory next to overlapping windows, which are recomputed.
 
 python benchmarks/memory.py              Transformer-XL of each memory length M, of dim 128 and depth 4, one row of text
     --rounds N                           rounds in which the runs take turns
 
-With memory a segment of 128 tokens is read at once, each token from M before it in every layer; a window of M + 1
-tokens is read for one prediction. The vocabulary is of bytes, so that the outputs of a window that are not needed take
-little time. Source: arXiv:1901.02860, table 9: there windows take 363 times as long at M = 800, 1,874 times at 3,800.
+With memory, a segment of 128 tokens is read at once, and each token attends to the M before it in every layer; a window
+of M + 1 tokens is read for one prediction. The vocabulary is of bytes, so that the outputs of a window that are not
+needed take little time. Source: arXiv:1901.02860, table 9: there windows take 363 times as long at M = 800, 1,874 times
+at 3,800.
 """
 
 import argparse

@@ -1,13 +1,13 @@
-"""What a memory is worth on held-out books: `memory_held_out.py FOLDER_OF_BOOKS [--out OUT] [--batches N]`.
+"""Gain of a memory on held-out books: `memory_held_out.py FOLDER_OF_BOOKS [--out OUT] [--batches N]`.
 
-    --mixers NAME …    some of them alone: transformer_xl, compressive, pooled, memorizing, rwkv
-    --set NAME=VALUE   a setting of all runs, such as data.vocab=5000, which is 2,000 unless given; may be repeated
+    --mixers NAME …    only these of transformer_xl, compressive, pooled, memorizing, rwkv
+    --set NAME=VALUE   a setting of all runs, e.g. data.vocab=5000 (default: 2,000); may be repeated
 
 Each mixer stands in the model of transformer_xl/small and is trained twice on as many tokens: on windows of 128 tokens
-that are drawn apart, and on segments of 128 that each row reads on, with what it remembers (training.memory=carry).
-Each run is scored twice on whole books that it has not seen, every token predicted once: in windows that begin without
-a memory, and read on from the first token of a book to its last. A row is one run. `gain` is the loss of the run on
-windows scored in windows, less that of the run with memory that reads on: nothing and everything.
+that are drawn independently, and on consecutive segments of 128 with the memory carried on (training.memory=carry).
+Each run is scored twice on whole held-out books, every token predicted once: in windows that start without a memory,
+and with the memory carried from the first token of a book to its last. A row is one run. `gain` is the loss of the run
+on windows scored in windows, minus that of the run with memory scored with memory.
 """
 
 import argparse

@@ -1,13 +1,14 @@
-"""The recurrent mixers of today against their goals, next to attention with 4 heads and next to `transformers`.
+"""Recent recurrent mixers against their speed goals, relative to attention with 4 heads and to `transformers`.
 
-python benchmarks/newer_mixers.py                       everything; or some of it:
+python benchmarks/newer_mixers.py                       everything; or parts:
     --sublayers     forward and backward, 4 rows of 2,048 and one of 8,192, next to attention with its projections
     --tokens        one token after 128 and after 65,536 others, next to each other and to cached attention
-    --peers         the layers of Qwen3-Next and Mamba-2 in `transformers`, which run in torch alone on a CPU: forward
+    --peers         the layers of Qwen3-Next and Mamba-2 in `transformers`, which use only torch on a CPU: forward
                     and backward of 4 rows of 2,048, and a token after 2,048 (where it is installed)
 
 A layer of `transformers` has the sizes of our mixer; that both compute the same is tested before. All runs of a row
-take turns; a row is written as soon as it is measured. Goals are shares of the peer's time, at most, on 2 cores.
+take turns; a row is written as soon as it is measured. Goals are upper bounds on the ratio to the peer's time on 2
+cores.
 """
 
 import argparse

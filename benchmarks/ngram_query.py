@@ -1,4 +1,4 @@
-"""How fast a text is scored by Kneser-Ney, next to kenlm, which reads our ARPA file: `ngram_query.py FOLDER_OF_BOOKS`.
+"""Speed of Kneser-Ney scores, relative to kenlm, which reads our ARPA file: `ngram_query.py FOLDER_OF_BOOKS`.
 
     kenlm    one call for the whole text, from words, with its hash tables in memory; log10 in float32
     ours     one call for the whole text, from ids, with sorted tables in memory; `Interpolated.tables`, float64

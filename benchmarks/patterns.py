@@ -1,10 +1,10 @@
-"""What sparse patterns save: time and memory of a whole sublayer, forward and backward, next to dense causal attention.
+"""Sparse patterns relative to dense causal attention: time and memory of a whole sublayer, forward and backward.
 
     python benchmarks/patterns.py [--quick]
 
-A row for T 8,192 with each goal and whether it is met; next to them torch's own kernel under a mask, and the windows of
-`transformers`' Longformer, local-attention and x-transformers where they are installed. A row for a token under `local`
-after 65,536 others beside one after 1,024. Rows of the fitted exponents of time and memory from 2,048 to 32,768 tokens
+Writes a row at T 8,192 with each goal and whether it is met. Also timed: torch's kernel with a mask, and the windows of
+`transformers`' Longformer, local-attention and x-transformers if they are installed. A row has a token under `local`
+after 65,536 others and one after 1,024. Rows of the fitted exponents of time and memory from 2,048 to 32,768 tokens
 go to results/slopes.jsonl.
 """
 

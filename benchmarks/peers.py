@@ -1,6 +1,6 @@
-"""Whole Mamba and RWKV-4 beside the implementations that people use: a training step, and one generated token.
+"""Whole Mamba and RWKV-4 models next to public implementations: a training step, and one generated token.
 
-python benchmarks/peers.py [mamba | rwkv] [train | token]        all of it unless told otherwise; needs seqloom[peers]
+python benchmarks/peers.py [mamba | rwkv] [train | token]        default: all; needs seqloom[peers]
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""What a bias by distance costs attention, and a gradient of T5's table: forward and backward, without projections.
+"""Time of attention with a bias by distance (ALiBi, T5 with gradient): forward and backward, without projections.
 
     python benchmarks/positions.py [--quick]
 
-A row with each goal, of the time of plain causal attention, and whether it is met.
+Writes a row with each goal, as a ratio to plain causal attention's time, and whether it is met.
 """
 
 import sys

@@ -1,15 +1,15 @@
-"""Are two texts related? Right answers of a classifier of two texts, by mixer: `related.py FOLDER_OF_BOOKS [NAME …]`.
+"""Accuracy of a classifier of two texts, by mixer: `related.py FOLDER_OF_BOOKS [NAME …]`.
 
-    first    do two texts of 12 words begin with the same word?                  generated, of 4 words; half of them do
+    first    do two texts of 12 words begin with the same word?                  generated from 4 words; half of them do
     same     are two passages of 32 words from one book?                        of books that were not trained on
     later    which of two passages of a book comes later?                       of books that were not trained on
 
-    --tasks NAME …      some of them alone
-    --seeds N           that many trainings of each, of the seeds 0, 1, …
+    --tasks NAME …      only these tasks
+    --seeds N           trainings of each mixer, with seeds 0, 1, …
 
 The recipe classifier/small at depth 2 and dim 64, without dropout, with one mixer in both layers; a causal one reads
-both ways. Every mixer reads the same batches. A convolution of 7 taps looks 3 tokens to either side in each layer, and
-12 where it is dilated; the two first words stand 13 apart.
+both ways. Every mixer reads the same batches. A convolution of 7 taps reaches 3 tokens to either side in each layer,
+and 12 if it is dilated; the two first words are 13 tokens apart.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""Bytes that a training pass holds for its backward, by depth: reversible layers next to plain ones.
+"""Memory that a training pass stores for its backward, by depth: reversible layers next to plain ones.
 
 python benchmarks/reversible.py
 
-Counted are the tensors that autograd saves, parameters aside, of one row of 512 tokens at dim 128 in float32; and the
-choices of buckets, which reversible layers keep so that a backward does not choose others.
+Counts the bytes of the tensors that autograd saves, without parameters, for one row of 512 tokens at dim 128 in
+float32, and of the bucket assignments, which reversible layers store so that the backward uses the same ones.
 """
 
 from unittest import mock

@@ -1,9 +1,9 @@
-"""How far float32 is from float64 in each mixer: outputs and gradients, beside the bound that the mixer states.
+"""Errors of float32 against float64 in each mixer: outputs and gradients, next to the bound that the mixer states.
 
     .venv/bin/python benchmarks/rounding.py [KIND …]        all mixers take about 12 minutes
 
 A row for each kind, settings and length: the largest error of SEEDS seeds at dims 8 and 64, in eps of float32, of the
-output and of the gradients, and whose gradient it is. See `seqloom.analysis.rounding`. No clock is read.
+output and of the gradients, and whose gradient it is. See `seqloom.analysis.rounding`. Nothing is timed.
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""How time and space of the systems of seed 004's Table I grow, by fitted exponents, beside what the table prints.
+"""Fitted exponents of time and space for the systems of seed 004's Table I, next to those that the table prints.
 
     .venv/bin/python benchmarks/slopes.py
 
-A row for each system and quantity: the exponents over the length n and the width d, found and printed. Operations are
-priced, bytes measured, no clock is read: a loaded machine does no harm.
+A row for each system and quantity: the exponents over the length n and the width d, measured and printed. Operations
+are counted and bytes measured; nothing is timed, so other load on the machine does not matter.
 """
 
 from harness import append, gate

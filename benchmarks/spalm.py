@@ -2,7 +2,7 @@
 
 Each model reads the first 60,000 characters of seven books of one author, one of which is held out. The frozen model is
 llama/small, the others are transformer_xl/small and spalm/small, all with the sizes below and one seed. FOLDER_OF_BOOKS
-has a manifest.csv with the columns file and author. No clock is read.
+has a manifest.csv with the columns file and author. Nothing is timed.
 """
 
 import csv

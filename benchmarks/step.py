@@ -1,4 +1,4 @@
-"""A training step of each mixer, interleaved, and what keeping freed memory is worth (`--freed` to go without)."""
+"""A training step of each mixer, timed in turns, and the effect of reusing freed memory (`--freed`: without reuse)."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A sublayer's forward and backward in one race with attention's, and under autocast beside itself."""
+"""Times a sublayer's forward and backward in turns with attention's, and under autocast next to float32."""
 
 import sys
 

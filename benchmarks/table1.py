@@ -1,4 +1,4 @@
-"""The whole training step of the paper's Table 1 model, six ways, and what keeping freed memory is worth to it."""
+"""The whole training step of the paper's Table 1 model with six mixers, and the effect of reusing freed memory."""
 
 import json
 import os

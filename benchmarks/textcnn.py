@@ -1,9 +1,9 @@
-"""What vectors of words are worth to TextCNN: which book is a passage from? `textcnn.py FOLDER_OF_BOOKS [NAME …]`.
+"""Accuracy of TextCNN in naming the book of a passage, by its word vectors: `textcnn.py FOLDER_OF_BOOKS [NAME …]`.
 
-    random          drawn vectors, trained                                          CNN-rand
-    random_static   drawn vectors that stay as they are
-    static          vectors of skip-gram that stay as they are                      CNN-static
-    tuned           vectors of skip-gram, trained further                           CNN-non-static
+    random          random vectors, trained                                         CNN-rand
+    random_static   random vectors, fixed
+    static          skip-gram vectors, fixed                                        CNN-static
+    tuned           skip-gram vectors, trained further                              CNN-non-static
     both            one channel of each                                             CNN-multichannel
 
 The recipe classifier/textcnn with vectors of 64 numbers, on passages of 64 words; passages are held out, books are not.

@@ -1,11 +1,11 @@
-"""What one more token costs: mixers reading on from a context that is full, beside cached attention with 32 heads.
+"""Time of one more token after a full context, relative to cached attention with 32 heads.
 
-An Extractor pays ahead in blocks: every second token one of one input, every fourth one of two, …, once in as many
-tokens as the context one of them all. A run of it is therefore a whole number of such periods, and its time a token an
-average over every block, the longest too. Attention's tokens are alike: it runs few of them. SHE is left out where its
-taps alone take more than a few hundred megabytes.
+An Extractor computes blocks of its sums ahead: after every second token a block of one input, after every fourth one of
+two, …, once in as many tokens as the context one of all inputs. A run has a whole number of such periods, and the time
+per token is the mean over all blocks, the longest included. Attention's tokens take equal times, so it runs few of
+them. SHE is left out where its taps alone take more than a few hundred megabytes.
 
-python benchmarks/tokens.py [context …]                 128 512 4096 65536 unless told otherwise
+python benchmarks/tokens.py [context …]                 default: 128 512 4096 65536
 """
 
 import sys

@@ -1,12 +1,12 @@
-"""Two checkouts against each other: what every mixer that both have takes in the second, as a share of the first.
+"""Times of every mixer in two checkouts: the second relative to the first.
 
     sublayer    forward and backward of ROWS × CONTEXT × DIM, with the projections
     token       TOKENS steps of one text, which end at CONTEXT tokens
 
 Each checkout runs in a process of its own, which answers one timing at a time; the two take turns. Times are CPU time
-of one thread, so that what else runs on the machine is not counted, except for the caches that it uses.
+of one thread, so that other processes affect them only through the shared caches.
 
-python benchmarks/versions.py BEFORE AFTER [mixer …]           two folders, each a checkout; all mixers unless named
+python benchmarks/versions.py BEFORE AFTER [mixer …]           two folders, each a checkout; default: all mixers
 """
 
 import os
