@@ -1,6 +1,6 @@
-"""A mixer of seqloom inside your own nn.Module: swap self-attention by one line, and train.
+"""A mixer of seqloom inside your own nn.Module: replace self-attention in one line, and train.
 
-python examples/own_module.py [MIXER]          he unless given; `seqloom list` has the names
+python examples/own_module.py [MIXER]          default: he; `seqloom list` has the names
 """
 
 import sys

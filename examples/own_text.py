@@ -1,6 +1,6 @@
-"""A text of your own: train a small model on it, score it, and write on from a prompt.
+"""Train a small model on your own text, score it, and generate text from a prompt.
 
-python examples/own_text.py TEXT RUN           a file or a folder, and the folder of the run; give it again to go on
+python examples/own_text.py TEXT RUN           a file or a folder, and the run, which the same command continues
 """
 
 import sys

@@ -6,8 +6,7 @@
     seqloom verify examples.public_layers:XTransformersDecoder
 
 The packages are those of `pip install seqloom[peers]`, and x-transformers. A wrapper builds the layer as its model
-does, so that its weights are initialized, and names what the layer itself offers: its mask, and its state between
-tokens.
+does, so that its weights are initialized, and declares what the layer supports: a mask, and a state between tokens.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""The rows of runs as a pandas table, to draw and compare them your own way.
+"""The rows of runs as a pandas table, for your own plots and comparisons.
 
 pip install pandas;  python examples/rows_to_pandas.py RUN …
 """

@@ -1,4 +1,4 @@
-"""One text read whole, in pieces and token by token gives the same outputs; and what each state takes.
+"""A text read whole, in pieces and token by token gives the same outputs; prints the bytes of each state.
 
 python examples/streaming.py [MIXER …]
 """
