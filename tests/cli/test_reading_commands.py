@@ -144,7 +144,7 @@ def test_generate_with_exits(seqloom: Seqloom, trained: Path, tmp_path: Path) ->
         (("--exit", 1.5), "the threshold of exits is from 0 to 1, not 1.5"),
         (("--exit", 0.5, "--exit-by", "stat"), "did you mean 'state'"),
         (("--exit-by", "state"), "add --exit, or leave it out"),
-        (("--exit-from", 1), "--exit-from is the first layer to end where layers are left out: give --exit"),
+        (("--exit-from", 1), "--exit-from needs a threshold: add --exit"),
         (("--exit", 0.5, "--exit-from", 2), "exits after layer 2 and later lie beyond the model's depth of 1"),
         (("--exit", 0.5, "--draft", "{run}"), "leave out neighbors and exits, or the draft"),
     ],
@@ -201,7 +201,7 @@ def test_chosen_layers(kind: str, seqloom: Seqloom, trained: Path, tmp_path: Pat
     search = ("study", "thresholds", run, *by, "--data", "stories:20", "--grid", "0.4,1")
     if kind == "geometric":
         result = seqloom(*search, "--delta", 0.9)
-        assert "of 4 combinations the best, 0.4, 0.4, is stored in" in result.out, result.err
+        assert "the best of 4 combinations, 0.4, 0.4, is stored in" in result.out, result.err
         assert seqloom("generate", run, "Once", "--max-tokens", 5, *by).err.startswith("1.00 of 3 layers")
         assert json.loads(seqloom(*search, "--json").out)["combinations"] == 4
         wrong.append(((*search, "--delta", 0), "delta lies between 0 and 1"))

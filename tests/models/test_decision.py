@@ -329,7 +329,7 @@ def test_a_run_is_scored_on_other_episodes(run: Path, capsys: pytest.CaptureFixt
         ),
         (["--data", "episodes:CartPole-v1:random:2"], "CartPole-v1 has 4 for states, and the model learned 2"),
         (["--data", "stories:3"], "episodes are named episodes:ENV:POLICY"),
-        (["--data", "episodes:TMaze-10:random:2", "--stride", "3"], "--stride is of text"),
+        (["--data", "episodes:TMaze-10:random:2", "--stride", "3"], "--stride is for text"),
         (["--returns", "1", "--data", "stories:3"], "--returns plays episodes: leave out --data"),
         (["--returns", "1", "--pseudo"], "--returns plays episodes: leave out --pseudo"),
         (["--returns", "much"], "--returns must be a list of numbers, e.g. 50,200,500, not 'much'"),

@@ -344,4 +344,4 @@ def test_a_run_is_evaluated_as_it_was_trained(tmp_path: Path, capsys: pytest.Cap
     assert read[()]["memory"] == "carry"
     assert read[()]["held_out"] != read["--memory", "none"]["held_out"]
     assert command(["evaluate", *words, "--stride", "3"]) == 2
-    assert "give --memory none" in capsys.readouterr().err
+    assert "add --memory none" in capsys.readouterr().err

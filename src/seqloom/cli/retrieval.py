@@ -42,7 +42,7 @@ def built(
     elif column is None:
         source, tokens = trained_on(run)
     else:
-        raise ValueError("--column needs --data: add it, or leave --column out")
+        raise ValueError("--column needs a text: add --data, or leave out --column")
     how: dict[str, Any] = {"batch": batch, "stride": stride, "half": half, "lists": lists, "probes": probes}
     store = build(model, tokens, out, source=source, run=str(run), step=step, **how)
     rows = [
