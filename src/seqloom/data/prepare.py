@@ -36,6 +36,7 @@ from seqloom.data.vectors import Vectors
 
 _FORMAT = 1  # increase it when the way from text to ids changes, so that old files are not reused
 _LONGEST = 5
+"""how many of the longest documents a survey names"""
 
 
 @final

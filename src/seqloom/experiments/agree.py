@@ -30,20 +30,20 @@ def require_agreement(name: str, mixer: Mixer, x: Stream, used: dict[str, list[s
     `used` has, by op, the backends that the timed function ran, which the check forces too. `what` is the timed
     function: sublayer, forward, token or step.
     """
-    true = deepcopy(mixer).cpu().double()
+    exact = deepcopy(mixer).cpu().double()  # whose results are the expected ones
     rows = x[:ROWS].detach()
     with ExitStack() as stack:
         stack.enter_context(backends.use(**{op: names[0] for op, names in used.items() if len(names) == 1}))
         if what == "token":
-            results, expected = {"step": _token(mixer, rows)}, {"step": _last(true, rows)}
+            results, expected = {"step": _token(mixer, rows)}, {"step": _last(exact, rows)}
         else:
-            results, expected = {"forward": _outputs(mixer, x)}, {"forward": _reference(true, rows)}
+            results, expected = {"forward": _outputs(mixer, x)}, {"forward": _reference(exact, rows)}
             results |= _gradients(mixer, rows)
             with backends.use(**REFERENCES):
-                expected |= _gradients(true, rows.cpu().double())
-    largest = max(float(number.detach().abs().max()) for number in expected.values())
-    for part, number in expected.items():
-        _require_close(name, part, results[part].detach().cpu().double(), number.detach(), largest, used)
+                expected |= _gradients(exact, rows.cpu().double())
+    largest = max(float(tensor.detach().abs().max()) for tensor in expected.values())
+    for part, tensor in expected.items():
+        _require_close(name, part, results[part].detach().cpu().double(), tensor.detach(), largest, used)
 
 
 def _longest(x: Stream) -> int:
@@ -57,9 +57,9 @@ def _outputs(mixer: Mixer, x: Stream) -> Tensor:
         return mixer(x if whole else x[:, : _longest(x)])[:ROWS, : _longest(x)]
 
 
-def _reference(true: Mixer, rows: Stream) -> Tensor:
+def _reference(exact: Mixer, rows: Stream) -> Tensor:
     with torch.no_grad(), backends.use(**REFERENCES):
-        return true(rows[:, : _longest(rows)].cpu().double())
+        return exact(rows[:, : _longest(rows)].cpu().double())
 
 
 def _gradients(mixer: Mixer, rows: Stream) -> Numbers:
@@ -79,9 +79,9 @@ def _token(mixer: Mixer, rows: Stream) -> Tensor:
         return mixer.step(rows[:, -1], state, reuse=True)[0]
 
 
-def _last(true: Mixer, rows: Stream) -> Tensor:
+def _last(exact: Mixer, rows: Stream) -> Tensor:
     with torch.no_grad(), backends.use(**REFERENCES):
-        return true(rows[:, -_longest(rows) - 1 :].cpu().double())[:, -1]
+        return exact(rows[:, -_longest(rows) - 1 :].cpu().double())[:, -1]
 
 
 def _require_close(

@@ -182,10 +182,10 @@ def _name(run: Path) -> str:
 
 def _newest(run: Run) -> int:
     """The step of the newest checkpoint. FileNotFoundError where there is none."""
-    there = steps.whole(run.checkpoints)
-    if not there:
+    saved_steps = steps.whole(run.checkpoints)
+    if not saved_steps:
         raise FileNotFoundError(f"{run.folder} has no checkpoint: train it first")
-    return max(there)
+    return max(saved_steps)
 
 
 @lru_cache(maxsize=1)

@@ -109,13 +109,13 @@ def _contender(entry: Entry, study: Compare, results: Results, row: Values) -> r
         "limitations": _limitations(entry, study),
     }
     if entry.failed is not None:
-        there = sorted(path.parent for path in (results.out / contender.name).glob("seed-*/metrics.jsonl"))
-        return report.Contender(**shared, runs=[path.relative_to(results.out).as_posix() for path in there])
+        folders = sorted(path.parent for path in (results.out / contender.name).glob("seed-*/metrics.jsonl"))
+        return report.Contender(**shared, runs=[path.relative_to(results.out).as_posix() for path in folders])
     qualities = [quality(run) for run in entry.runs]
     portrait = entry.portrait
     return report.Contender(
         **shared,
-        spread={name: [row[name] for row in qualities] for name in qualities[0] if qualities[0][name] is not None},
+        spread={name: [run[name] for run in qualities] for name in qualities[0] if qualities[0][name] is not None},
         runs=[f"{contender.name}/seed-{run.seed}" for run in entry.runs],
         by_position=[list(run.by_position) for run in entry.runs if run.by_position],
         operations_a_batch=None if training.stages else size_and_operations(entry.config)[1] * training.batch,

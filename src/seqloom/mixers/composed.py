@@ -89,13 +89,13 @@ class ComposedConfig(MixerConfig):
     def distinct(self, depth: int) -> int:
         return max(config.distinct(depth) for config in self.inner.values())
 
-    def made(self, name: str, layer: Layer) -> Mixer:
-        """The part of a name, built for the same layer. ValueError where it passes something on to later layers."""
+    def build_inner(self, name: str, layer: Layer) -> Mixer:
+        """The mixer of `inner[name]`, built for the same layer. ValueError if later layers read what it computes."""
         config = self.inner[name]
-        asked = inner_layer(config, layer)
+        inner = inner_layer(config, layer)
         parts = dict(layer.shared.named_children()) if layer.shared is not None else {}
         mixer = config.build(
-            asked.dim, asked.context, asked.causal, asked.number, asked.depth, parts.get(name), asked.position
+            inner.dim, inner.context, inner.causal, inner.number, inner.depth, parts.get(name), inner.position
         )
         if isinstance(mixer, Handing):
             raise ValueError(

@@ -39,7 +39,7 @@ class Halting(nn.Module):
     def price(self, span: Span) -> Cost:
         """All steps of these tokens, whichever of them count."""
         rows, D = span.rows, self.dim
-        sums = Cost(add=5 * rows, path=("addition", "addition"))  # R, two of p, R's and N's own
+        sums = Cost(add=5 * rows, path=("addition", "addition"))  # 1 - Σp, Σp + p twice, sums of R and of N
         mean = Cost(mul=rows * D, add=rows * D, path=("multiplication", "addition"))
         choices = Cost(other=rows * (D + 6))
         step = linear(rows, D, 1, bias=True) + sigmoid(rows) + sums + mean + choices

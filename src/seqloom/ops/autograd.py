@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from seqloom.ops.native import watched
+from seqloom.ops.native import observed
 
 Sizes: TypeAlias = Sequence[Sequence[int]]
 """the shape of each output"""
@@ -71,7 +71,7 @@ class Operator:
 
     def __call__(self, *arguments: Any) -> Any:
         """Returns what `run` returns; the first argument is a tensor. RuntimeError in forward-mode differentiation."""
-        if watched(arguments[0]) or arguments[0].is_meta:
+        if observed(arguments[0]) or arguments[0].is_meta:
             return self.operator(*arguments)
         if forward_ad._current_level >= 0:
             raise RuntimeError(

@@ -129,10 +129,12 @@ def _checkpoint(run: Run, step: int | None) -> checkpoint.Checkpoint:
         if saved is None:
             raise FileNotFoundError(f"{run.folder} has no checkpoint that can be read: train it first")
         return saved
-    there = steps.whole(run.checkpoints)
-    if step not in there:
-        raise FileNotFoundError(f"{run.folder} has no checkpoint of step {step}; there is {', '.join(map(str, there))}")
-    return checkpoint.load(there[step])
+    saved_steps = steps.whole(run.checkpoints)
+    if step not in saved_steps:
+        raise FileNotFoundError(
+            f"{run.folder} has no checkpoint of step {step}; there is {', '.join(map(str, saved_steps))}"
+        )
+    return checkpoint.load(saved_steps[step])
 
 
 def _require_fit(

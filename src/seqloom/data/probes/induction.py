@@ -51,8 +51,8 @@ class Induction(Probe):
         last, row = self.length - 1, np.arange(draws.rows)
         tokens, targets, distance = empty(draws.rows, self.length)
         tokens[:] = 1 + draws.below(self.words, self.length)
-        sign = draws.below(self.length - 2, 1)[:, 0]
-        tokens[row, sign] = tokens[:, last] = 0
-        targets[:, last] = tokens[row, sign + 1]
-        distance[:, last] = last - (sign + 1)
+        mark = draws.below(self.length - 2, 1)[:, 0]
+        tokens[row, mark] = tokens[:, last] = 0
+        targets[:, last] = tokens[row, mark + 1]
+        distance[:, last] = last - (mark + 1)
         return Questions(tokens, targets, distance)

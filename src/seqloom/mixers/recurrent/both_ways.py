@@ -141,4 +141,4 @@ class BothWaysConfig(ComposedConfig):
         if self.join == "states":
             return self.mixer.build(layer.dim, layer.context, causal=False)
         asked = replace(layer, causal=True)
-        return BothWays(self.made("forward_mixer", asked), self.made("backward_mixer", asked), self.join)
+        return BothWays(self.build_inner("forward_mixer", asked), self.build_inner("backward_mixer", asked), self.join)

@@ -169,4 +169,4 @@ class SpadeConfig(ComposedConfig):
 
     @override
     def make(self, layer: Layer) -> Spade:
-        return Spade(self.made("far", layer), self.made("near", layer))
+        return Spade(self.build_inner("far", layer), self.build_inner("near", layer))

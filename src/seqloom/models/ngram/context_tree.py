@@ -92,23 +92,22 @@ def _counts(
     K = decisions(vocab)
     contexts, tokens = _followed(counted, depth, vocab)
     counts = counted.counts[depth].astype(np.float64)
-    there = tokens < vocab
+    real = tokens < vocab  # not the symbol of a beginning
     if retained is not None and depth:
-        there &= retained[depth][contexts]
-    contexts, tokens, counts = contexts[there], tokens[there], counts[there]
+        real &= retained[depth][contexts]
+    contexts, tokens, counts = contexts[real], tokens[real], counts[real]
     keys, bits, weights = [], [], []
     for level in range(K):
         nodes = 1 << level | tokens >> (K - level)
-        free = ((nodes << 1 | 1) << (K - level - 1)) - (
-            1 << K
-        ) < vocab  # else every id below this node has a 0 as its next bit
+        least_id_with_one = ((nodes << 1 | 1) << (K - level - 1)) - (1 << K)
+        free = least_id_with_one < vocab  # else every id below this node has a 0 as its next bit, and none is decided
         keys.append((contexts << K | nodes)[free])
         bits.append((tokens >> (K - 1 - level) & 1)[free])
         weights.append(counts[free])
-    unique, at = np.unique(np.concatenate(keys), return_inverse=True)
+    unique, inverse = np.unique(np.concatenate(keys), return_inverse=True)
     bit, weight = np.concatenate(bits), np.concatenate(weights)
-    ones = np.bincount(at.reshape(-1), weight * bit, len(unique))
-    return unique, np.bincount(at.reshape(-1), weight, len(unique)) - ones, ones
+    ones = np.bincount(inverse.reshape(-1), weight * bit, len(unique))
+    return unique, np.bincount(inverse.reshape(-1), weight, len(unique)) - ones, ones
 
 
 def _followed(counted: Grams, depth: int, vocab: int) -> tuple[np.ndarray, np.ndarray]:

@@ -91,8 +91,11 @@ class KneserNey:
 def kneser_ney(ids: Int64[np.ndarray, " T"], order: int, vocab: int) -> KneserNey:
     """Counts a text once and estimates orders 1 to `order` (at most 8). Raises ValueError as `grams` does."""
     counted = grams(ids, order, vocab)
-    below = [np.bincount(of, minlength=len(key)) for key, of in zip(counted.keys, counted.suffixes, strict=False)]
-    return _estimated(counted.keys, counted.suffixes, [*below, counted.counts[-1]], vocab)
+    continuations = [  # of each gram below the highest order: the different tokens before it
+        np.bincount(suffixes, minlength=len(keys))
+        for keys, suffixes in zip(counted.keys, counted.suffixes, strict=False)
+    ]
+    return _estimated(counted.keys, counted.suffixes, [*continuations, counted.counts[-1]], vocab)
 
 
 def discounts(counts: Int[np.ndarray, " grams"]) -> tuple[float, float, float]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from seqloom.ops.adaptive_span import reference
-from seqloom.ops.native import watched
+from seqloom.ops.native import observed
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 TILE = 128
@@ -63,7 +63,7 @@ def tiles(
     then = torch.arange(N, device=q.device)[None] if key_time is None else key_time
     spans = spans.expand(-1, -1, T)
     whole = query_time is None and key_time is None
-    if not whole or T <= TILE or watched(q):
+    if not whole or T <= TILE or observed(q):
         return _tile(q, k, v, spans, ramp, window, now, then)
     parts = []
     for a in range(0, T, TILE):

@@ -31,12 +31,12 @@ ENTRY = Entry(OP, SOURCE, "token", "threads B H G C K V", *READS, Y, least="G C"
 
 def able(q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor) -> bool:
     """Whether `attend` supports the call: on a CPU, heads that fill vectors, no gradients, no other forced backend."""
-    if not native.quiet(q, k, v, keys, values):
+    if not native.callable_directly(q, k, v, keys, values):
         return False
     lanes = BYTES // q.element_size()
     whole = q.shape[-1] % lanes == 0 and v.shape[-1] % lanes == 0 and q.numel() > 0 and keys.shape[2] > 0
-    there = q.dtype in native.WORD and q.is_cpu and native.library(SOURCE) is not None
-    return whole and there and keys.is_contiguous() and values.is_contiguous() and forced("attention") in WAYS
+    compiled = q.dtype in native.WORD and q.is_cpu and native.library(SOURCE) is not None
+    return whole and compiled and keys.is_contiguous() and values.is_contiguous() and forced("attention") in WAYS
 
 
 def attend(
@@ -50,7 +50,7 @@ def attend(
     """Attention of a token over its own key and those of the `length` (B,) tokens before it, C keys at most.
 
     `keys` and `values` are rings (`seqloom.ops.ring`); the token is written into them, over the oldest of a full ring.
-    Raises ValueError where sizes do not agree, a length is negative, or there is no native code.
+    Raises ValueError where sizes do not agree, a length is negative, or compiled is no native code.
     """
     y = q.new_empty(*q.shape[:3], v.shape[3])
     threads = min(native.threads(keys.numel()), len(k) * k.shape[1])

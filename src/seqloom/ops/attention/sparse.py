@@ -32,7 +32,7 @@ from seqloom.ops.attention.patterns import (
     strided,
 )
 from seqloom.ops.attention.plan import plan
-from seqloom.ops.native import Argument, Signature, watched
+from seqloom.ops.native import Argument, Signature, observed
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 
 SIGNATURE = Signature("sparse_attention", Argument("q", "B H T K"), Argument("k", "B G T K"), Argument("v", "B G T V"))
@@ -52,7 +52,7 @@ def attend(
     With `lengths` (B,) a row's keys after that many tokens are hidden. The output of a query that sees no key is 0. The
     backend `tiles` has no second derivatives.
     """
-    if not isinstance(q, Tensor) or not watched(q):
+    if not isinstance(q, Tensor) or not observed(q):
         _checked(q, k, v)
     if q.numel() == 0 or v.numel() == 0:
         return v.new_zeros(*q.shape[:3], v.shape[3])
@@ -121,7 +121,7 @@ def _dense(path: str, q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, key_tim
 
 def by_size(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> str:
     """The backend: a dense mask for short texts and in captured graphs; else torch's kernels on a GPU, C on a CPU."""
-    if q.shape[2] <= SHORT or watched(q):
+    if q.shape[2] <= SHORT or observed(q):
         return "masked"
     if _on_gpu(q, v, pattern, lengths):
         return "flex"
@@ -131,12 +131,12 @@ def by_size(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> s
 
 
 def _on_gpu(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
-    return not watched(q) and flex.able(q, v)
+    return not observed(q) and flex.able(q, v)
 
 
 def _in_tiles(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
     """Whether the tiles do not depend on the data: not in a graph, nor where they follow from the rows' lengths."""
-    return not watched(q) and (lengths is None or not pattern.measured)
+    return not observed(q) and (lengths is None or not pattern.measured)
 
 
 def _in_c(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from seqloom.ops.bucketing import blocks, chunks, reference
 from seqloom.ops.bucketing.orders import Order, Rule, balanced, by_bucket
-from seqloom.ops.native import watched
+from seqloom.ops.native import observed
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 
 __all__ = ["OP", "Order", "Rule", "attend", "balanced", "by_bucket", "newest"]
@@ -77,7 +77,7 @@ def by_size(q: Tensor, order: Order, rule: Rule) -> str:
 
 def _in_blocks(q: Tensor, order: Order, rule: Rule) -> bool:
     """Whether `blocks` supports the call: not in a captured graph, nor where tokens attend to other buckets."""
-    return blocks.able(rule) and not watched(q)
+    return blocks.able(rule) and not observed(q)
 
 
 def _example(rule: Rule, together: bool = False) -> Example:

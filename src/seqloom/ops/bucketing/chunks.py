@@ -87,10 +87,10 @@ def laid(q: Tensor, time: Tensor, order: Order, rule: Rule) -> Chunks:
     (B, H, T), m = q.shape[:3], rule.chunk
     more = -order.tokens.shape[-1] % m
     tokens, buckets = (pad(x, (0, more), value=-1).unflatten(-1, (-1, m)) for x in (order.tokens, order.buckets))
-    there = tokens.clamp(min=0)
-    times = time[:, None, None, None].expand(*tokens.shape[:4], -1).gather(-1, there)
+    indices = tokens.clamp(min=0)
+    times = time[:, None, None, None].expand(*tokens.shape[:4], -1).gather(-1, indices)
     times = torch.where(tokens < 0, -1, times)
-    rows = there + T * torch.arange(B * H, device=q.device).view(B, H, 1, 1, 1)
+    rows = indices + T * torch.arange(B * H, device=q.device).view(B, H, 1, 1, 1)
     last = (order.used - 1).clamp(min=0) // m if rule.wrap else None
     pairs = [
         (x.flatten(0, 3), _before(x, nothing, last).flatten(0, 3) if rule.back else x.flatten(0, 3))

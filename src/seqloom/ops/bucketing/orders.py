@@ -109,10 +109,10 @@ def balanced(scores: Float[Tensor, "B H T N"], time: Int[Tensor, "B T"]) -> Orde
     T is the number of tokens of a row whose time is not negative.
     """
     T, N = scores.shape[2:]
-    there = time >= 0
-    best = scores.masked_fill(~there[:, None, :, None], -torch.inf).topk(-(-T // N), dim=2).indices
+    real = time >= 0
+    best = scores.masked_fill(~real[:, None, :, None], -torch.inf).topk(-(-T // N), dim=2).indices
     rank = torch.arange(best.shape[2], device=time.device)
-    taken = rank[:, None] < -(-there.sum(1) // N)[:, None, None, None]
+    taken = rank[:, None] < -(-real.sum(1) // N)[:, None, None, None]
     times = time[:, None, :, None].expand_as(scores).gather(2, best)
     order = torch.where(taken & (times >= 0), times, EMPTY).argsort(2)
     tokens = torch.where((taken & (times >= 0)).gather(2, order), best.gather(2, order), -1).transpose(2, 3)

@@ -102,7 +102,7 @@ def token(x: Token, state: State, reuse: bool, layers: Layers, heads: int, most:
 
 
 def _able(x: Token, window: Tensor, S: Tensor, *weights: Tensor) -> bool:
-    if not native.quiet(x, window, S, *weights):
+    if not native.callable_directly(x, window, S, *weights):
         return False
     rows = x.shape[0]
     few = x.numel() > 0 and (rows == 1 or rows * weights[0].numel() <= PRODUCTS) and x.dtype in native.WORD and x.is_cpu

@@ -89,7 +89,7 @@ def delta(
     decay = None if g is None else g.transpose(1, 2) if g.ndim == 4 else g.transpose(1, 2)[..., None]
     arguments = (*by_token, decay, state)
     learns = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in arguments)
-    if learns or native.watched(q) or forward_ad._current_level >= 0:
+    if learns or native.observed(q) or forward_ad._current_level >= 0:
         y, new_state, _, _ = forward(*arguments)
     else:
         y, new_state, _ = _computed(arguments, None)

@@ -22,7 +22,7 @@ from seqloom.core.shapes import Lengths
 from seqloom.ops import gpu as device
 from seqloom.ops.backends import forced
 from seqloom.ops.linear_decay import chunked, gpu, native, reference, token, weighted
-from seqloom.ops.native import Argument, Signature, watched
+from seqloom.ops.native import Argument, Signature, observed
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
 from seqloom.ops.pack import within
 
@@ -138,7 +138,7 @@ def _summed(
 def by_size(q: Tensor, by_channel: bool) -> str:
     """The fastest backend for these queries; `by_channel` is whether each channel of the keys has its decay."""
     if q.shape[2] == 1:  # C has a call for a token without gradients
-        alone = q.device.type == "cpu" and not watched(q) and not (torch.is_grad_enabled() and q.requires_grad)
+        alone = q.device.type == "cpu" and not observed(q) and not (torch.is_grad_enabled() and q.requires_grad)
         return "native" if alone and native.available() else "reference"
     if q.device.type == "cpu" and not torch.compiler.is_exporting() and native.available():
         return "native"

@@ -105,7 +105,7 @@ def summed(
     turned = (None if x is None else x.transpose(1, 2) for x in (q, k, v, rates))
     arguments = (*turned, state, None if weight is None else weight.transpose(1, 2), skip)
     learns = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in arguments)
-    run: Any = forward if learns or native.watched(q) or forward_ad._current_level >= 0 else _forward
+    run: Any = forward if learns or native.observed(q) or forward_ad._current_level >= 0 else _forward
     y, z, new_state, _ = run(*arguments)
     return y.transpose(1, 2), z.transpose(1, 2) if z.ndim == 3 else z, new_state
 

@@ -28,7 +28,7 @@ ENTRY = Entry(
 
 def able(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> bool:
     """Whether C can do a token of these tensors (B, heads, 1, ·), decays and state: on a CPU, without gradients."""
-    if not native.quiet(q, k, v, *[tensor for tensor in (g, state) if tensor is not None]):
+    if not native.callable_directly(q, k, v, *[tensor for tensor in (g, state) if tensor is not None]):
         return False
     if g is not None and g.layout != torch.strided:  # which cannot be expanded
         return False

@@ -7,7 +7,7 @@ declaration. Libraries are stored in the user's cache under a hash of source, he
 change of any of these makes a new library. It shares torch's OpenMP runtime. SEQLOOM_NATIVE=0 turns native code off.
 """
 
-from seqloom.ops.native.direct import alike, quiet, watched
+from seqloom.ops.native.direct import alike, callable_directly, observed
 from seqloom.ops.native.entry import COMPLEX, WORD, Entry, lacking, need, size
 from seqloom.ops.native.loaded import forget, library, why
 from seqloom.ops.native.openmp import threads
@@ -20,13 +20,13 @@ __all__ = [
     "Entry",
     "Signature",
     "alike",
+    "callable_directly",
     "forget",
     "lacking",
     "library",
     "need",
-    "quiet",
+    "observed",
     "size",
     "threads",
-    "watched",
     "why",
 ]

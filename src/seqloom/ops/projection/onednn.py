@@ -25,8 +25,8 @@ def able(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
 @functools.cache
 def lacking() -> dict[str, str]:
     """This backend with the reason why it is not available; empty where it is."""
-    there = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    return {} if there else {"onednn": "this torch has none"}
+    available = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return {} if available else {"onednn": "this torch has none"}
 
 
 @functools.cache

@@ -27,7 +27,7 @@ def _entry(name: str, numbers: str, *arguments: Argument, least: str = "threads 
     return Entry("selective_scan", SOURCE, name, f"{numbers} {steps}", *arguments, least=least, integer=ctypes.c_int64)
 
 
-def _given(T: str) -> tuple[Argument, ...]:
+def _inputs(T: str) -> tuple[Argument, ...]:
     """The inputs of the scan: tensors of tokens, (B, D) or (B, T, D), weights and the state."""
     return (
         Argument("u", f"B {T} D", step="u_step"),
@@ -46,7 +46,7 @@ def _given(T: str) -> tuple[Argument, ...]:
 FORWARD = _entry(
     "forward",
     "threads B T D N",
-    *_given("T"),
+    *_inputs("T"),
     Argument("y", "B T D", written=True),
     Argument("after", "B D N", written=True),
     Argument("marks", "B chunks vectors N lanes", optional=True, written=True),
@@ -55,7 +55,7 @@ FORWARD = _entry(
 BACKWARD = _entry(
     "backward",
     "threads B T D N",
-    *_given("T"),
+    *_inputs("T"),
     Argument("dy", "B T D"),
     Argument("marks", "B chunks vectors N lanes"),
     Argument("du", "B T D", written=True),
@@ -74,7 +74,7 @@ BACKWARD = _entry(
 STEP = _entry(
     "step",
     "threads B 1 D N",
-    *_given(""),
+    *_inputs(""),
     Argument("y", "B D", written=True),
     Argument("after", "B D N", written=True, optional=True),
 )
@@ -111,7 +111,7 @@ def lacking() -> dict[str, str]:
 
 def unseen(*held: Tensor | None) -> bool:
     """Whether C may be called directly: autograd need not record it. RuntimeError in forward-mode differentiation."""
-    if held[0] is None or native.watched(held[0]):
+    if held[0] is None or native.observed(held[0]):
         return False
     if forward_ad._current_level >= 0:
         raise RuntimeError("forward-mode derivatives are not implemented in C: force selective_scan='reference'")

@@ -58,7 +58,7 @@ class Weights(NamedTuple):
 
 def able(x: Token, window: Tensor, state: Tensor, weights: Weights) -> bool:
     """Whether C supports the call: few rows on a CPU, no gradients, a contiguous state, and no other forced backend."""
-    if not native.quiet(x, window, state, *weights):
+    if not native.callable_directly(x, window, state, *weights):
         return False
     rows = x.shape[0]
     few = (

@@ -11,19 +11,19 @@ def attend(
 ) -> Tensor:
     """Attention of each block to its own and its sorted block: `seqloom.ops.sorted_blocks.attend` by blocks."""
     T, N = q.shape[2], weights.shape[2]
-    there = torch.arange(N * block, device=q.device) < (T if lengths is None else lengths[:, None])
-    there = there.expand(len(q), -1)
+    real = torch.arange(N * block, device=q.device) < (T if lengths is None else lengths[:, None])
+    real = real.expand(len(q), -1)
     q, k, v = (pad(x, (0, 0, 0, N * block - T)) for x in (q, k, v))
     if lengths is not None:
-        k, v = (torch.where(there[:, None, :, None], x, 0.0) for x in (k, v))
+        k, v = (torch.where(real[:, None, :, None], x, 0.0) for x in (k, v))
     q, k, v = (x.unflatten(2, (N, block)) for x in (q, k, v))
     sorted_k, sorted_v = (mixed(weights[:, :, :cut], x) for x in (k, v))
-    there = there.unflatten(1, (N, block))
+    real = real.unflatten(1, (N, block))
     number = torch.arange(N, device=q.device)[:, None]
-    of_sorted = number > 0 if causal else there[:, :1] & there[:, :, :1]  # slots of the first block, in real blocks
+    of_sorted = number > 0 if causal else real[:, :1] & real[:, :, :1]  # slots of the first block, in real blocks
     of_sorted = of_sorted.expand(len(q), N, block)
     if cut is None:
-        y = read(q, sorted_k, sorted_v, k, v, of_sorted, there, causal)
+        y = read(q, sorted_k, sorted_v, k, v, of_sorted, real, causal)
     else:
         keys, values = (x.flatten(2, 3) for x in (sorted_k, sorted_v))
         y = shared(q.flatten(2, 3), keys, values, of_sorted[:, :cut].flatten(1)).unflatten(2, (N, block))
@@ -67,7 +67,7 @@ def shared(
 
 
 def _softly(q: Tensor, k: Tensor, v: Tensor, visible: Tensor) -> Tensor:
-    """softmax(q kᵀ / √K) v over the visible keys; 0 where there are none."""
+    """softmax(q kᵀ / √K) v over the visible keys; 0 where real are none."""
     z = (q @ k.mT / q.shape[-1] ** 0.5).to(torch.promote_types(q.dtype, torch.float32))
     z = z.masked_fill(~visible, torch.finfo(z.dtype).min)
     return torch.where(visible, z.softmax(-1), 0.0).to(v.dtype) @ v

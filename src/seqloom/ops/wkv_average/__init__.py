@@ -23,7 +23,7 @@ from seqloom.core.memory import Entry
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.ops import backends
 from seqloom.ops import gpu as device
-from seqloom.ops.native import Argument, Signature, alike, watched
+from seqloom.ops.native import Argument, Signature, alike, observed
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.pack import within
 from seqloom.ops.wkv_average import averages, doubling, gpu, native, reference, sequential
@@ -104,7 +104,7 @@ def wkv_token(
         TOKEN.bind(*inputs)
     wanted = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
     plain = not wanted and state.is_contiguous() and state.dtype in (torch.float32, torch.float64)
-    if plain and not watched(k) and OP.choose(k) == "native":
+    if plain and not observed(k) and OP.choose(k) == "native":
         new_state = None if reuse else torch.empty_like(state)
         if same:
             return native.token(k, v, log_rate, bonus, state, new_state), state if new_state is None else new_state

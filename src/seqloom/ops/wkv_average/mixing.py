@@ -51,7 +51,7 @@ def able(x: Token, entries: tuple[Tensor, ...], *rest: Tensor) -> bool:
 
     `entries` of the state are written into; the last of `rest` is the largest matrix.
     """
-    if not native.quiet(x, *entries, *rest):
+    if not native.callable_directly(x, *entries, *rest):
         return False
     for entry in entries:
         if not entry.is_contiguous():

@@ -49,8 +49,8 @@ class Raster(Pattern):
         row, column = torch.arange(down)[:, None, None, None], torch.arange(across)[:, None, None]
         row = row + torch.arange(-up, 1)[:, None]
         column = column + torch.arange(-aside, aside + 1)
-        there = (row >= 0) & (column >= 0) & (column < across)
-        blocks = torch.where(there, row * across + column, -1).flatten(0, 1).flatten(1)
+        exists = (row >= 0) & (column >= 0) & (column < across)
+        blocks = torch.where(exists, row * across + column, -1).flatten(0, 1).flatten(1)
         return [Tiles(times, times, blocks, self)]
 
     @override

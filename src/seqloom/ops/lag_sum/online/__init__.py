@@ -76,7 +76,7 @@ def advance(z: Token, w: Tensor, state: State, reuse: bool) -> tuple[Token, Entr
     Raises ValueError where the state does not fit the taps.
     """
     past, ahead, origin, length = state["past"], state["ahead"], state["origin"], state["length"]
-    written = reuse and not _watched(z, w)
+    written = reuse and not _observed(z, w)
     if written and token.able(z, w, past, ahead, length, origin):
         y = _advanced(z, w, state)
         return y, {"past": past, "ahead": ahead, "origin": origin}
@@ -144,7 +144,7 @@ def _rings(state: State) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return state["past"], state["ahead"], state["length"], state["origin"]
 
 
-def _watched(z: Tensor, w: Tensor) -> bool:
+def _observed(z: Tensor, w: Tensor) -> bool:
     """Whether gradients are wanted or a graph is captured."""
     return torch.compiler.is_compiling() or (torch.is_grad_enabled() and (z.requires_grad or w.requires_grad))
 
