@@ -38,9 +38,9 @@ def without_reports() -> Iterator[None]:
     Nodes do not know the lines that they come from, writes into objects are not described, guards are not timed (which
     empties the processor's caches), and the code of an intermediate graph is written only where the graph is called.
     """
-    with pytest.MonkeyPatch.context() as patch, _use_lazy_graph_module(True):
+    quiet = torch._dynamo.config.patch(side_effect_replay_policy="silent")
+    with pytest.MonkeyPatch.context() as patch, _use_lazy_graph_module(True), quiet:
         patch.setattr(torch.fx.config, "do_not_emit_stack_traces", True)
-        patch.setattr(torch._dynamo.config, "side_effect_replay_policy", "silent")
         patch.setattr(torch._dynamo.guards, "profile_guard_manager", lambda *_: 0.0)
         yield
 
