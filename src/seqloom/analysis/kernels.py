@@ -127,7 +127,7 @@ def attention(call: Call) -> Cost | None:
         formed += (last - first) * min(-(-reach // 512) * 512, Tk)
     rows, masked = Tq, call.kwargs.get("attn_mask") is not None
     price = Cost(
-        mul=formed * (K + 1 + V) + rows * V,  # scores, scale, values; by the reciprocal of the sum
+        mul=formed * (K + 1 + V) + rows * V,  # scores, scale, values; each value by the reciprocal of its sum
         add=formed * (K - 1 + masked) + (formed - rows) * (V + 1),
         div=rows,
         exp=formed,

@@ -137,7 +137,7 @@ def _marks(q: Tensor, v: Tensor, W: int) -> tuple[int, ...]:
 
 
 def _decays(g: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """e^g, and what rounding it to float32 took from it, which makes no difference to float64."""
+    """e^g, and the rounding error of a float32 e^g; None for a float64 one, whose error is negligible."""
     if g is None or g.dtype == torch.float64:
         return None if g is None else g.exp(), None
     exact = g.double().exp()

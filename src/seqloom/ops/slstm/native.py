@@ -64,8 +64,9 @@ def read(
     a: Tensor, w: Tensor, bias: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """See `reference.read`; float32 or float64. ValueError where there is no native code."""
-    *every, _ = forward(a, w, bias, *state)
-    return every[0][:, 1:], tuple(state_after(tensor, lengths) for tensor in every)
+    *states, _ = forward(a, w, bias, *state)
+    h = states[0]
+    return h[:, 1:], tuple(state_after(tensor, lengths) for tensor in states)
 
 
 def _forward(
