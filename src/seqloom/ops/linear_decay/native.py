@@ -234,7 +234,7 @@ def _gradient_shapes(
     return [tuple(q.shape), tuple(k.shape), tuple(v.shape), optional[0], dstate, *optional[1:]]
 
 
-def _again(*of: Tensor | None) -> list[Tensor | None]:
+def _differentiable(*of: Tensor | None) -> list[Tensor | None]:
     """The gradients by torch's own operations, which can be differentiated again."""
     arguments, (dy, dz, dnew_state) = of[:7], of[8:]
 
@@ -259,6 +259,6 @@ forward = paired(
     shapes=_shapes,
     gradient_shapes=_gradient_shapes,
     save=lambda inputs, outputs: (*inputs, outputs[3]),
-    again=_again,
+    differentiable=_differentiable,
     results=3,
 )

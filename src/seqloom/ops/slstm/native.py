@@ -118,7 +118,7 @@ def _scratch(a: Tensor, K: int) -> Tensor:
     return a.new_empty(native.threads(a.numel() * K), room)
 
 
-def _again(*of: Tensor | None) -> list[Tensor | None]:
+def _differentiable(*of: Tensor | None) -> list[Tensor | None]:
     """The gradients computed by torch's operations, so that they can be differentiated again.
 
     `of`: the arguments of `_backward`.
@@ -149,6 +149,6 @@ forward: Operator = paired(
     shapes=_shapes,
     gradient_shapes=_gradient_shapes,
     save=lambda inputs, outputs: (*inputs, *outputs[:3], outputs[4]),
-    again=_again,
+    differentiable=_differentiable,
     results=4,
 )
