@@ -9,7 +9,7 @@ import pytest
 
 from seqloom.data.documents import Document
 from seqloom.data.labelled import encode_examples, prepare_labelled
-from seqloom.data.labels import Example, Task, examples_of, given, implied
+from seqloom.data.labels import Example, Task, examples_of, from_file, from_passages
 from seqloom.data.prepare import Corpus
 
 BOOKS = [Document(f"book{book}.txt", " ".join(f"b{book}w{word}" for word in range(40))) for book in range(6)]
@@ -27,34 +27,34 @@ def prepared(source: str, task: Task = "given", **changes: Any) -> Corpus:
 
 def test_tsv_and_jsonl_give_the_same_examples(tmp_path: Path) -> None:
     rows = [("up", "good cat", "sad dog"), ("down", "bad cat", "a dog")]
-    tsv = given(written(tmp_path, ["\t".join(row) for row in rows]))
+    tsv = from_file(written(tmp_path, ["\t".join(row) for row in rows]))
     objects = [json.dumps({"label": label, "text": first, "text_2": second}) for label, first, second in rows]
-    jsonl = given(written(tmp_path, objects, "labels.jsonl"))
+    jsonl = from_file(written(tmp_path, objects, "labels.jsonl"))
     expected = [(label, (first, second)) for label, first, second in rows]
     assert [(each.label, each.texts) for each in tsv] == expected
     assert [(each.label, each.texts) for each in jsonl] == expected
     numbers = written(tmp_path, ['{"label": 3, "body": "x y"}'], "numbers.jsonl")
-    assert given(numbers, "body") == [Example(f"{numbers}, line 1", "3", ("x y",))]
+    assert from_file(numbers, "body") == [Example(f"{numbers}, line 1", "3", ("x y",))]
 
 
 def test_which_book() -> None:
-    examples = implied(BOOKS, "book", 4, seed=0)
+    examples = from_passages(BOOKS, "book", 4, seed=0)
     assert len(examples) == 60
     assert all(example.texts[0].startswith(f"b{example.label[4]}w") for example in examples)
 
 
 def test_which_comes_later() -> None:
-    examples = implied(BOOKS, "later", 4, seed=0)
+    examples = from_passages(BOOKS, "later", 4, seed=0)
     assert len(examples) == 30
     firsts = [[int(text.split("w")[1].split()[0]) for text in example.texts] for example in examples]
     assert [example.label == "second" for example in examples] == [second > first for first, second in firsts]
     assert 5 < sum(example.label == "second" for example in examples) < 25
     assert all(example.texts[0][:2] == example.texts[1][:2] for example in examples)
-    assert implied(BOOKS, "later", 4, seed=1) != examples == implied(BOOKS, "later", 4, seed=0)
+    assert from_passages(BOOKS, "later", 4, seed=1) != examples == from_passages(BOOKS, "later", 4, seed=0)
 
 
 def test_whether_from_one_book() -> None:
-    examples = implied(BOOKS, "same", 4, seed=0)
+    examples = from_passages(BOOKS, "same", 4, seed=0)
     assert [example.label == "same" for example in examples] == [
         a[:2] == b[:2] for a, b in (example.texts for example in examples)
     ]
@@ -133,15 +133,15 @@ def test_wrong_files(tmp_path: Path, lines: list[str], message: str) -> None:
 
 def test_wrong_objects_and_sources(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="line 1: not JSON"):
-        given(written(tmp_path, ["{"], "a.jsonl"))
+        from_file(written(tmp_path, ["{"], "a.jsonl"))
     with pytest.raises(ValueError, match='line 1: no "label" with a string field "text"'):
-        given(written(tmp_path, ['{"text": "x"}'], "a.jsonl"))
+        from_file(written(tmp_path, ['{"text": "x"}'], "a.jsonl"))
     with pytest.raises(ValueError, match=r"for others set data\.labels=book, later or same"):
-        given(tmp_path)
+        from_file(tmp_path)
     with pytest.raises(FileNotFoundError, match="no such file"):
-        given(tmp_path / "none.tsv")
+        from_file(tmp_path / "none.tsv")
     with pytest.raises(ValueError, match=r"no document has two passages of data\.passage=40 words"):
-        implied(BOOKS, "later", 40, seed=0)
+        from_passages(BOOKS, "later", 40, seed=0)
 
 
 def test_a_label_that_was_never_seen(tmp_path: Path) -> None:

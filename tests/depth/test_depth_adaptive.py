@@ -253,7 +253,7 @@ def test_impossible_exits(exits: Exits, words: str) -> None:
 
 def test_what_is_asked_of_the_wrong_kind() -> None:
     x = torch.zeros(1, 8)
-    with pytest.raises(ValueError, match="chooses the layer itself, and is never sure or unsure"):
+    with pytest.raises(ValueError, match="chooses the layer itself and has no confidence"):
         confidence(model(), 1, x, x, always("multinomial", 1))
     deep = model()
     with pytest.raises(ValueError, match=r"call begin\(model, prompts\) first"):

@@ -2,7 +2,7 @@
 
 import seqloom
 from seqloom.data.tokenizer import Tokenizer
-from seqloom.experiments.pictures import FILLED, LONGEST, viewed, views
+from seqloom.experiments.pictures import FILLED, LONGEST, tokens_of_views, views
 
 TEXT = "the cat sat on the mat and the dog lay by the door of the old house near the sea " * 3
 
@@ -41,7 +41,7 @@ def test_attention_by_region_is_of_a_text_that_fills_both_memories() -> None:
     shown = views(model, tokenizer, ids)
     shares = {view["name"]: view["values"] for view in shown if view["layer"] == 0 and view["name"] != "reach"}
     assert list(shares) == [f"attention to the {name}" for name in ("compressed", "memory", "sequence")]
-    assert viewed(model.config) == 12 + 6 + 3 * 5 <= len(ids)
+    assert tokens_of_views(model.config) == 12 + 6 + 3 * 5 <= len(ids)
     assert {len(values) for values in shares.values()} == {33}
     assert all(abs(sum(of_token) - 1) < 1e-3 for of_token in zip(*shares.values(), strict=True))
     compressed, memory, sequence = shares.values()
@@ -54,6 +54,9 @@ def test_attention_by_region_is_of_a_text_that_fills_both_memories() -> None:
 
 def test_the_text_of_other_views_is_no_longer_than_a_context() -> None:
     sizes = {"vocab": 270, "dim": 8, "depth": 1, "position": {"kind": "none"}}
-    assert viewed(seqloom.decoder("gru", context=12, **sizes).config) == 12
-    assert viewed(seqloom.decoder([{"kind": "transformer_xl"}], context=500, **sizes).config) == LONGEST
-    assert viewed(seqloom.decoder([{"kind": "compressive", "memory": 4096}], context=12, **sizes).config) == FILLED
+    assert tokens_of_views(seqloom.decoder("gru", context=12, **sizes).config) == 12
+    assert tokens_of_views(seqloom.decoder([{"kind": "transformer_xl"}], context=500, **sizes).config) == LONGEST
+    assert (
+        tokens_of_views(seqloom.decoder([{"kind": "compressive", "memory": 4096}], context=12, **sizes).config)
+        == FILLED
+    )

@@ -34,7 +34,7 @@ def pair(name: str, again: Any) -> Operator:
         shapes=lambda x, a, expected: [x.shape, (*x.shape, 2)],
         gradient_shapes=lambda x, a, held, dy: [x.shape, (0,) if a is None else a.shape],
         save=lambda inputs, outputs: (*inputs[:2], outputs[1]),
-        again=again,
+        differentiable=again,
     )
 
 

@@ -142,7 +142,7 @@ def test_number_types(kind: str) -> None:
 )
 def test_kinds_of_taps(groups: taps.Groups, shape: tuple[int, ...], inside: int) -> None:
     assert taps.shape(D, groups) == shape
-    assert taps.inside(torch.empty(3, *shape)) == inside
+    assert taps.products_per_tap(torch.empty(3, *shape)) == inside
 
 
 @pytest.mark.parametrize("groups", [0, 3, 2 * D])

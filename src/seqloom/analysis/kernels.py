@@ -86,13 +86,13 @@ def log_sum(call: Call) -> Cost:
 
 
 def transform(call: Call) -> Cost | None:
-    """A Fourier transform along one axis; see above."""
+    """A Fourier transform along one axis, counted as radix 2."""
     x, dims, scaled = call.args[:3]
     if len(dims) != 1:
         return None
-    whole = x.is_complex() and call.out.is_complex()
+    complex_to_complex = x.is_complex() and call.out.is_complex()
     line = max(x.shape[dims[0]], call.out.shape[dims[0]])  # real data are longer than their spectrum
-    count = call.out.numel() // call.out.shape[dims[0]] * (2 if whole else 1)
+    count = call.out.numel() // call.out.shape[dims[0]] * (2 if complex_to_complex else 1)
     work = line * math.log2(line)
     numbers = call.out.numel() * (2 if call.out.is_complex() else 1)
     return Cost(mul=round(work) * count + numbers * bool(scaled), add=round(1.5 * work) * count)
@@ -127,7 +127,7 @@ def attention(call: Call) -> Cost | None:
         formed += (last - first) * min(-(-reach // 512) * 512, Tk)
     rows, masked = Tq, call.kwargs.get("attn_mask") is not None
     price = Cost(
-        mul=formed * (K + 1 + V) + rows * V,  # scores, scale, values; by the reciprocal of the sum
+        mul=formed * (K + 1 + V) + rows * V,  # scores, scale, values; each value by the reciprocal of its sum
         add=formed * (K - 1 + masked) + (formed - rows) * (V + 1),
         div=rows,
         exp=formed,

@@ -59,13 +59,13 @@ def reach_of(mixer: Mixer, x: Stream, *, probes: int | None = None, seed: int = 
     flat = directions.flatten(0, 1)  # (T · probes, D)
     for row in x.detach():
         for first in range(0, len(flat), copies):
-            some = flat[first : first + copies]
-            positions = torch.arange(first, first + len(some)) // probes_per_token
+            chosen = flat[first : first + copies]
+            positions = torch.arange(first, first + len(chosen)) // probes_per_token
             with torch.enable_grad():
-                read = row.expand(len(some), T, D).clone().requires_grad_()
+                read = row.expand(len(chosen), T, D).clone().requires_grad_()
                 y = functional_call(mixer, frozen, (read,))
             cotangent = torch.zeros_like(y)
-            cotangent[torch.arange(len(some)), positions] = some
+            cotangent[torch.arange(len(chosen)), positions] = chosen
             (slope,) = torch.autograd.grad(y, read, cotangent)
             squares.index_add_(0, positions, slope.detach().double().square().sum(-1).cpu())
     scale = len(x) * (1 if probes is None else probes)

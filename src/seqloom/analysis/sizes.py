@@ -21,7 +21,7 @@ Counted: TypeAlias = Literal["params", "mul"]
 def quantity(config: LayeredConfig, equal: Counted) -> int:
     """Trainable numbers, or multiplications of a row of `context` tokens, of the layers and the norms around them.
 
-    Priced on the meta device: nothing is held or drawn. ValueError if a mixer cannot be built at these sizes.
+    Priced on the meta device: no weight is allocated or drawn. ValueError if a mixer cannot be built at these sizes.
     """
     with torch.device("meta"):
         for mixer in config.pattern:  # raises before a model is built, since a search tries thousands of sizes

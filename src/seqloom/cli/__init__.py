@@ -57,7 +57,7 @@ def _command(arguments: list[str], debug: bool) -> int:
             code = program.invoke(context)
     except typer.Exit as leave:
         return int(leave.exit_code)
-    except typer.Abort:  # typer's own word for Ctrl-C
+    except typer.Abort:  # typer's exception for Ctrl-C
         raise KeyboardInterrupt from None
     except BrokenPipeError:  # the reader of our output closed it, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

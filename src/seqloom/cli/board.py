@@ -41,12 +41,12 @@ class Asked:
         return self.results.with_name(f"{self.results.stem}_{TIMES}.jsonl")
 
 
-def boarded(asked: Asked, out: Path, workers: Workers) -> int:
-    """The exit code: of a signal if one stopped it, 2 where a run failed."""
+def act(asked: Asked, out: Path, workers: Workers) -> int:
+    """Does what the options ask for. Returns the exit code: that of a signal which stopped it, 2 where a run failed."""
     if asked.merge:
-        new, whole = merge(out, asked.results)
-        raced = merge_times(out, asked.times)
-        print(f"{new:,} new rows, {raced:,} times; {asked.results} holds {whole:,} rows")
+        new, total = merge(out, asked.results)
+        times = merge_times(out, asked.times)
+        print(f"{new:,} new rows, {times:,} times; {asked.results} holds {total:,} rows")
         show(out, asked)
         return 0
     if asked.data is None:

@@ -160,9 +160,9 @@ def board(
 
     if not merge:
         require_settings("board/small", change or [], data)
-    from seqloom.cli.board import Asked, boarded
+    from seqloom.cli.board import Asked, act
     from seqloom.experiments.board.rows import STORED
     from seqloom.experiments.runner import Workers
 
     asked = Asked(data, tuple(change or ()), results or STORED, merge, race, plan)
-    return boarded(asked, out, Workers(jobs))
+    return act(asked, out, Workers(jobs))

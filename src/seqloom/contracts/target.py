@@ -204,7 +204,7 @@ def _read(target: str, module: nn.Module, dtype: torch.dtype, dim: int) -> float
         )
     if y.dtype != dtype or not bool(y.isfinite().all()):
         raise ValueError(
-            f"{target} makes {_described(y)} of finite numbers in {dtype}: not all are finite numbers in it"
+            f"{target} makes {_described(y)} of {dtype} inputs: its outputs must be finite and of the same dtype"
         )
     return float(y.abs().max()) or 1.0
 

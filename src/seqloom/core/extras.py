@@ -40,7 +40,7 @@ def merged(parts: Iterable[Extras]) -> Extras:
 
 
 def weighted(passes: Iterable[tuple[Extras, Tensor]]) -> Extras:
-    """One Extras of those of several passes of a model, given with each pass's share of the kept tokens.
+    """The extras of several passes of a model as one; each comes with its pass's share of the kept tokens.
 
     Losses are averaged by these shares, statistics are added.
     """

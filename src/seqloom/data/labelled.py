@@ -18,7 +18,7 @@ from seqloom.data import cache as cached
 from seqloom.data.corpora import read
 from seqloom.data.documents import Document, Documents
 from seqloom.data.given_tokenizer import Unit
-from seqloom.data.labels import Example, Task, given, implied, require_fit, require_known
+from seqloom.data.labels import Example, Task, from_file, from_passages, require_fit, require_known
 from seqloom.data.learned_tokenizer import digest, learned_tokenizer, training_settings
 from seqloom.data.prepare import Corpus, encode_documents, mapped_tokens, surveyed
 from seqloom.data.split import hold_out
@@ -45,7 +45,7 @@ def prepare_labelled(
     """The examples of a source (`labels`) as a corpus whose tokens have labels; from the cache if it was built before.
 
     Examples of the tasks `given` and `book` are held out one by one, pairs of passages by whole documents. Raises as
-    `labels.given` and `corpora.read` do, and ValueError where there is only one label, or an example exceeds the
+    `labels.from_file` and `corpora.read` do, and ValueError where there is only one label, or an example exceeds the
     context.
     """
     train, held_out_examples = _sides(source, task, words, held_out, seed, column)
@@ -86,9 +86,9 @@ def _sides(
     """The examples for training and the held-out ones."""
     if task in ("later", "same"):
         train, held_out_documents = hold_out(read(source, column=column), held_out, seed)
-        return implied(list(train), task, words, seed), implied(list(held_out_documents), task, words, seed)
+        return from_passages(list(train), task, words, seed), from_passages(list(held_out_documents), task, words, seed)
     documents = [] if task == "given" else list(read(source, column=column))
-    examples = given(source, column) if task == "given" else implied(documents, task, words, seed)
+    examples = from_file(source, column) if task == "given" else from_passages(documents, task, words, seed)
     keys = [hashlib.sha256("\n".join((str(seed), *example.texts)).encode()).digest() for example in examples]
     limit = sorted(keys)[min(max(round(held_out * len(keys)), 1), len(keys)) - 1]
     learned = {example.label for example, key in zip(examples, keys, strict=True) if key > limit}

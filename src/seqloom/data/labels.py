@@ -35,7 +35,7 @@ class Example:
     texts: tuple[str, ...]
 
 
-def given(source: str | Path, column: str = "text") -> list[Example]:
+def from_file(source: str | Path, column: str = "text") -> list[Example]:
     """The examples of a .tsv or .jsonl file, in its order; all have one text, or all have two.
 
     Raises as `corpora.read` does for a file, and ValueError, with its number, for a line that is not an example.
@@ -58,7 +58,7 @@ def given(source: str | Path, column: str = "text") -> list[Example]:
     return examples
 
 
-def implied(documents: Sequence[Document], task: Task, words: int, seed: int) -> list[Example]:
+def from_passages(documents: Sequence[Document], task: Task, words: int, seed: int) -> list[Example]:
     """The examples of a task made from passages of `words` words. ValueError where there are none."""
     books = [(document.name, _passages(document.text, words)) for document in documents]
     match task:
@@ -80,8 +80,8 @@ def implied(documents: Sequence[Document], task: Task, words: int, seed: int) ->
 def examples_of(source: str | Path, task: Task, *, column: str, words: int, seed: int) -> list[Example]:
     """All examples of a source: those in its file for the task `given`, else those made from its documents."""
     if task == "given":
-        return given(source, column)
-    return implied(list(read(source, column=column)), task, words, seed)
+        return from_file(source, column)
+    return from_passages(list(read(source, column=column)), task, words, seed)
 
 
 def _row(name: str, line: str, column: str) -> Example:

@@ -24,7 +24,7 @@ from seqloom.evaluation.stories import floor
 from seqloom.experiments.contender_cell import ContenderCell, trained_run
 from seqloom.experiments.contenders import Contender, Size, Sizing, sized
 from seqloom.experiments.decoding import Decoding, require_lengths
-from seqloom.experiments.pictures import viewed
+from seqloom.experiments.pictures import tokens_of_views
 from seqloom.experiments.portrait import PortraitCell
 from seqloom.experiments.race import Race
 from seqloom.experiments.recall import Recall
@@ -205,7 +205,7 @@ class Compare:
 
     def _portrait(self, contender: Contender, run: ContenderCell | None) -> PortraitCell:
         assert run is not None
-        ids, tokens = self.corpus.held_out.ids, viewed(run.config.model)
+        ids, tokens = self.corpus.held_out.ids, tokens_of_views(run.config.model)
         # a passage from the middle, because documents begin with titles in capitals
         first = max(0, min(len(ids) // 2, len(ids) - max(tokens, self.base.model.context)))
         return PortraitCell(

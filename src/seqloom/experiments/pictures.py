@@ -47,7 +47,7 @@ def sample(model: Model, tokenizer: Tokenizer, prompt: str, seed: int) -> dict[s
     return {"prompt": prompt, "seed": seed, "top_p": TOP_P, "tokens": written}
 
 
-def viewed(config: ModelConfig) -> int:
+def tokens_of_views(config: ModelConfig) -> int:
     """The most tokens that views need: a context, or as many as fill the memories of a mixer with long views."""
     shown = min(config.context, LONGEST)
     if not isinstance(config, LayeredConfig):

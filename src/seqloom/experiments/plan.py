@@ -154,19 +154,21 @@ def training(config: RunConfig) -> str:
     require_room(config.model, chosen(config.training.device), config.training)
     part = Part("", config, 1, 0, config.training.batches, config.training.batches)
     lines = [("parameters", f"{part.parameters:,}"), ("memory", f"{written(part.memory)} at least")]
-    left = 0.0
+    seconds_left = 0.0
     for number, stage in enumerate(config.by_stage, 1):
         priced = Part("", stage, 1, 0, stage.training.batches, stage.training.batches)
         timed([priced])
-        left += priced.left * priced.seconds
+        seconds_left += priced.left * priced.seconds
         if config.training.stages:
             lines.append((f"stage {number}", config.training.stages[number - 1].summary))
         if stage.model.fits:
-            return "\n".join(f"{name:<12} {value}" for name, value in [*lines, ("time", "not known: it counts")])
+            return "\n".join(
+                f"{name:<12} {value}" for name, value in [*lines, ("time", "not known: fitted without gradients")]
+            )
         time = f"{1e3 * priced.seconds:,.3g} ms a batch ({priced.timed}), {clock(priced.left * priced.seconds)} in all"
         lines += [("operations", f"{priced.operations:,} a batch, forward"), ("time", time)]
     if config.training.stages:
-        lines.append(("all stages", clock(left)))
+        lines.append(("all stages", clock(seconds_left)))
     return "\n".join(f"{name:<12} {value}" for name, value in lines)
 
 

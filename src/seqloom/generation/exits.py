@@ -108,11 +108,11 @@ class Exits:
 def confidence(
     model: Model, layer: int, before: Float[Tensor, "B D"], after: Float[Tensor, "B D"], by: Measure
 ) -> Float[Tensor, " B"]:
-    """How sure the prediction after a layer is, from 1, given the stream before and after it."""
+    """How sure the prediction after `layer` (1 for the first) is, given the stream before and after that layer."""
     if isinstance(by, Confident):
         return by.confidence(layer, after)
     if isinstance(by, Classifier):
-        raise ValueError(f"a classifier of kind {by.config.kind} chooses the layer itself, and is never sure or unsure")
+        raise ValueError(f"a classifier of kind {by.config.kind} chooses the layer itself and has no confidence")
     if by == "state":
         return torch.cosine_similarity(before.float(), after.float(), dim=1)
     first, second = model.exit_logits(after[:, None], layer)[:, 0].float().softmax(1).topk(2).values.unbind(1)

@@ -163,7 +163,7 @@ def _check_stream(model: Model, hop: int, prompt: int, max_tokens: int) -> None:
     unable = {config.kind for config, mixer in mixers if not mixer.traits.streams}
     if unable:
         raise ValueError(f"mixer {', '.join(sorted(unable))} cannot read on from a state: use mode 'slide'")
-    length, reach = prompt + max_tokens - 1, model.traits.longest  # the last token is written and never read
+    length, reach = prompt + max_tokens - 1, model.traits.longest  # the model never reads the last token
     if reach is not None and length > reach:
         fewer = f", max_tokens of at most {reach - prompt + 1}" if prompt <= reach else ""
         config = model.config

@@ -152,7 +152,7 @@ class TransformerConfig(LayeredConfig, ABC):
                 return None
 
     def transition(self) -> FFN | Separable:
-        """What follows reading where `channel` is ffn or separable."""
+        """The sublayer after the mixer where `channel` is ffn or separable."""
         if self.channel == "separable":
             return Separable(self.dim, self.ffn, self.causal)
         return FFN(self.dim, self.ffn, self.activation, self.glu, self.ffn_bias, self.ffn_chunk)

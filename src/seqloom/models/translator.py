@@ -81,7 +81,7 @@ class Translator(Transformer, ABC):
     @override
     def reset(self) -> None:
         super().reset()
-        if "after" in self._modules:  # the constructor of the base class resets before they exist
+        if "after" in self._modules:  # the base class calls `reset` before the encoder exists
             self.encoder.reset()
             for block in dict.fromkeys(self.source_blocks):
                 plain(block, self.config.std)

@@ -1,6 +1,6 @@
 """Makes a kernel an operator of torch, with shapes, so that graphs contain it unchanged, and with derivatives.
 
-    forward = paired("scan", _forward, _backward, shapes=..., gradient_shapes=..., save=..., again=...)
+    forward = paired("scan", _forward, _backward, shapes=..., gradient_shapes=..., save=..., differentiable=...)
     h = forward(a, b, state)
 
 The function is called in one of three ways. Where something observes torch's operations (a captured graph, a counter, a
@@ -90,7 +90,7 @@ def paired(
     shapes: Callable[..., Sizes],
     gradient_shapes: Callable[..., Sizes],
     save: Callable[[Sequence[Any], Sequence[Tensor]], Sequence[Tensor | None]],
-    again: Callable[..., Sequence[Tensor | None]] | None = None,
+    differentiable: Callable[..., Sequence[Tensor | None]] | None = None,
     results: int = 1,
     devices: Sequence[str] = CPU,
 ) -> Operator:
@@ -98,8 +98,8 @@ def paired(
 
     `save(inputs, outputs)` returns what backward reads. `backward(*saved, *dy)` gets the gradients of the first
     `results` outputs, of which the first is never None, and returns the gradients of the inputs in order; later inputs
-    without gradients may be left out, and a gradient of an input that was None is ignored. `again` has the same
-    arguments and returns gradients that can be differentiated again, or None; without `again` a second derivative
+    without gradients may be left out, and a gradient of an input that was None is ignored. `differentiable` has the
+    same arguments and returns gradients that can be differentiated again, or None; without it a second derivative
     raises RuntimeError.
     """
     back = Operator(f"{name}_backward", backward, gradient_shapes, devices)
@@ -117,9 +117,9 @@ def paired(
         first, *others = of_outputs[:results]
         dy = saved[0].new_zeros(ctx.shape) if first is None else first
         if torch.is_grad_enabled():
-            if again is None:
+            if differentiable is None:
                 raise RuntimeError(f"{name} has no second derivative: force its backend 'reference' to get one")
-            found = again(*saved, dy, *others)
+            found = differentiable(*saved, dy, *others)
         else:
             found = back(*saved, dy, *others)
         found = (*found, *[None] * (len(ctx.is_tensor) - len(found)))

@@ -39,12 +39,12 @@ class Counting:
         assert not tensors
 
     def __call__(self, number: int) -> Update:
-        """Does the step of a number, from 0. Raises NotFinite for a loss that is not finite."""
+        """Does step `number`, counted from 0. Raises NotFinite for a loss that is not finite."""
         began = time.perf_counter()
         model, objective = self._learner.model, self._learner.objective
         batch = on(model.device, objective.batch(self._seed, number, model))
         seed_step(self._config.seed, number, model.device)
-        computing = time.perf_counter()
+        compute_began = time.perf_counter()
         with torch.no_grad():
             scalar = model.fit(batch)
             loss = None if scalar is None else float(scalar)
@@ -53,4 +53,4 @@ class Counting:
         if loss is not None and not math.isfinite(loss):
             raise NotFinite(f"stopped at step {number + 1}: the training loss is {loss}")
         ended = time.perf_counter()
-        return Update(loss, 0.0, ended - began, ended - computing, done)
+        return Update(loss, 0.0, ended - began, ended - compute_began, done)

@@ -22,15 +22,15 @@ SHOWN = 5
 
 @torch.no_grad()
 def copy_weights(model: Model, folder: str, say: Say) -> None:
-    """Copies the weights of a run's newest checkpoint into a model, where they fit; `require` has looked at it."""
+    """Copies the weights of a run's newest checkpoint into a model, where they fit; call `require` first."""
     saved = _newest(folder)
     saved_weights, weights = saved.tensors["model"], model.state_dict()
     copied = _agreeing(weights, saved_weights)
     for name in copied:
         weights[name].copy_(saved_weights[name])
     new = _listed(weights.keys() - set(copied))
-    idle = _listed(saved_weights.keys() - set(copied))
-    notes = [f"; new here: {new}" if new else "", f"; not taken: {idle}" if idle else ""]
+    unused = _listed(saved_weights.keys() - set(copied))
+    notes = [f"; new here: {new}" if new else "", f"; not taken: {unused}" if unused else ""]
     say(f"{len(copied)} of {len(weights)} tensors are those of {folder}, step {saved.step:,}{''.join(notes)}")
 
 

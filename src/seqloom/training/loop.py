@@ -126,7 +126,7 @@ class Updates:
         self.carried = on(self._device, tensors)
 
     def __call__(self, number: int) -> Update:
-        """Does the step of a number, from 0."""
+        """Does step `number`, counted from 0."""
         config = self._config
         began = time.perf_counter()
         batch = self._learner.objective.batch(self._seed, number, self._learner.model)
@@ -134,7 +134,7 @@ class Updates:
         divisors = self._divisors(batch, parts)
         parts = [on(self._device, part) for part in parts]
         seed_step(config.seed, number, self._device)
-        computing = time.perf_counter()
+        compute_began = time.perf_counter()
         losses = Losses()
         statistics: dict[str, Tensor] = {}
         for part, divisor in zip(parts, divisors, strict=True):
@@ -152,7 +152,7 @@ class Updates:
         self._optimizer.zero_grad()
         self._learner.model.after_update(number + 1, self._group.sum(statistics))
         ended = time.perf_counter()
-        return Update(mean_loss, self.rate * share, ended - began, ended - computing)
+        return Update(mean_loss, self.rate * share, ended - began, ended - compute_began)
 
     def _divisors(self, batch: Batch, parts: list[Batch]) -> list[float]:
         """What the mean losses of each micro-batch are divided by, so that their sum is the mean of the batch."""

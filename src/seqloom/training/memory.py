@@ -27,7 +27,7 @@ def keep_freed_memory(say: Callable[[str], object] | None = None) -> bool:
 
     Nothing is changed with SEQLOOM_KEEP_MEMORY=0. `say` gets one line, once per process.
     """
-    global _reported  # noqa: PLW0603  # as the setting, it is of the process
+    global _reported  # noqa: PLW0603  # the setting is one of the process, and said once
     if os.environ.get("SEQLOOM_KEEP_MEMORY") == "0" or platform.libc_ver()[0] != "glibc":
         return False
     mallopt = ctypes.CDLL(None).mallopt

@@ -62,11 +62,11 @@ class Needle(Probe):
         first, row = self.length - self.needles, np.arange(draws.rows)[:, None]
         keys, values = draws.different(self.keys, self.needles), self.keys + draws.below(self.values, self.needles)
         gaps = np.sort(draws.different(first - self.needles, self.needles), axis=1)
-        stand = gaps + np.arange(self.needles)  # a key has its value next to it, so no two keys are neighbors
+        position = gaps + np.arange(self.needles)  # a key has its value next to it, so no two keys are neighbors
         asked = draws.different(self.needles, self.needles)
         tokens, targets, distance = empty(draws.rows, self.length)
         tokens[:] = self.keys + self.values + draws.below(self.words, self.length)
-        tokens[row, stand], tokens[row, stand + 1] = keys, values
+        tokens[row, position], tokens[row, position + 1] = keys, values
         tokens[:, first:], targets[:, first:] = keys[row, asked], values[row, asked]
-        distance[:, first:] = np.arange(first, self.length) - (stand[row, asked] + 1)
+        distance[:, first:] = np.arange(first, self.length) - (position[row, asked] + 1)
         return Questions(tokens, targets, distance)

@@ -121,7 +121,7 @@ TEMPLATES = tuple((name, option) for name in SENTENCES for option in RULES[name]
 
 @cache
 def longest(rule: str = "story") -> int:
-    """The largest number of choices in an expansion of `rule`, with the choice of its option."""
+    """The largest number of choices in an expansion of `rule`, including that of its option."""
     return 1 + max(
         sum(longest(symbol.rule) for symbol in option.symbols if isinstance(symbol, Expand))
         for option in RULES[rule].options

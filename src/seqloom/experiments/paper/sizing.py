@@ -107,13 +107,13 @@ def resized(grid: Grid, peer: str, targets: Sequence[str], equal: Equal) -> dict
 
 
 def _cell(grid: Grid, peer: str, target: str, equal: Equal) -> Resizing:
-    settings, to = (grid.config(grid.model(text)) for text in (peer, target))
-    depth = settings.layered.depth
+    peer_config, target_config = (grid.config(grid.model(text)) for text in (peer, target))
+    depth = peer_config.layered.depth
     ways: list[Way] = []
     for layers in range(depth, 0, -1):
-        fewer = () if layers == depth else (f"model.depth={layers}",)
-        words = f"depth {depth} → {layers}; " if fewer else ""
-        ways.append(Way("ffn", fewer, grid.config(grid.model(peer, *fewer)), words))
-    ways.append(Way("dim", (), settings, ""))
+        changes = () if layers == depth else (f"model.depth={layers}",)
+        words = f"depth {depth} → {layers}; " if changes else ""
+        ways.append(Way("ffn", changes, grid.config(grid.model(peer, *changes)), words))
+    ways.append(Way("dim", (), peer_config, ""))
     kinds = contender(peer), contender(target)
-    return Resizing(f"sizes/{equal}-of-{kinds[1].name}", *kinds, to, tuple(ways), equal)
+    return Resizing(f"sizes/{equal}-of-{kinds[1].name}", *kinds, target_config, tuple(ways), equal)

@@ -180,9 +180,8 @@ class CompressiveAttention(PackedMixer):
 
         received = self._received(q, k, known, state, lengths, change) if self._by_use else None
         made = self.compression(known, known.new(T if state is not None else T - 1, even), received)
-        visible = made[
-            :, : known.new(T - 1, even)
-        ]  # a block that is complete with the last token of x is read by later ones
+        readable = known.new(T - 1, even)  # a block that the last token of x completes is read by later tokens only
+        visible = made[:, :readable]
         slots = torch.cat([known.slots, visible], 1)
         if slots.shape[1]:
             keys, values = self._heads(self.w_kv(slots), 2)

@@ -88,7 +88,7 @@ class Memorizing(PackedMixer):
         if state is None:
             in_window = attend(q, k, v, pattern=banded(self.window))
             if self.window >= T:
-                # nothing is old; under gradients the gate gets one, of 0, as every parameter does
+                # no token is before the window; the gate gets a gradient of 0, as every parameter needs one
                 return self._out(in_window + 0 * self.gate.sum() if torch.is_grad_enabled() else in_window), {}
             first, W = in_window[:, :, : self.window], self.window
             now = torch.arange(W, T, device=x.device)[None]

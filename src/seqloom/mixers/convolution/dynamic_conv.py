@@ -152,7 +152,7 @@ class BidirectionalDynamicConv(DynamicTaps, BidirectionalMixer):
         y = p[:, :, :, middle] * z
         for k in range(self.kernel):
             lag = (k - middle) * self.dilation
-            first, last = max(lag, 0), T + min(lag, 0)  # the positions that have an input there
+            first, last = max(lag, 0), T + min(lag, 0)  # the positions whose input at this lag is in the sequence
             if lag and first < last:
                 y[:, first:last] += p[:, first:last, :, k] * z[:, first - lag : last - lag]
         return y.flatten(2)

@@ -68,7 +68,7 @@ class Extraction(Mixer, ABC):
         self.w_in, self.w_adj, self.w_out = (
             Linear(dim, dim, bias=False) if wanted else None for wanted in (in_proj, adjust, out_proj)
         )
-        terms = lags * taps.inside(self.w_ext)
+        terms = lags * taps.products_per_tap(self.w_ext)
         nn.init.normal_(self.w_ext, std=terms**-0.5)  # variance-preserving, whatever the context
 
     @override
@@ -79,7 +79,7 @@ class Extraction(Mixer, ABC):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
-        extracted = self._extraction(span, taps.inside(self.w_ext))
+        extracted = self._extraction(span, taps.products_per_tap(self.w_ext))
         adjusted = Cost(mul=span.rows * self.dim, path=("multiplication",)) if self.w_adj is not None else None
         return self.w_in, extracted, adjusted, self.w_out
 

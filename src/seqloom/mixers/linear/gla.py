@@ -75,8 +75,8 @@ class GLA(PackedMixer):
         n = rows * self.dim // 2
         rates = Cost(add=n, div=n, exp=n, other=n, path=("exponentiation", "addition", "division"))  # log σ(·) / τ
         scaled = Cost(div=n).parallel()
-        forgetting = price(rows, H, K, 2 * K, "channel")
-        return self.w_1, self.w_2, rates, scaled, forgetting, self.norm, self.w_o
+        sums = price(rows, H, K, 2 * K, "channel")
+        return self.w_1, self.w_2, rates, scaled, sums, self.norm, self.w_o
 
     def _log_decay(self, x: Tensor) -> Tensor:
         return logsigmoid(self.w_2(self.w_1(x))) / self.tau

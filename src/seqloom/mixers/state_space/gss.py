@@ -124,9 +124,9 @@ class GSS(PackedMixer):
             parameter.normal_()
 
     def _system(self) -> tuple[Tensor, Tensor]:
-        """λ (N,) and half of C (e^λ - 1) / λ (H, N), as its conjugate counts as much."""
-        exact = torch.promote_types(self.dtype, torch.float32)
-        log_rate, log_frequency, c = (tensor.to(exact) for tensor in (self.log_rate, self.log_frequency, self.c))
+        """λ (N,) and C (e^λ - 1) / λ (H, N), halved because the op takes 2 Re of their sum and GSS takes Re."""
+        wide = torch.promote_types(self.dtype, torch.float32)
+        log_rate, log_frequency, c = (tensor.to(wide) for tensor in (self.log_rate, self.log_frequency, self.c))
         rates = torch.complex(-log_rate.exp(), log_frequency.exp())
         return rates, torch.view_as_complex(c) * (0.5 * growth(rates))
 

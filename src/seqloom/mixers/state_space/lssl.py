@@ -122,8 +122,8 @@ class LSSL(PackedMixer):
         self.d.normal_()
 
     def _system(self) -> tuple[Tensor, ...]:
-        exact = torch.promote_types(self.dtype, torch.float32)
-        return self.a, self.b, self.c, self.log_step.to(exact).exp()
+        wide = torch.promote_types(self.dtype, torch.float32)
+        return self.a, self.b, self.c, self.log_step.to(wide).exp()
 
 
 @register

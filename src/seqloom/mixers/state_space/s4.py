@@ -127,10 +127,10 @@ class S4(PackedMixer):
         self.d.normal_()
 
     def _system(self) -> tuple[Tensor, ...]:
-        exact = torch.promote_types(self.dtype, torch.float32)
-        values, p, b, c = (tensor.to(exact) for tensor in (self.eigenvalues, self.p, self.b, self.c))
+        wide = torch.promote_types(self.dtype, torch.float32)
+        values, p, b, c = (tensor.to(wide) for tensor in (self.eigenvalues, self.p, self.b, self.c))
         eigenvalues = torch.complex(values[:, 0].clamp(max=CEILING), values[:, 1])
-        return eigenvalues, *(torch.view_as_complex(tensor) for tensor in (p, b, c)), self.log_step.to(exact).exp()
+        return eigenvalues, *(torch.view_as_complex(tensor) for tensor in (p, b, c)), self.log_step.to(wide).exp()
 
 
 @register

@@ -108,8 +108,8 @@ class SSM(PackedMixer):
         self.log_step.fill_(math.log(self.step_size))
 
     def _system(self) -> tuple[Tensor, ...]:
-        exact = torch.promote_types(self.dtype, torch.float32)
-        return self.a, self.b.weight, self.c.weight, self.log_step[0].to(exact).exp()
+        wide = torch.promote_types(self.dtype, torch.float32)
+        return self.a, self.b.weight, self.c.weight, self.log_step[0].to(wide).exp()
 
 
 @register

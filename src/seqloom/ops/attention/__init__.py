@@ -113,7 +113,7 @@ def _attend(
         return fast.kernel(q, k, v, pattern, query_time, key_time, scores.scale)
     if path == "by_distance" and isinstance(pattern, Window) and not timed:
         return by_distance.attend(q, k, v, scores, pattern.before, pattern.after)
-    # `by_distance` takes whole sequences only: weights of pieces are formed
+    # `by_distance` takes whole sequences only; `formed` computes the matrix of weights for a piece
     run = reference.attend if path == "reference" else fast.formed
     return run(q, k, v, pattern, query_time, key_time, scores)
 

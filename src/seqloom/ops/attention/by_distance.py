@@ -119,7 +119,7 @@ def _gradients(
     return dq, dk, dv, dvalues, dsinks
 
 
-def _again(
+def _differentiable(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -253,5 +253,5 @@ _forward = paired(
         *((0,) if tensor is None else tensor.shape for tensor in (values, sinks)),
     ],
     save=lambda inputs, outputs: (*inputs, *outputs),
-    again=_again,
+    differentiable=_differentiable,
 )

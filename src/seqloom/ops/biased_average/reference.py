@@ -74,7 +74,7 @@ def _opened(total: Total, b: int) -> Sums | None:
     sums, peak = total.sums[b], total.peak[b]
     if not bool((sums[:, -1] > 0).any()):
         return None
-    if bool((peak != 0).any()):  # another backend made it
+    if bool((peak != 0).any()):  # only states that another backend wrote have a peak
         sums = sums * peak.exp()[:, None]
     return sums[:, :-1].flatten(), sums[:, -1]
 

@@ -42,8 +42,8 @@ def joined(total: Total, k: Tensor, v: Tensor) -> Total:
 
 def nothing(batch: int, keys: int, dim: int, like: Tensor) -> Total:
     """The total of no tokens, at least float32, on the device of `like`."""
-    exact = torch.promote_types(like.dtype, torch.float32)
-    sums = torch.zeros(batch, keys, dim // keys + 1, dtype=exact, device=like.device)
+    wide = torch.promote_types(like.dtype, torch.float32)
+    sums = torch.zeros(batch, keys, dim // keys + 1, dtype=wide, device=like.device)
     return Total(sums, sums.new_zeros(batch, keys))
 
 

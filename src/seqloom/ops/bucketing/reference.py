@@ -51,12 +51,12 @@ def _sums(q: Tensor, k: Tensor, v: Tensor, keys: list[list[Tensor]], visible: li
     """The outputs of all tokens, where some have no slot: sums that begin at 0."""
     values, sums = torch.zeros_like(v), torch.zeros_like(v[:, :1])
     for i in range(len(q)):
-        lonely = rule.alone and not any(bool(seen.any()) for seen in visible[i])
+        only_itself = rule.alone and not any(bool(seen.any()) for seen in visible[i])
         for j, seen in zip(keys[i], visible[i], strict=True):
-            e = (k[j] @ q[i]).masked_fill(~((j == i) if lonely else seen), -torch.inf).exp()
-            at = torch.tensor([i])
-            values = values.index_add(0, at, (e @ v[j])[None])
-            sums = sums.index_add(0, at, e.sum()[None, None])
+            e = (k[j] @ q[i]).masked_fill(~((j == i) if only_itself else seen), -torch.inf).exp()
+            row = torch.tensor([i])
+            values = values.index_add(0, row, (e @ v[j])[None])
+            sums = sums.index_add(0, row, e.sum()[None, None])
     return values / sums.masked_fill(sums == 0, 1.0)
 
 

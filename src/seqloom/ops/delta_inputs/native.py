@@ -107,7 +107,7 @@ def _right(status: int) -> None:
         raise ValueError("delta_inputs: heads of values must be a multiple of those of keys, and decays one or K each")
 
 
-def _again(*of: Any) -> list[Tensor | None]:
+def _differentiable(*of: Any) -> list[Tensor | None]:
     x, left, beta, q, v, *grads = of
     heads, K = _heads(x, q, v), q.shape[3]
 
@@ -134,6 +134,6 @@ forward = paired(
     shapes=_shapes,
     gradient_shapes=_gradient_shapes,
     save=lambda inputs, outputs: (*inputs[:3], outputs[0], outputs[2]),
-    again=_again,
+    differentiable=_differentiable,
     results=4,
 )

@@ -180,7 +180,7 @@ def _gradient_shapes(
     return [tuple(q.shape), tuple(k.shape), tuple(v.shape), *optional, (B, H, K, V)]
 
 
-def _again(*of: Tensor | None) -> list[Tensor | None]:
+def _differentiable(*of: Tensor | None) -> list[Tensor | None]:
     """The gradients computed by torch's operations, so that they can be differentiated again."""
     arguments, (dy, dnew_state) = of[:7], of[9:]
 
@@ -199,7 +199,7 @@ forward: Operator = paired(
     shapes=_shapes,
     gradient_shapes=_gradient_shapes,
     save=lambda inputs, outputs: (*inputs, outputs[2], outputs[3]),
-    again=_again,
+    differentiable=_differentiable,
     results=2,
 )
 

@@ -42,10 +42,10 @@ def gated(
     `reference`, and `native`, in C on a CPU but for the product.
     """
     SIGNATURE.bind(u, weight, bias, rate, fresh if isinstance(fresh, Tensor) else None)
-    exact = torch.promote_types(u.dtype, torch.float32)
+    wide = torch.promote_types(u.dtype, torch.float32)
     if u.numel() == 0:
-        return u.to(exact, copy=True), u.to(exact, copy=True)
-    a, b = OP[OP.choose(u, weight, bias)](u, weight, bias, rate.to(exact), fresh)
+        return u.to(wide, copy=True), u.to(wide, copy=True)
+    a, b = OP[OP.choose(u, weight, bias)](u, weight, bias, rate.to(wide), fresh)
     return a, b
 
 

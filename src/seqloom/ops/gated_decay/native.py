@@ -117,7 +117,7 @@ forward = paired(
     shapes=lambda u, weight, *rest: [u.shape, u.shape, (len(weight), u.shape[0] * u.shape[1], weight.shape[2])],
     gradient_shapes=lambda *of: [tensor.shape for tensor in of[:4]],
     save=lambda inputs, outputs: (*inputs, outputs[2]),
-    again=lambda u, weight, bias, rate, fresh, logits, *grads: differentiate(
+    differentiable=lambda u, weight, bias, rate, fresh, logits, *grads: differentiate(
         _computed, (u, weight, bias, rate, fresh), grads
     ),
     results=2,

@@ -4,7 +4,6 @@ There is an operator of torch for each gate. Results do not depend on the number
 """
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -104,8 +103,7 @@ def _operator(way: int) -> Operator:
     ) -> tuple[Tensor, Tensor, Tensor]:
         return _gradients(way, y, z, gain, eps, slope)
 
-    def again(*of: Any) -> list[Tensor | None]:
-        y, z, gain, eps, slope = of
+    def differentiable(y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, slope: Tensor) -> list[Tensor | None]:
 
         def compute(y: Tensor, z: Tensor | None, gain: Tensor) -> tuple[Tensor]:
             return (reference.normed(y, z, gain, float(eps), GATES[way]),)
@@ -119,7 +117,7 @@ def _operator(way: int) -> Operator:
         shapes=lambda y, *rest: [(*y.shape[:2], y.shape[2] * y.shape[3])],
         gradient_shapes=_gradient_shapes,
         save=lambda inputs, outputs: inputs,
-        again=again,
+        differentiable=differentiable,
     )
 
 

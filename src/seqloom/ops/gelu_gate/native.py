@@ -74,5 +74,5 @@ forward = paired(
     shapes=lambda h, z: [h.shape],
     gradient_shapes=lambda h, z, dy: [h.shape, z.shape],
     save=lambda inputs, outputs: inputs,
-    again=lambda h, z, dy: differentiate(lambda *of: (reference.gated(*of),), (h, z), (dy,)),
+    differentiable=lambda h, z, dy: differentiate(lambda *of: (reference.gated(*of),), (h, z), (dy,)),
 )

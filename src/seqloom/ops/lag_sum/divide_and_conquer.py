@@ -21,8 +21,8 @@ SPAN = 32
 def lags(x: Tensor, w: Tensor) -> Tensor:
     """(B, T, D) under taps of any of the four kinds → (B, T, D)."""
     kind = torch.promote_types(x.dtype, w.dtype)
-    exact = torch.promote_types(kind, torch.float32)
-    return _cut(x.to(exact), w.to(exact)).to(kind)
+    wide = torch.promote_types(kind, torch.float32)
+    return _cut(x.to(wide), w.to(wide)).to(kind)
 
 
 def _cut(x: Tensor, w: Tensor) -> Tensor:

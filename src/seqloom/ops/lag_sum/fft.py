@@ -18,9 +18,9 @@ from torch import Tensor
 def lags(x: Tensor, w: Tensor) -> Tensor:
     """(B, T, D) under taps of any of the four kinds → (B, T, D)."""
     kind = torch.promote_types(x.dtype, w.dtype)
-    exact = torch.promote_types(kind, torch.float32)
+    wide = torch.promote_types(kind, torch.float32)
     form = _Mixed if w.ndim > 2 else _Alone
-    y: Tensor = form.apply(x.to(exact), w.to(exact))  # type: ignore[no-untyped-call]  # torch does not type apply
+    y: Tensor = form.apply(x.to(wide), w.to(wide))  # type: ignore[no-untyped-call]  # torch does not type apply
     return y.to(kind)
 
 

@@ -35,7 +35,7 @@ def declared(signatures: Mapping[int, Signature], w: Any) -> Signature:
     return signature
 
 
-def inside(w: Tensor) -> int:
+def products_per_tap(w: Tensor) -> int:
     """The number of products of one tap in an output channel."""
     return w.shape[-1] if w.ndim > 2 else 1
 

@@ -42,12 +42,12 @@ def stabilized(
     lengths: Lengths | None = None,
 ) -> Stabilized:
     """g, i' and m, in float32 or better; `before` is m before the first token, None for -∞."""
-    exact = torch.promote_types(log_f.dtype, torch.float32)
-    log_f, log_i = log_f.to(exact), log_i.to(exact)
+    wide = torch.promote_types(log_f.dtype, torch.float32)
+    log_f, log_i = log_f.to(wide), log_i.to(wide)
     if lengths is not None:  # padding leaves m as it is
         real = within(lengths, log_f.shape[2])[:, None]
         log_f, log_i = torch.where(real, log_f, 0.0), torch.where(real, log_i, NONE)
-    first = torch.full_like(log_f[..., :1], NONE) if before is None else before.to(exact)[..., None]
+    first = torch.full_like(log_f[..., :1], NONE) if before is None else before.to(wide)[..., None]
     F = pad(log_f, (1, 0)).cumsum(-1)[..., 1:]
     m = F + torch.cat([first, log_i - F], -1).cummax(-1).values[..., 1:]
     now = m.detach()

@@ -102,7 +102,7 @@ forward = paired(
     shapes=_shapes,
     gradient_shapes=_gradient_shapes,
     save=lambda inputs, outputs: (*inputs, outputs[2]),
-    again=lambda *saved: differentiate(chunked.decay, saved[:5], saved[6:]),
+    differentiable=lambda *saved: differentiate(chunked.decay, saved[:5], saved[6:]),
     results=2,
     devices=GPU,
 )

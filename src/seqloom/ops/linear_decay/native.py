@@ -137,7 +137,7 @@ def _marks(q: Tensor, v: Tensor, W: int) -> tuple[int, ...]:
 
 
 def _decays(g: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """e^g, and what rounding it to float32 took from it, which makes no difference to float64."""
+    """e^g, and the rounding error of a float32 e^g; None for a float64 one, whose error is negligible."""
     if g is None or g.dtype == torch.float64:
         return None if g is None else g.exp(), None
     exact = g.double().exp()
@@ -234,7 +234,7 @@ def _gradient_shapes(
     return [tuple(q.shape), tuple(k.shape), tuple(v.shape), optional[0], dstate, *optional[1:]]
 
 
-def _again(*of: Tensor | None) -> list[Tensor | None]:
+def _differentiable(*of: Tensor | None) -> list[Tensor | None]:
     """The gradients by torch's own operations, which can be differentiated again."""
     arguments, (dy, dz, dnew_state) = of[:7], of[8:]
 
@@ -259,6 +259,6 @@ forward = paired(
     shapes=_shapes,
     gradient_shapes=_gradient_shapes,
     save=lambda inputs, outputs: (*inputs, outputs[3]),
-    again=_again,
+    differentiable=_differentiable,
     results=3,
 )

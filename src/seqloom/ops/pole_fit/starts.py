@@ -27,7 +27,7 @@ SPARE, TIMES = 8, 6
 
 
 def truncated(target: Target, order: int) -> tuple[Tensor, Tensor]:
-    """Rates and weights (D, N), by balanced truncation; see the top of the file."""
+    """Rates and weights (D, N) of the poles by balanced truncation, as the top of the file says."""
     w = target.wanted[:, : target.length - 1]
     U = leading(w, max(1, w.shape[1]), 2 * order)
     moved = torch.cat([U[:, 1:], torch.zeros_like(U[:, :1])], 1)
@@ -35,7 +35,7 @@ def truncated(target: Target, order: int) -> tuple[Tensor, Tensor]:
 
 
 def windowed(target: Target, order: int) -> tuple[Tensor, Tensor]:
-    """See above."""
+    """Rates and weights (D, N) of the poles by least squares on a Hankel matrix of taps alone."""
     w = target.wanted[:, : target.length - 1]
     rows = max(2, (w.shape[1] + 1) // 2)
     U = leading(w, rows, min(2 * order, rows - 1))
@@ -43,7 +43,7 @@ def windowed(target: Target, order: int) -> tuple[Tensor, Tensor]:
 
 
 def circle(target: Target, order: int) -> tuple[Tensor, Tensor]:
-    """See above."""
+    """Rates and weights (D, N) of the poles evenly around a circle, of which the filter's taps decide the weights."""
     angle = math.pi * (torch.arange(order, dtype=torch.float64) + 0.5) / order
     radius = torch.full_like(angle, 1e-3 ** (1 / target.length))
     return loudest(torch.polar(radius, angle).expand(len(target.wanted), -1), target, order)

@@ -95,15 +95,15 @@ class _Projection(torch.autograd.Function):
 
 
 def _gradients(wanted: tuple[bool, ...], x: Tensor, weight: Tensor, dy: Tensor) -> tuple[Tensor | None, ...]:
-    rows, given = x.flatten(0, -2), dy.flatten(0, -2)
+    x_rows, dy_rows = x.flatten(0, -2), dy.flatten(0, -2)
     dx = product(dy, weight.T) if wanted[0] else None
     dw = None
     if wanted[1]:
-        dw = outer(given, rows) if outer_faster() else given.T @ rows
-    return dx, dw, given.sum(0) if wanted[2] else None
+        dw = outer(dy_rows, x_rows) if outer_faster() else dy_rows.T @ x_rows
+    return dx, dw, dy_rows.sum(0) if wanted[2] else None
 
 
 def _differentiable(wanted: tuple[bool, ...], x: Tensor, weight: Tensor, dy: Tensor) -> tuple[Tensor | None, ...]:
-    rows, given = x.flatten(0, -2), dy.flatten(0, -2)
+    x_rows, dy_rows = x.flatten(0, -2), dy.flatten(0, -2)
     dx = linear(dy, weight.T) if wanted[0] else None
-    return dx, given.T @ rows if wanted[1] else None, given.sum(0) if wanted[2] else None
+    return dx, dy_rows.T @ x_rows if wanted[1] else None, dy_rows.sum(0) if wanted[2] else None

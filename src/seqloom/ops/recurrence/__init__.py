@@ -126,9 +126,9 @@ def _read(
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     B, T, D = x.shape
     N = weights[0].shape[1]
-    exact = torch.promote_types(x.dtype, torch.float32)
+    wide = torch.promote_types(x.dtype, torch.float32)
     if state is None:
-        state = tuple(x.new_zeros(B, N, dtype=exact) for _ in range(1 + (cell == "lstm")))
+        state = tuple(x.new_zeros(B, N, dtype=wide) for _ in range(1 + (cell == "lstm")))
     wanted = ((GATES[cell] * N, D), (GATES[cell] * N,), (GATES[cell] * N, N), (N,))
     for tensor, shape in zip((w_in, bias, *weights), wanted, strict=False):
         if tensor.shape != shape:
@@ -138,8 +138,8 @@ def _read(
     for tensor in state:
         if tensor.shape != (B, N):
             raise ValueError(f"the state must be {(B, N)} for {B} rows of {N} units, not {tuple(tensor.shape)}")
-    kind, x, w_in, bias = x.dtype, x.to(exact), w_in.to(exact), bias.to(exact)
-    weights, state = tuple(tensor.to(exact) for tensor in weights), tuple(tensor.to(exact) for tensor in state)
+    kind, x, w_in, bias = x.dtype, x.to(wide), w_in.to(wide), bias.to(wide)
+    weights, state = tuple(tensor.to(wide) for tensor in weights), tuple(tensor.to(wide) for tensor in state)
     if B * T == 0:
         return x.new_zeros(B, T, N, dtype=kind), tuple(tensor.clone() for tensor in state)
     run = OP[OP.choose(cell, x)]

@@ -52,13 +52,13 @@ def scan(
     """
     SIGNATURES[1 if isinstance(a, Tensor) and a.ndim == 1 else 3].bind(b, a, state, lengths)
     kind = torch.promote_types(a.dtype, b.dtype)
-    exact = torch.promote_types(kind, torch.float32)
-    if state is not None and state.is_complex() and not exact.is_complex:
+    wide = torch.promote_types(kind, torch.float32)
+    if state is not None and state.is_complex() and not wide.is_complex:
         raise ValueError("the state is complex, a and b are real: make one of them complex")
-    initial = b.new_zeros(len(b), b.shape[2], dtype=exact) if state is None else state.to(exact)
+    initial = b.new_zeros(len(b), b.shape[2], dtype=wide) if state is None else state.to(wide)
     if b.numel() == 0:
         return b.to(kind, copy=True), initial.clone()
-    name, a, b = OP.choose(b), a.to(exact), b.to(exact)
+    name, a, b = OP.choose(b), a.to(wide), b.to(wide)
     if lengths is not None:
         real = within(lengths, b.shape[1])
         a, b = (x if x.ndim == 1 else torch.where(real[:, :, None], x, 0.0) for x in (a, b))

@@ -90,7 +90,7 @@ forward: Operator = paired(
     shapes=lambda a, b, state: [b.shape],
     gradient_shapes=lambda a, h, state, dh: [a.shape, h.shape, state.shape],
     save=lambda inputs, outputs: (inputs[0], outputs[0], inputs[2]),
-    again=lambda *of: recurrence.gradients(forward, *of),
+    differentiable=lambda *of: recurrence.gradients(forward, *of),
 )
 
 

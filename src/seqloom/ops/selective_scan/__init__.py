@@ -72,9 +72,9 @@ def selective(
     """
     SEQUENCE.bind(u, delta, log_rate, B, C, state, bias, skip, gate, lengths)
     kind = u.dtype
-    exact = torch.promote_types(kind, torch.float32)
+    wide = torch.promote_types(kind, torch.float32)
     if u.numel() == 0:
-        new_state = u.new_zeros(len(u), *log_rate.shape, dtype=exact) if state is None else state.to(exact, copy=True)
+        new_state = u.new_zeros(len(u), *log_rate.shape, dtype=wide) if state is None else state.to(wide, copy=True)
         return u.clone(), new_state
     name = OP.choose(u)
     inputs: tuple[Tensor | None, ...] = (u, delta, log_rate, B, C, state, bias, skip, gate)
@@ -83,7 +83,7 @@ def selective(
         u, delta, B, C = (torch.where(real, tensor, 0.0) for tensor in (u, delta, B, C))
         gate = None if gate is None else torch.where(real, gate, 0.0)
         inputs = (u, delta, log_rate, B, C, state, bias, skip, gate)
-    y, new_state = OP[name](*(tensor if tensor is None else tensor.to(exact) for tensor in inputs), lengths)
+    y, new_state = OP[name](*(tensor if tensor is None else tensor.to(wide) for tensor in inputs), lengths)
     return y if y.dtype == kind else y.to(kind), new_state
 
 

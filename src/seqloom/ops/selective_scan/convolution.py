@@ -48,8 +48,8 @@ def convolve(x: Stream, taps: Taps, bias: Bias, window: Window | None = None, si
     pass over memory forward and one backward. Differentiable twice.
     """
     SEQUENCE.bind(x, taps, bias, window)
-    exact = torch.promote_types(x.dtype, torch.float32)
-    converted = (None if tensor is None else tensor.to(exact) for tensor in (x, taps, bias, window))
+    wide = torch.promote_types(x.dtype, torch.float32)
+    converted = (None if tensor is None else tensor.to(wide) for tensor in (x, taps, bias, window))
     if x.numel() == 0:
         return x.clone()
     y: Tensor = OP[OP.choose(x)](*converted, silu)
@@ -79,11 +79,11 @@ def after_one(
     """One token x (B, D) after those in the window, of which `length` were read; and the window after it."""
     size = window.shape[1]
     held = ring.filled(size, length)
-    exact = torch.promote_types(x.dtype, torch.float32)
-    u, w = x.to(exact), taps.to(exact)
+    wide = torch.promote_types(x.dtype, torch.float32)
+    u, w = x.to(wide), taps.to(wide)
     y = u * w[0]
     if held:  # an empty window is skipped
-        y = y + (window[:, size - held :].to(exact) * w[1 : held + 1].flip(0)).sum(1)
+        y = y + (window[:, size - held :].to(wide) * w[1 : held + 1].flip(0)).sum(1)
     new_window = torch.cat([window[:, 1:], x[:, None].to(window.dtype)], 1) if size else window
     return shifted.finished(y, bias, silu).to(x.dtype), new_window
 

@@ -104,11 +104,11 @@ def _operator(silu: bool) -> Operator:
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return _gradients(silu, x, taps, bias, window, dy)
 
-    def again(*of: Any) -> list[Tensor | None]:
+    def differentiable(*saved: Any) -> list[Tensor | None]:
         def compute(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None) -> tuple[Tensor]:
             return (lagged(x, taps, bias, window, silu),)
 
-        return differentiate(compute, of[:4], of[4:])
+        return differentiate(compute, saved[:4], saved[4:])
 
     return paired(
         "convolve_silu" if silu else "convolve",
@@ -117,7 +117,7 @@ def _operator(silu: bool) -> Operator:
         shapes=lambda x, *rest: [x.shape],
         gradient_shapes=_gradient_shapes,
         save=lambda inputs, outputs: inputs,
-        again=again,
+        differentiable=differentiable,
     )
 
 

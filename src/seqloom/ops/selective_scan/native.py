@@ -68,11 +68,11 @@ def _backward(
     room = (3 * BLOCK + 4 * CHUNK + 1) * N + 2 * BLOCK + 4 * CHUNK + 32  # in vectors, as ROOM in the C code
     scratch = u.new_empty(threads, room * layout["lanes"])
     inputs = (u, delta, log_rate, b, c, None, bias, skip, gate, None if lengths is None else lengths.long(), dy, marks)
-    made = (du, ddelta, dgate, db, dc, dstate, db_parts, dc_parts, dA, dbias, dskip)
-    BACKWARD(*inputs, *made, scratch, threads=threads, blocks=blocks, **layout)
-    to_A, to_bias, to_skip = (tensor.sum(0).to(u.dtype) for tensor in (dA, dbias, dskip))
-    to_gate = u.new_empty(0) if dgate is None else dgate
-    return du, ddelta, to_A * -log_rate.exp(), db, dc, dstate, to_bias, to_skip, to_gate
+    gradients = (du, ddelta, dgate, db, dc, dstate, db_parts, dc_parts, dA, dbias, dskip)
+    BACKWARD(*inputs, *gradients, scratch, threads=threads, blocks=blocks, **layout)
+    dA, dbias, dskip = (tensor.sum(0).to(u.dtype) for tensor in (dA, dbias, dskip))
+    dgate = u.new_empty(0) if dgate is None else dgate  # an operator returns no None
+    return du, ddelta, dA * -log_rate.exp(), db, dc, dstate, dbias, dskip, dgate
 
 
 def _layout(u: Tensor) -> dict[str, int]:

@@ -92,7 +92,7 @@ def operator(
         gate = (0,) if rest[5] is None else u.shape
         return [u.shape, u.shape, (D, N), (B, T, N), (B, T, N), (B, D, N), (D,), (D,), gate]
 
-    def again(*saved: Any) -> list[Tensor | None]:
+    def differentiable(*saved: Any) -> list[Tensor | None]:
         arguments, lengths = saved[:9], saved[9]
         return differentiate(partial(selective, doubling, lengths=lengths), arguments, saved[11:])
 
@@ -103,7 +103,7 @@ def operator(
         shapes=shapes,
         gradient_shapes=gradient_shapes,
         save=lambda inputs, outputs: (*inputs[:10], outputs[2]),
-        again=again,
+        differentiable=differentiable,
         results=2,
         devices=devices,
     )

@@ -86,7 +86,7 @@ def _backward(
     return dx, dgain.clone(), dskip.clone(), dc, dz
 
 
-def _again(*of: Any) -> list[Tensor | None]:
+def _differentiable(*of: Any) -> list[Tensor | None]:
     *arguments, eps, dy = of
 
     def compute(x: Tensor, gain: Tensor, skip: Tensor, c: Tensor, z: Tensor) -> tuple[Tensor]:
@@ -102,5 +102,5 @@ forward = paired(
     shapes=lambda x, gain, skip, c, *rest: [c.shape],
     gradient_shapes=lambda *of: [tensor.shape for tensor in of[:5]],
     save=lambda inputs, outputs: inputs,
-    again=_again,
+    differentiable=_differentiable,
 )

@@ -64,8 +64,9 @@ def read(
     a: Tensor, w: Tensor, bias: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """See `reference.read`; float32 or float64. ValueError where there is no native code."""
-    *every, _ = forward(a, w, bias, *state)
-    return every[0][:, 1:], tuple(state_after(tensor, lengths) for tensor in every)
+    *states, _ = forward(a, w, bias, *state)
+    h = states[0]
+    return h[:, 1:], tuple(state_after(tensor, lengths) for tensor in states)
 
 
 def _forward(
@@ -117,7 +118,7 @@ def _scratch(a: Tensor, K: int) -> Tensor:
     return a.new_empty(native.threads(a.numel() * K), room)
 
 
-def _again(*of: Tensor | None) -> list[Tensor | None]:
+def _differentiable(*of: Tensor | None) -> list[Tensor | None]:
     """The gradients computed by torch's operations, so that they can be differentiated again.
 
     `of`: the arguments of `_backward`.
@@ -148,6 +149,6 @@ forward: Operator = paired(
     shapes=_shapes,
     gradient_shapes=_gradient_shapes,
     save=lambda inputs, outputs: (*inputs, *outputs[:3], outputs[4]),
-    again=_again,
+    differentiable=_differentiable,
     results=4,
 )

@@ -90,5 +90,5 @@ forward = paired(
     shapes=lambda x, w: [x.shape],
     gradient_shapes=lambda x, w, dy: [x.shape, w.shape],
     save=lambda inputs, outputs: inputs,
-    again=lambda x, w, dy: differentiate(lambda *of: (reference.products(*of),), (x, w), (dy,)),
+    differentiable=lambda x, w, dy: differentiate(lambda *of: (reference.products(*of),), (x, w), (dy,)),
 )

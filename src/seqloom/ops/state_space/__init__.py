@@ -94,8 +94,8 @@ def _streamed(
     if state is None:
         weights = system()
         states, _ = SHAPES[model](weights, u.shape[2])
-        exact = torch.promote_types(u.dtype, torch.float32)
-        state = torch.zeros(len(u), *states, dtype=_wide(weights[0], exact), device=u.device)
+        wide = torch.promote_types(u.dtype, torch.float32)
+        state = torch.zeros(len(u), *states, dtype=_wide(weights[0], wide), device=u.device)
     y, new_state = _read(model, u, system, how, state, lengths)
     assert new_state is not None
     return y, new_state
@@ -105,7 +105,7 @@ def _read(
     model: Model, u: Tensor, system: System, how: tuple[Any, ...], state: Tensor | None, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
     """The outputs, and the state after them if one is given."""
-    kind, exact = u.dtype, torch.promote_types(u.dtype, torch.float32)
+    kind, wide = u.dtype, torch.promote_types(u.dtype, torch.float32)
 
     def fitting() -> tuple[Tensor, ...]:
         weights = system()
@@ -113,12 +113,12 @@ def _read(
         return _fit(u, state, states, *zip(weights, shapes, strict=True))
 
     if u.shape[1] == 0:  # the shape and dtype of a token's output
-        y, _ = OP["reference"][model](u.new_zeros(len(u), 1, u.shape[2], dtype=exact), fitting, *how, None, None)
+        y, _ = OP["reference"][model](u.new_zeros(len(u), 1, u.shape[2], dtype=wide), fitting, *how, None, None)
         return y[:, :0].to(kind), None if state is None else state.clone()
     run = OP[OP.choose(u)][model]
-    before = None if state is None else state.to(_wide(state, exact))
+    before = None if state is None else state.to(_wide(state, wide))
     with _unrounded(u.device.type):
-        y, new_state = run(u.to(exact), fitting, *how, before, lengths)
+        y, new_state = run(u.to(wide), fitting, *how, before, lengths)
     return y.to(kind), new_state
 
 
@@ -160,12 +160,12 @@ def _fit(
             raise ValueError(
                 f"weights and state do not fit u {tuple(u.shape)}: {tuple(tensor.shape)} should be {shape}"
             )
-    exact = torch.promote_types(u.dtype, torch.float32)
-    return tuple(tensor.to(_wide(tensor, exact)) for tensor, _ in weights)
+    wide = torch.promote_types(u.dtype, torch.float32)
+    return tuple(tensor.to(_wide(tensor, wide)) for tensor, _ in weights)
 
 
-def _wide(x: Tensor, exact: torch.dtype) -> torch.dtype:
-    return torch.promote_types(exact, torch.complex64) if x.is_complex() else exact
+def _wide(x: Tensor, wide: torch.dtype) -> torch.dtype:
+    return torch.promote_types(wide, torch.complex64) if x.is_complex() else wide
 
 
 def _unrounded(device: str) -> AbstractContextManager[object]:

@@ -88,15 +88,15 @@ TURN: tuple[Step, ...] = ("multiplication", "cumulation", "addition")
 
 def joint_price(rows: int, N: int, method: Method) -> Cost:
     """Ā x + B̄ u over N states, for `rows` tokens; B u and C x are linear layers, which have their own price."""
-    turn = Cost(mul=2 * N * N, add=2 * N * (N - 1) + N, path=TURN)
-    return rows * (discrete_price(1, N, N, method) + turn)
+    update = Cost(mul=2 * N * N, add=2 * N * (N - 1) + N, path=TURN)
+    return rows * (discrete_price(1, N, N, method) + update)
 
 
 def single_price(rows: int, D: int, N: int, M: int, method: Method) -> Cost:
     """Ā x + B̄ u and C x, N states and M outputs for each of D channels."""
-    turn = Cost(mul=D * (N * N + N), add=D * (N * (N - 1) + N), path=TURN)
+    update = Cost(mul=D * (N * N + N), add=D * (N * (N - 1) + N), path=TURN)
     out = Cost(mul=D * M * N, add=D * M * (N - 1), path=("multiplication", "cumulation"))
-    return rows * (discrete_price(D, N, 1, method) + turn + out)
+    return rows * (discrete_price(D, N, 1, method) + update + out)
 
 
 def low_rank_price(rows: int, D: int, H: int) -> Cost:
@@ -105,10 +105,10 @@ def low_rank_price(rows: int, D: int, H: int) -> Cost:
     weights = Cost(  # 2/Δ, less Λ, its inverse, its product with P, and the middle factor
         mul=D + 6 * D * H, add=4 * D * H + D, div=2 * D * H + 2 * D
     )
-    turn = Cost(  # (2/Δ + Λ) x - P (P* x) + 2 B u, times the inverse, less the rank 1
+    update = Cost(  # (2/Δ + Λ) x - P (P* x) + 2 B u, times the inverse, less the rank 1
         mul=14 * D * H + 2 * H + D, add=11 * D * H, path=(*TURN, "multiplication", "cumulation", *TURN)
     )
-    return rows * (weights + turn + 3 * dot_price + Cost(mul=dot_price.mul, add=dot_price.add, path=TURN[:2]))
+    return rows * (weights + update + 3 * dot_price + Cost(mul=dot_price.mul, add=dot_price.add, path=TURN[:2]))
 
 
 def discrete_price(systems: int, N: int, M: int, method: Method) -> Cost:

@@ -74,13 +74,13 @@ def wkv(
     """
     SEQUENCE.bind(k, v, log_rate, bonus, state, lengths)
     kind = torch.promote_types(k.dtype, v.dtype)
-    exact = torch.promote_types(kind, torch.float32)
-    initial = empty(len(k), k.shape[2], exact, k.device) if state is None else state.to(exact)
+    wide = torch.promote_types(kind, torch.float32)
+    initial = empty(len(k), k.shape[2], wide, k.device) if state is None else state.to(wide)
     if k.numel() == 0:
         return v.clone().to(kind), initial.clone()
     name = OP.choose(k)
-    k, v = k.to(exact), v.to(exact)
-    log_rate, bonus = (None if tensor is None else tensor.to(exact) for tensor in (log_rate, bonus))
+    k, v = k.to(wide), v.to(wide)
+    log_rate, bonus = (None if tensor is None else tensor.to(wide) for tensor in (log_rate, bonus))
     started = None if state is None and name == "reference" else initial
     y, new_state = OP[name](k, v, log_rate, bonus, started, lengths)
     if lengths is not None:

@@ -113,7 +113,7 @@ def operator(
         shapes=lambda k, *rest: [k.shape, *[(k.shape[0], k.shape[1] + 1, k.shape[2])] * 2],
         gradient_shapes=lambda k, *rest: [k.shape, k.shape, *[k.shape[2:]] * 2, *[(k.shape[0], k.shape[2])] * 2],
         save=lambda inputs, outputs: (*inputs[:4], *outputs[1:]),
-        again=lambda k, v, w, u, *rest: doubling.backward((k, v, w, u), *rest),
+        differentiable=lambda k, v, w, u, *rest: doubling.backward((k, v, w, u), *rest),
         results=3,
         devices=devices,
     )

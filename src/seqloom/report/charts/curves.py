@@ -98,9 +98,10 @@ def _range(table: Table, x: Axis, y: Axis, levels: Sequence[tuple[str, float]], 
         points = zip(table.column(x.column), table.column(y.column), strict=True)
         later = [b for a, b in points if isinstance(a, int | float) and isinstance(b, int | float) and a >= start]
         high = max(later) if later and max(later) - low < 0.75 * (high - low) else high
-    for at in sorted((at for _, at in levels), key=lambda at: abs(at - low)):
-        wide = max(high, at) - min(low, at)
-        low, high = (min(low, at), max(high, at)) if wide <= FLAT * (high - low) else (low, high)
+    for level in sorted((level for _, level in levels), key=lambda level: abs(level - low)):
+        height = max(high, level) - min(low, level)
+        if height <= FLAT * (high - low):
+            low, high = min(low, level), max(high, level)
     if y.log:
         return low / 1.2, high * 1.2
     room = 0.04 * (high - low) or 0.04 * abs(high) or 1.0

@@ -32,9 +32,9 @@ def lacking() -> dict[str, str]:
 def lags(x: Tensor, w: Tensor) -> Tensor:
     """(B, T, D) under taps of any of the four kinds → (B, T, D). Raises ValueError where there is no native code."""
     kind = torch.promote_types(x.dtype, w.dtype)
-    exact = torch.promote_types(kind, torch.float32)
-    taps = w.to(exact) if w.ndim > 1 else w.to(exact)[:, None].expand(-1, x.shape[2])
-    y: Tensor = forward(x.to(exact), taps)
+    wide = torch.promote_types(kind, torch.float32)
+    taps = w.to(wide) if w.ndim > 1 else w.to(wide)[:, None].expand(-1, x.shape[2])
+    y: Tensor = forward(x.to(wide), taps)
     return y.to(kind)
 
 
