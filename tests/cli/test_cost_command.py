@@ -161,7 +161,7 @@ def test_mixers_that_do_not_fit_are_named_below_the_table(seqloom: Seqloom) -> N
         (("she", "--set", "model.dim=3"), "seqloom cost paper/table1 --set"),
         (("she", "--all"), "seqloom cost paper/table1 --all"),
         (("she", "--per", "prefill"), "sequence or token"),
-        (("--sort", "mul"), "say --all"),
+        (("--sort", "mul"), "or --all"),
         (("gone.yaml",), "no such preset file"),
     ],
 )

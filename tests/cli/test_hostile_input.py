@@ -161,7 +161,7 @@ SIZES = [
     (
         "recall-digits",
         ["study", "recall", "he", "--out", "new", "--difficulty", "9" * 5000],
-        "--difficulty is a number",
+        "--difficulty must be one or more numbers",
     ),
     ("recall-batch", ["study", "recall", "he", "--out", "new", "--batch", "1000000000"], "are available"),
     ("bench", ["bench", "he", "--batch", "1000000000"], "are available"),

@@ -172,7 +172,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     [
         (["--all", "--match", "mul"], "leave out --match"),
         (["--all", "shee"], "did you mean 'she'?"),
-        (["me", "--lengths", "many"], "as 128,1024,8192,65536, not 'many'"),
+        (["me", "--lengths", "many"], "e.g. 128,1024,8192,65536, not 'many'"),
         (["me", "--lengths", "8,8"], "from 1 on that differ"),
         (["me", "--probe", "mqr"], "did you mean 'mqar'?"),
         (["me", "--probe", "mqar", "--probe", "mqar"], "each probe once"),

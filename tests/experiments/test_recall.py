@@ -94,7 +94,7 @@ def test_a_signal_stops_it_and_it_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
     whole = recall(TWO, ["compression"], [1], tmp_path / "whole", **more)
     known, interrupt = losses.copy(), True
     losses.clear()
-    with pytest.raises(Stopped, match=r"goes on with compression-1/attention-heads=2") as stopped:
+    with pytest.raises(Stopped, match=r"continues with compression-1/attention-heads=2") as stopped:
         recall(TWO, ["compression"], [1], tmp_path / "cut", **more)
     assert stopped.value.code == 130
     assert max(path.name for path in (tmp_path / "cut").rglob("step_*")) == "step_00000007"
@@ -256,8 +256,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["me", "--probe", "mqr"], "did you mean 'mqar'?"),
         (["me", "--probe", "mqar:pairs=9"], "length of 27 or more"),
         (["me", "--difficulty", "0"], "1 … 15, not 0"),
-        (["me", "--difficulty", "4..2"], "as 3, 1..4 or 1,3,5"),
-        (["me", "--difficulty", "x"], "as 3, 1..4 or 1,3,5"),
+        (["me", "--difficulty", "4..2"], "e.g. 3, 1..4 or 1,3,5"),
+        (["me", "--difficulty", "x"], "e.g. 3, 1..4 or 1,3,5"),
         (["me", "me"], "mixers that differ"),
         (["me", "--probe", "parity", "--probe", "parity"], "probes that differ"),
         (["me", "--difficulty", "1,1"], "difficulties that differ"),
