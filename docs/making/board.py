@@ -47,7 +47,7 @@ def section(results: Path = RESULTS) -> str | None:
     return "\n\n".join(parts)
 
 
-def standing(name: str, results: Path = RESULTS) -> str | None:
+def result(name: str, results: Path = RESULTS) -> str | None:
     """The result of one row in a sentence: its bits per byte, and the difference to attention; None without a run."""
     board_and_times = rows(results)
     found = board_and_times and board_and_times[0].standings.get(name)

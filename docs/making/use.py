@@ -41,7 +41,7 @@ def use(kind: str, traits: Traits) -> str:
 
 def _measured(kind: str, compared: bool) -> str:
     """Where it was compared: the board with its result there, and the comparison of all mixers."""
-    on_board = board.standing(kind)
+    on_board = board.result(kind)
     sentences = [f"On [the board](../choose.md#the-board), at equal parameters: {on_board}."] if on_board else []
     if compared:
         sentences.append(

@@ -25,7 +25,7 @@ def test_without_rows_there_is_nothing(tmp_path: Path) -> None:
     assert board.section(tmp_path) is None
     assert board.lines(tmp_path) == []
     assert board.pictures(tmp_path) == {}
-    assert board.standing("he", tmp_path) is None
+    assert board.result("he", tmp_path) is None
 
 
 def test_with_rows_there_are_decisions_a_table_and_pictures(tmp_path: Path) -> None:
@@ -41,8 +41,8 @@ def test_with_rows_there_are_decisions_a_table_and_pictures(tmp_path: Path) -> N
     pictures = board.pictures(tmp_path)
     assert list(pictures) == ["board-state.svg"]
     assert "llama attention" in svg(pictures["board-state.svg"])
-    assert board.standing("attention", tmp_path) == "2.000 ± 0.050 bits per byte on the test books, 3 seeds"
-    assert board.standing("he", tmp_path) == (
+    assert board.result("attention", tmp_path) == "2.000 ± 0.050 bits per byte on the test books, 3 seeds"
+    assert board.result("he", tmp_path) == (
         "1.900 ± 0.075 bits per byte on the test books, 3 seeds; to llama attention -0.100 ± 0.025"
     )
-    assert board.standing("gla", tmp_path) is None
+    assert board.result("gla", tmp_path) is None

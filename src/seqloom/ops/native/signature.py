@@ -83,10 +83,8 @@ class Signature:
 
         ValueError names the argument, what it is and what is expected; TypeError where it is no tensor.
         """
-        if self._fits is not None and not numbers and (found := self._fits(tensors)) is not None:
-            return Bound(found[0], (), (), found[1])
         if torch.compiler.is_compiling():  # sizes may be symbols
-            return self._check(tensors, numbers)
+            return self._bound(tensors, numbers)
         return self.again(tensors, numbers)
 
     def again(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
@@ -99,10 +97,16 @@ class Signature:
         last = self._last
         if last is not None and last.absent == absent and last.numbers == numbers and last.guards.check(*present):
             return last.bound
-        bound, guards = self._check(tensors, numbers), _guards(present)
+        bound, guards = self._bound(tensors, numbers), _guards(present)
         if guards is not None:
             self._last = _Last(absent, numbers, guards, bound)
         return bound
+
+    def _bound(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
+        """As `bind`, by the check without loops where there is one; what it refuses gets its error from `_check`."""
+        if self._fits is not None and not numbers and (found := self._fits(tensors)) is not None:
+            return Bound(found[0], (), (), found[1])
+        return self._check(tensors, numbers)
 
     def _check(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
         """The call with all sizes known. TypeError or ValueError where tensors or numbers do not fit the signature."""
