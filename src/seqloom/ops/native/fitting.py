@@ -2,7 +2,7 @@
 
 torch.compile interprets every instruction of Python, which takes some 60 µs each. The loops of the general check over
 arguments and sizes (`Signature._check`) were two fifths of all instructions of a mixer, and outside of graphs they take
-five times as long as this. So a function is written from the declaration. For `Argument("q", "B T", "real")` and
+two to four times as long as this. So a function is written from the declaration. For `Argument("q", "B T", "real")` and
 `Argument("state", "B T+1", "real", optional=True)` it is
 
     def fits(tensors):
