@@ -34,7 +34,7 @@ UNUSABLE = [
     ([f"{LAYERS}:instance", "--dim", "4"], "cannot read (2, 4, 4), dim 4: RuntimeError"),
     ([f"{LAYERS}:Pair"], "makes a tuple of (2, 4, 8): wrap it"),
     ([f"{LAYERS}:Halves"], "makes a tensor (2, 4, 4) in float32 of (2, 4, 8): wrap it"),
-    ([f"{LAYERS}:Infinite"], "not all are finite"),
+    ([f"{LAYERS}:Infinite"], "must be finite"),
     ([f"{LAYERS}:Uninitialized"], "is another module each time: w.weight differs"),
     (["attention", "--set", "heads=3"], "cannot be built"),
     (["linear", "--set", "fature=elu"], "unknown setting 'fature'"),
