@@ -24,9 +24,9 @@ from seqloom.runs import model as stored
 
 __all__ = ["decoder", "generate", "list_mixers", "load", "mixer", "save"]
 
-MOST = {"dim": 2**17, "context": 2**24}
+LARGEST = {"dim": 2**17, "context": 2**24}
 """the largest sizes of a mixer, as of `DecoderConfig`"""
-FURTHER = DecoderConfig.model_fields.keys() - {"kind", "mixer"}
+MODEL_SETTINGS = DecoderConfig.model_fields.keys() - {"kind", "mixer"}
 """settings of a decoder that are given as keywords, next to those of its mixer"""
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -43,9 +43,9 @@ def mixer(kind: str, *, dim: int, context: int | None = None, causal: bool = Tru
     `settings` are the mixer's own, such as heads=32 for attention. ValueError, with a suggestion, for unknown ones;
     ValueError or TypeError, too, for sizes that are none or do not fit into the memory.
     """
-    _size("dim", dim)
+    _require_size("dim", dim)
     if context is not None:
-        _size("context", context)
+        _require_size("context", context)
     config = mixer_config({"kind": kind, **settings})
     return _built(lambda: config.build(dim, context, causal))
 
@@ -72,18 +72,26 @@ def decoder(
     channel="channel_mix" and embed_norm=True. Whole Mamba: kind "mamba" with position="none", channel="none" and
     norm="rms". Raises ValueError or TypeError for settings that are none or do not fit into the memory.
     """
-    further = {name: settings.pop(name) for name in FURTHER if name in settings}
+    model_settings = {name: settings.pop(name) for name in MODEL_SETTINGS if name in settings}
     for name, size in {"vocab": vocab, "dim": dim, "depth": depth, "context": context}.items():
         if isinstance(size, bool) or not isinstance(size, Integral):
             raise TypeError(f"{name} must be a whole number, not {described(size)}")
     if isinstance(ffn, bool) or (ffn is not None and not isinstance(ffn, Integral)):
         raise TypeError(f"ffn must be a whole number or None, not {described(ffn)}")
     if isinstance(kind, str):
-        _known(kind, settings)
-    mixers = {"kind": kind, **settings} if isinstance(kind, str) else _listed(kind, settings)
-    values = {"vocab": vocab, "dim": dim, "depth": depth, "context": context, "ffn": 4 * dim if ffn is None else ffn}
-    further |= {"dropout": dropout, "position": position, "channel": channel, "embed_norm": embed_norm, "norm": norm}
-    config: DecoderConfig = read(DecoderConfig, {**values, **further, "mixer": mixers})
+        _require_known(kind, settings)
+        mixers: Any = {"kind": kind, **settings}
+    else:
+        mixers = _mixer_list(kind, settings)
+    values: dict[str, Any] = {
+        "vocab": vocab,
+        "dim": dim,
+        "depth": depth,
+        "context": context,
+        "ffn": 4 * dim if ffn is None else ffn,
+    }
+    values |= {"dropout": dropout, "position": position, "channel": channel, "embed_norm": embed_norm, "norm": norm}
+    config: DecoderConfig = read(DecoderConfig, {**values, **model_settings, "mixer": mixers})
     return _built(lambda: Decoder(config))
 
 
@@ -96,7 +104,7 @@ def save(model: Model, folder: str | Path, *, tokenizer: Any = None) -> Path:
     tokenizer = model.tokenizer if tokenizer is None else tokenizer
     if tokenizer is not None and not isinstance(getattr(tokenizer, "json", None), str):
         raise TypeError(f"tokenizer has its file's text as `json`, as seqloom's own has, not {described(tokenizer)}")
-    return stored.save(model, _path(folder), tokenizer=tokenizer)
+    return stored.save(model, _folder_path(folder), tokenizer=tokenizer)
 
 
 def load(folder: str | Path, *, step: int | None = None, device: str = "cpu") -> Model:
@@ -108,7 +116,7 @@ def load(folder: str | Path, *, step: int | None = None, device: str = "cpu") ->
         count("step", step)
     if not isinstance(device, str | torch.device):
         raise TypeError(f"device is a name such as 'cpu' or 'cuda', not {described(device)}")
-    model, run = stored.load(_path(folder), step=step, device=chosen(device))
+    model, run = stored.load(_folder_path(folder), step=step, device=chosen(device))
     if model.config.looks_up:
         attach(model)
     if run.has_tokenizer():
@@ -119,7 +127,8 @@ def load(folder: str | Path, *, step: int | None = None, device: str = "cpu") ->
     return model
 
 
-def _listed(kinds: Any, settings: dict[str, Any]) -> list[dict[str, Any]]:
+def _mixer_list(kinds: Any, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """The list of the mixers' settings; ValueError unless it is one and there are no `settings` next to it."""
     if not isinstance(kinds, (list, tuple)) or not all(isinstance(entry, dict) for entry in kinds):
         raise ValueError(f"kind is a mixer's name, or a list such as [{{'kind': 'she'}}], not {kinds!r}")
     if settings:
@@ -127,27 +136,27 @@ def _listed(kinds: Any, settings: dict[str, Any]) -> list[dict[str, Any]]:
     return list(kinds)
 
 
-def _known(kind: str, settings: dict[str, Any]) -> None:
+def _require_known(kind: str, settings: dict[str, Any]) -> None:
     """Raises ValueError for settings that are neither the mixer's nor, misspelled, close to one of the decoder's."""
     if kind not in kinds():
         return  # the constructor's error names a similar kind
     fields = kinds()[kind].model_fields
     unknown = next((name for name in settings if name not in fields), None)
     if unknown is not None:
-        known = {*fields, *FURTHER, *signature(decoder).parameters} - {"settings"}
+        known = {*fields, *MODEL_SETTINGS, *signature(decoder).parameters} - {"settings"}
         raise ValueError(f"unknown setting {unknown!r}; {suggestion(unknown, known)}")
 
 
-def _size(name: str, size: Any) -> None:
-    """Raises ValueError unless a size is a whole number from 1 to `MOST`."""
+def _require_size(name: str, size: Any) -> None:
+    """Raises ValueError unless a size is a whole number from 1 to `LARGEST`."""
     if isinstance(size, bool) or not isinstance(size, Integral) or int(size) < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, not {size!r}")
-    if int(size) > MOST[name]:
-        raise ValueError(f"{name} must be at most {MOST[name]}, not {size!r}")
+    if int(size) > LARGEST[name]:
+        raise ValueError(f"{name} must be at most {LARGEST[name]}, not {size!r}")
 
 
 def _built(build: Callable[[], Module]) -> Module:
-    """What `build` makes; ValueError where its parameters do not fit into this machine's memory."""
+    """What `build` returns; ValueError where its parameters do not fit into this machine's memory."""
     try:
         if torch.get_default_device().type == "cpu":
             with torch.device("meta"), torch.random.fork_rng(devices=[]):
@@ -162,7 +171,8 @@ def _built(build: Callable[[], Module]) -> Module:
         raise ValueError(f"this cannot be built ({str(error).splitlines()[0]}): choose smaller sizes") from None
 
 
-def _path(folder: Any) -> Path:
+def _folder_path(folder: Any) -> Path:
+    """The folder as a path; TypeError or ValueError where it is none."""
     if not isinstance(folder, str | Path):
         raise TypeError(f"folder is a path, not {described(folder)}")
     if not str(folder).strip():

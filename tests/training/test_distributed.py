@@ -230,7 +230,7 @@ def test_a_rank_reports_its_own_error_as_it_is(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_line_names_the_rank_unless_all_make_the_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "ALIKE", 0.0)
+    monkeypatch.setattr(launch, "RANK_0_FIRST", 0.0)
     assert launch.attributed("no", ValueError()) == "no"
     monkeypatch.setattr(os, "environ", {**os.environ, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"})
     assert (launch.rank(), launch.size(), launch.local_rank()) == (1, 2, 1)

@@ -20,7 +20,7 @@ def available_memory(proc: Path = Path("/proc"), groups: Path = _GROUPS) -> int:
 
     Control groups of v1 and v2 are read. Where the kernel says nothing (not Linux) it is the physical memory.
     """
-    free = _kernel(proc / "meminfo")
+    free = _mem_available(proc / "meminfo")
     if free is None:
         free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(0, min([free, *_bytes_left(proc / "self/cgroup", groups)]))
@@ -67,10 +67,12 @@ def written(size: int) -> str:
 
 
 def _grouped(whole: int) -> str:
+    """A whole number with thousands separators; a very large one as its bound, so that the text stays short."""
     return f"{whole:,}" if whole < 10**15 else "more than 10^15"
 
 
-def _kernel(meminfo: Path) -> int | None:
+def _mem_available(meminfo: Path) -> int | None:
+    """The kernel's MemAvailable in bytes, from `/proc/meminfo`; None where that file or its line is missing."""
     try:
         lines = meminfo.read_text(encoding="ascii").splitlines()
     except (OSError, ValueError):
@@ -86,22 +88,22 @@ def _bytes_left(membership: Path, groups: Path) -> Iterator[int]:
         return
     for line in lines:
         _, controllers, name = line.split(":", 2)
-        if controllers == "":
-            root, limit, usage, cache = groups, "memory.max", "memory.current", "inactive_file"
-        elif "memory" in controllers.split(","):
-            root, limit, usage, cache = (
-                groups / "memory",
-                "memory.limit_in_bytes",
-                "memory.usage_in_bytes",
-                "total_inactive_file",
-            )
+        if controllers == "":  # v2
+            root = groups
+            limit_file, usage_file = "memory.max", "memory.current"
+            cache_field = "inactive_file"
+        elif "memory" in controllers.split(","):  # v1
+            root = groups / "memory"
+            limit_file, usage_file = "memory.limit_in_bytes", "memory.usage_in_bytes"
+            cache_field = "total_inactive_file"
         else:
             continue
         folder = root / name.lstrip("/")
         for group in (folder, *folder.parents):
-            most, used = _number(group / limit), _number(group / usage)
-            if most is not None and used is not None:
-                yield most - used + _field(group / "memory.stat", cache)
+            limit = _number(group / limit_file)
+            usage = _number(group / usage_file)
+            if limit is not None and usage is not None:
+                yield limit - usage + _field(group / "memory.stat", cache_field)
             if group == root:
                 break
 
@@ -115,6 +117,7 @@ def _number(path: Path) -> int | None:
 
 
 def _field(path: Path, name: str) -> int:
+    """The number after `name` in a file of lines "name number"; 0 where there is none."""
     try:
         lines = path.read_text(encoding="ascii").splitlines()
     except (OSError, ValueError):

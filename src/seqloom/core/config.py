@@ -40,12 +40,13 @@ class Config(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _whole(cls, values: Any) -> Any:
+    def _python_ints(cls, values: Any) -> Any:
         """Converts numpy's integers to Python's."""
-        return {name: _python(value) for name, value in values.items()} if isinstance(values, dict) else values
+        return {name: _python_int(value) for name, value in values.items()} if isinstance(values, dict) else values
 
     @model_serializer(mode="wrap")
-    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_later_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The settings as plain values, without the fields of `later` that are at their defaults."""
         values: dict[str, Any] = write(self)
         for name in self.later:
             if getattr(self, name) == type(self).model_fields[name].default:
@@ -53,7 +54,7 @@ class Config(BaseModel):
         return values
 
 
-def _python(value: Any) -> Any:
+def _python_int(value: Any) -> Any:
     return int(value) if isinstance(value, Integral) and not isinstance(value, int) else value
 
 
@@ -112,25 +113,26 @@ def read_inside(kind: type[Config], values: dict[str, Any]) -> Any:
 
 def described(kind: type[BaseModel], error: ValidationError, outside: Sequence[str] = ()) -> str:
     """What is wrong with each field, on one line; `outside` is the path from the outermost settings to `kind`."""
-    return "; ".join(_lines(kind, problem, outside) for problem in error.errors())
+    return "; ".join(_problem_text(kind, problem, outside) for problem in error.errors())
 
 
-def _lines(kind: type[BaseModel], problem: Any, outside: Sequence[str]) -> str:
+def _problem_text(kind: type[BaseModel], problem: Any, outside: Sequence[str]) -> str:
     """What is wrong with one field, or with the fields of the settings that it holds (read by `read_inside`)."""
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, InvalidSettings):
         names, _, _ = _locate(kind, problem["loc"])
         return described(cause.kind, cause.error, [*outside, *names])
-    return _line(kind, problem, outside)
+    return _field_text(kind, problem, outside)
 
 
-def _line(kind: type[BaseModel], problem: Any, outside: Sequence[str]) -> str:
-    path, inside, choices = _locate(kind, problem["loc"])
+def _field_text(kind: type[BaseModel], problem: Any, outside: Sequence[str]) -> str:
+    """What is wrong with one field: its full path, pydantic's reason in our words, and the value where it is short."""
+    path, settings, choices = _locate(kind, problem["loc"])
     names = [*outside, *path]
     field = ".".join(names)
     match problem["type"]:
         case "extra_forbidden":
-            return f"unknown setting {field!r}; {suggestion(names[-1], inside.model_fields)}"
+            return f"unknown setting {field!r}; {suggestion(names[-1], settings.model_fields)}"
         case "missing":
             return f"setting {field!r} is missing"
         case "union_tag_invalid":
@@ -141,8 +143,8 @@ def _line(kind: type[BaseModel], problem: Any, outside: Sequence[str]) -> str:
         case "model_attributes_type" if choices:
             return f"{field} is given by its settings, such as {{kind: {min(choices)}}}, not {problem['input']!r}"
     message = str(problem["msg"]).removeprefix("Value error, ")
-    given = "" if isinstance(problem["input"], dict | list) else f", not {problem['input']!r}"
-    return f"{field}: {message[:1].lower()}{message[1:]}{given}" if field else message
+    value = "" if isinstance(problem["input"], dict | list) else f", not {problem['input']!r}"
+    return f"{field}: {message[:1].lower()}{message[1:]}{value}" if field else message
 
 
 def _locate(

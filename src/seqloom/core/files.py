@@ -22,6 +22,7 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a link",
 }
 
 
@@ -39,12 +40,12 @@ def open_regular(path: str | Path, mode: Literal["rb", "ab"] = "rb", *, follow: 
         if mode == "rb":
             raise
     guards = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
-    opened = os.open(path, _MODES[mode] | guards, 0o666)
+    descriptor = os.open(path, _MODES[mode] | guards, 0o666)
     try:
-        _require_regular(path, os.fstat(opened))  # the path may have been replaced since it was checked
-        return os.fdopen(opened, mode, buffering=0 if mode == "ab" else -1)
+        _require_regular(path, os.fstat(descriptor))  # the path may have been replaced since it was checked
+        return os.fdopen(descriptor, mode, buffering=0 if mode == "ab" else -1)
     except BaseException:
-        os.close(opened)
+        os.close(descriptor)
         raise
 
 
@@ -78,14 +79,14 @@ def read_json(path: str | Path, limit: int = DOCUMENT, *, follow: bool = True) -
 def parse_json(data: bytes | str) -> Any:
     """The value of a JSON text. ValueError, in a few words, for what is not JSON and for nesting deeper than DEPTH."""
     try:
-        value = json.loads(data, parse_constant=_no_number)
+        value = json.loads(data, parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
         raise ValueError(f"{error.msg}, line {error.lineno}, column {error.colno}") from None
     except UnicodeDecodeError:
         raise ValueError("not UTF-8 text") from None
     except RecursionError:
         raise ValueError(f"nested more than {DEPTH} deep") from None
-    level = [value]
+    level = [value]  # the lists and objects at one depth
     for _ in range(DEPTH):
         level = [item for outer in level for item in _items(outer)]
         if not level:
@@ -100,7 +101,8 @@ def _items(value: object) -> list[Any]:
     return [item for item in value if isinstance(item, dict | list)] if isinstance(value, list) else []
 
 
-def _no_number(name: str) -> None:
+def _reject_constant(name: str) -> None:
+    """Raises ValueError for NaN and Infinity, which Python's parser accepts and JSON does not have."""
     raise ValueError(f"{name} is no JSON number")
 
 
@@ -112,5 +114,5 @@ def _require_path(path: Path) -> None:
 def _require_regular(path: Path, status: os.stat_result) -> None:
     kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
-        found = _KINDS.get(kind, "a link" if kind == stat.S_IFLNK else "something else")
-        raise ValueError(f"{path} is {found}, not a regular file")
+        name = _KINDS.get(kind, "something else")
+        raise ValueError(f"{path} is {name}, not a regular file")

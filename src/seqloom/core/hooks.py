@@ -5,10 +5,10 @@ torch looks for hooks at every call of a module, in two functions that take long
 """
 
 from torch import nn
-from torch.nn.modules import module as of_torch
+from torch.nn.modules import module as torch_module
 
-_BEFORE, _AFTER = of_torch._global_forward_pre_hooks, of_torch._global_forward_hooks
-_BACKWARD_BEFORE, _BACKWARD = of_torch._global_backward_pre_hooks, of_torch._global_backward_hooks
+_BEFORE, _AFTER = torch_module._global_forward_pre_hooks, torch_module._global_forward_hooks
+_BACKWARD_BEFORE, _BACKWARD = torch_module._global_backward_pre_hooks, torch_module._global_backward_hooks
 
 
 def hooked(module: nn.Module) -> bool:

@@ -7,7 +7,7 @@ import os
 import time
 from typing import final
 
-ALIKE = 3.0
+RANK_0_FIRST = 3.0
 """seconds that other ranks wait before they report an error, so that rank 0 reports the one that all have"""
 
 
@@ -39,5 +39,5 @@ def attributed(line: str, error: Exception) -> str:
     """
     if rank() == 0 or isinstance(error, Ended):
         return line
-    time.sleep(ALIKE)
+    time.sleep(RANK_0_FIRST)
     return f"rank {rank()}: {line}"

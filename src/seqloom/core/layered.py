@@ -112,13 +112,17 @@ class LayeredConfig(ModelConfig, ABC):
 
         If no mixer has a window yet, every mixer that can have one gets it. ValueError where no mixer can have one.
         """
-        changed = {mixer: mixer.with_window(window) for mixer in dict.fromkeys(self.pattern)}
-        able = {mixer: other for mixer, other in changed.items() if other is not None}
-        if not able:
+        windowed: dict[MixerConfig, MixerConfig] = {}
+        for mixer in dict.fromkeys(self.pattern):
+            with_window = mixer.with_window(window)
+            if with_window is not None:
+                windowed[mixer] = with_window
+        if not windowed:
             kinds = ", ".join(sorted({mixer.kind for mixer in self.pattern}))
             raise ValueError(f"{kinds} has no window that training.stages could change: leave window out")
-        having = {mixer: other for mixer, other in able.items() if mixer.has_window} or able
-        mixers = tuple(having.get(mixer, mixer) for mixer in self.pattern)
+        has_window = {mixer: with_window for mixer, with_window in windowed.items() if mixer.has_window}
+        replacements = has_window or windowed
+        mixers = tuple(replacements.get(mixer, mixer) for mixer in self.pattern)
         return self.model_copy(update={"mixer": mixers if isinstance(self.mixer, tuple) else mixers[0]})
 
     @property
@@ -131,8 +135,11 @@ class LayeredConfig(ModelConfig, ABC):
 
     def like(self, layer: int) -> int:
         """The one of the first `distinct` layers that has the same price and sizes of weights as `layer`."""
-        later = layer - self.distinct
-        return layer if later < 0 else self.distinct - len(self.pattern) + later % len(self.pattern)
+        beyond = layer - self.distinct
+        if beyond < 0:
+            return layer
+        period = len(self.pattern)  # the last `period` of the distinct layers repeat
+        return self.distinct - period + beyond % period
 
     @abstractmethod
     @override
@@ -145,14 +152,16 @@ class LayeredConfig(ModelConfig, ABC):
     @override
     def tensors(self) -> dict[str, Tensor]:
         sample = weightless(self)
-        layers = [layer.state_dict() for layer in sample.layers]
-        alone = {name: tensor for name, tensor in sample.state_dict().items() if not name.startswith("layers.")}
-        inside = {
+        distinct_layers = [layer.state_dict() for layer in sample.layers]
+        outside_layers = {
+            name: tensor for name, tensor in sample.state_dict().items() if not name.startswith("layers.")
+        }
+        in_layers = {
             f"layers.{number}.{name}": tensor
             for number in range(1 if self.one_block else self.depth)
-            for name, tensor in layers[self.like(number)].items()
+            for name, tensor in distinct_layers[self.like(number)].items()
         }
-        return {**alone, **inside}
+        return {**outside_layers, **in_layers}
 
 
 def layered(config: ModelConfig, purpose: str = "this") -> LayeredConfig:

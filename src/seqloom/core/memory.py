@@ -50,7 +50,11 @@ class Entry(NamedTuple):
 
     def slots(self, tokens: int) -> int:
         """The number of slots that hold `tokens` tokens; 0 for an entry that does not grow."""
-        return max(self.shape[self.axis], tokens if self.most is None else min(tokens, self.most)) if self.grows else 0
+        if not self.grows:
+            return 0
+        if self.most is not None:
+            tokens = min(tokens, self.most)
+        return max(self.shape[self.axis], tokens)
 
     def sizes(self, slots: int) -> tuple[int, ...]:
         """The sizes without the batch; the axis that grows, if there is one, has `slots` slots."""
@@ -90,8 +94,8 @@ def crop(memory: Memory, state: State, tokens: int) -> State:
     if length.bound is not None and length.bound <= tokens:
         return state
     for name, entry in memory.items():
-        lost = not entry.grows or (entry.most is not None and (length.bound is None or length.bound > entry.most))
-        if lost:
+        may_have_wrapped = entry.most is not None and (length.bound is None or length.bound > entry.most)
+        if not entry.grows or may_have_wrapped:
             raise ValueError(f"entry {name!r} of the state does not hold what it was after {tokens} tokens")
     entries = {name: _first(state[name], 1 + entry.axis, entry.slots(tokens)) for name, entry in memory.items()}
     read = length.tokens.clamp(max=tokens)
@@ -109,17 +113,17 @@ def check(
     """
     if batch is not None and not anyfloat and _fits(memory, state, batch, dtype, device):
         return
-    again = "make it with start(batch)" if batch is None else f"make it with start({batch})"
+    advice = "make it with start(batch)" if batch is None else f"make it with start({batch})"
     if not isinstance(state, dict):
-        raise TypeError(f"a state is a dict of tensors, not {described(state)}: {again}")
+        raise TypeError(f"a state is a dict of tensors, not {described(state)}: {advice}")
     for name in (*memory, "length"):
         if name not in state:
-            raise ValueError(f"the state has no entry {name!r}; this mixer's has {_listed(memory)}: {again}")
+            raise ValueError(f"the state has no entry {name!r}; this mixer's has {_entry_names(memory)}: {advice}")
     for name, tensor in state.items():
         if name != "length" and name not in memory:
-            raise ValueError(f"the state has an entry {name!r}; this mixer's has {_listed(memory)}: {again}")
+            raise ValueError(f"the state has an entry {name!r}; this mixer's has {_entry_names(memory)}: {advice}")
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"state entry {name!r} is {described(tensor)}, not a tensor: {again}")
+            raise TypeError(f"state entry {name!r} is {described(tensor)}, not a tensor: {advice}")
     length = state["length"]
     if batch is None and length.ndim == 1:
         batch = len(length)
@@ -129,25 +133,28 @@ def check(
             "or choose rows with seqloom.core.state.select"
         )
     slots: int | None = None
-    for name, tensor in (("length", length), *state.items()):
+    for name, tensor in (("length", length), *state.items()):  # length first: with a wrong one, `batch` may be None
         entry = memory.get(name, LENGTH)
-        wanted = entry.shape
-        if entry.grows and tensor.ndim == 1 + len(wanted):
+        sizes = entry.shape
+        if entry.grows and tensor.ndim == 1 + len(sizes):
             slots = tensor.shape[1 + entry.axis] if slots is None else slots
-            inside = slots >= wanted[entry.axis] and (entry.most is None or slots <= entry.most)
-            wanted = entry.sizes(slots) if inside else wanted
+            allowed = slots >= sizes[entry.axis] and (entry.most is None or slots <= entry.most)
+            sizes = entry.sizes(slots) if allowed else sizes
         stored = entry.stored(dtype)
-        floats = anyfloat and stored.is_floating_point and tensor.is_floating_point()
-        fits = tensor.shape == (batch, *wanted) and (tensor.dtype == stored or floats)
+        both_floats = anyfloat and stored.is_floating_point and tensor.is_floating_point()
+        fits = tensor.shape == (batch, *sizes) and (tensor.dtype == stored or both_floats)
         if not fits or tensor.device != device or tensor.layout != torch.strided:
             raise ValueError(
-                f"state entry {name!r} is {described(tensor)}, this mixer's is {_wanted(entry, batch, slots)} "
-                f"{short(stored)} on {device}: {again}"
+                f"state entry {name!r} is {described(tensor)}, this mixer's is {_shape_text(entry, batch, slots)} "
+                f"{short(stored)} on {device}: {advice}"
             )
 
 
 def _fits(memory: Memory, state: Any, batch: int, dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether all is as declared, in few instructions, since a graph interprets them; `check` then says what is not."""
+    """Whether the state is as declared, in few instructions, since graph capture interprets them.
+
+    Where it is not, `check` finds what is wrong.
+    """
     if not isinstance(state, dict) or len(state) != len(memory) + 1:
         return False
     slots = None
@@ -155,16 +162,15 @@ def _fits(memory: Memory, state: Any, batch: int, dtype: torch.dtype, device: to
         tensor = state.get(name)
         if not isinstance(tensor, Tensor) or tensor.device != device or tensor.layout != torch.strided:
             return False
-        wanted = entry.shape
+        sizes = entry.shape
         if entry.grows:
-            if tensor.ndim != 1 + len(wanted):
+            if tensor.ndim != 1 + len(sizes):
                 return False
-            found = tensor.shape[1 + entry.axis]
-            slots = found if slots is None else slots
-            if slots < wanted[entry.axis] or (entry.most is not None and slots > entry.most):
+            slots = tensor.shape[1 + entry.axis] if slots is None else slots
+            if slots < sizes[entry.axis] or (entry.most is not None and slots > entry.most):
                 return False
-            wanted = entry.sizes(slots)
-        if tensor.shape != (batch, *wanted) or tensor.dtype != entry.stored(dtype):
+            sizes = entry.sizes(slots)
+        if tensor.shape != (batch, *sizes) or tensor.dtype != entry.stored(dtype):
             return False
     return True
 
@@ -174,11 +180,11 @@ def _first(tensor: Tensor, axis: int, slots: int) -> Tensor:
     return tensor.narrow(axis, 0, min(slots, tensor.shape[axis]))
 
 
-def _listed(memory: Memory) -> str:
+def _entry_names(memory: Memory) -> str:
     return ", ".join((*memory, "length"))
 
 
-def _wanted(entry: Entry, batch: int | None, slots: int | None) -> str:
+def _shape_text(entry: Entry, batch: int | None, slots: int | None) -> str:
     """The sizes that an entry may have, such as (2, 0 to 5, 8)."""
     sizes = [str(size) for size in entry.shape]
     if entry.grows:

@@ -212,16 +212,16 @@ class Mixer(nn.Module, ABC):
 
         Names, dtypes, devices and sizes are compared with `memory`; no value is read.
         """
-        own = self._any_tensor
-        declared.check(self.memory, state, batch, own.dtype, own.device, autocasts(own.device))
+        tensor = self._any_tensor
+        declared.check(self.memory, state, batch, tensor.dtype, tensor.device, autocasts(tensor.device))
 
     def check_input(self, x: Tensor, keep: Keep | None, ndim: int) -> Tensor:
         """Returns x. Raises unless x is (B, T, D) for an `ndim` of 3 or (B, D) for 2, and keep, if given, fits it.
 
         Both must be on the mixer's device; x has the dtype of the parameters, or under autocast any floating dtype.
         """
-        own = self._any_tensor
-        x = stream(x, self.dim, ndim, own.dtype, own.device)
+        tensor = self._any_tensor
+        x = stream(x, self.dim, ndim, tensor.dtype, tensor.device)
         if keep is not None:
             mask(keep, x)
         return x
@@ -274,5 +274,6 @@ def _first_parameter(module: nn.Module) -> nn.Parameter | None:
     return None
 
 
-def _rebuild(mixer: Mixer, keys: Any) -> None:
+def _rebuild(mixer: Mixer, incompatible_keys: Any) -> None:
+    """The hook that torch calls after the weights were loaded."""
     mixer.rebuild()

@@ -61,11 +61,11 @@ class MixerConfig(SizedConfig, ABC):
         self.require_form(causal)
         if position is not None and position.place not in self.places:
             raise ValueError(f"{self.kind} has no place for {position.kind} positions, which act on {position.place}")
-        asked = Layer(dim, context, causal, layer, depth, position)
-        part = self.shared(asked) if shared is None else shared
-        mixer = self.make(replace(asked, shared=part))
-        if part is not None:
-            mixer.share(part, owned=shared is None)
+        unshared = Layer(dim, context, causal, layer, depth, position)
+        shared_module = self.shared(unshared) if shared is None else shared
+        mixer = self.make(replace(unshared, shared=shared_module))
+        if shared_module is not None:
+            mixer.share(shared_module, owned=shared is None)
         return mixer
 
     def require_form(self, causal: bool) -> None:
@@ -76,8 +76,8 @@ class MixerConfig(SizedConfig, ABC):
                 f"{self.kind} is bidirectional: it has no causal form, so a decoder cannot use it{nearest}"
             )
         if not causal and not self.has_bidirectional:
-            both = ", ".join(name for name, config in kinds().items() if config.traits.causal != "always")
-            raise ValueError(f"{self.kind} is causal: it has no bidirectional form; these have: {both or 'none'}")
+            others = ", ".join(name for name, config in kinds().items() if config.traits.causal != "always")
+            raise ValueError(f"{self.kind} is causal: it has no bidirectional form; these have: {others or 'none'}")
 
     @property
     def has_bidirectional(self) -> bool:

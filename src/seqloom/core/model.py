@@ -225,8 +225,8 @@ def require_streams(model: Any, verb: str = "read on from a state") -> None:
     """Raises TypeError unless `model` is a Model, and ValueError where it cannot continue from a state."""
     require_model(model)
     if not model.traits.streams:
-        idle = ", ".join(dict.fromkeys(mixer.kind for mixer in model.config.mixers if not mixer.traits.streams))
-        raise ValueError(f"the model cannot {verb}: no state in {idle or f'a model of kind {model.config.kind}'}")
+        stateless = ", ".join(dict.fromkeys(mixer.kind for mixer in model.config.mixers if not mixer.traits.streams))
+        raise ValueError(f"the model cannot {verb}: no state in {stateless or f'a model of kind {model.config.kind}'}")
 
 
 def require_generates(model: Any, verb: str = "generate text") -> None:
@@ -240,6 +240,6 @@ def require_translates(model: Any) -> None:
     """Raises TypeError unless `model` is a Model, and ValueError where it cannot generate a target for a source."""
     require_model(model)
     if not model.traits.translates:
-        idle = ", ".join(dict.fromkeys(mixer.kind for mixer in model.config.mixers if not mixer.traits.streams))
-        reason = f"no state in {idle}" if model.config.objective == "pairs" else "use one of model.kind=seq2seq"
+        stateless = ", ".join(dict.fromkeys(mixer.kind for mixer in model.config.mixers if not mixer.traits.streams))
+        reason = f"no state in {stateless}" if model.config.objective == "pairs" else "use one of model.kind=seq2seq"
         raise ValueError(f"a model of kind {model.config.kind} cannot translate a source: {reason}")

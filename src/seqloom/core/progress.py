@@ -52,7 +52,7 @@ def _lines(label: str, total: float, unit: str, start: float, every: float, out:
         if now - printed < every and done < total:
             return
         if done >= total and now - began < every and printed == began:
-            return
+            return  # finished before the first line was due: print nothing
         printed = now
         rate = (done - start) / max(now - began, 1e-9)
         left = (total - done) / rate if rate else 0.0

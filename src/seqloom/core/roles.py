@@ -19,35 +19,36 @@ from torch import nn
 
 Role: TypeAlias = Literal["matrix", "embedding", "other"]
 
-_OF_TORCH: dict[type[nn.Module], Role] = {nn.Linear: "matrix", nn.Embedding: "embedding"}
+_TORCH_ROLES: dict[type[nn.Module], Role] = {nn.Linear: "matrix", nn.Embedding: "embedding"}
 """the role of `weight` in torch's own modules and in classes derived from them"""
 
 
 def roles(named_modules: Iterable[tuple[str, nn.Module]]) -> dict[str, Role]:
     """The role of every parameter of a model by name, given the model's `named_modules()`."""
     modules = dict(named_modules)
-    of_parameters: dict[str, Role] = {}
+    parameter_roles: dict[str, Role] = {}
     for prefix, module in modules.items():
         for name, _ in module.named_parameters(recurse=False):
             path = [*prefix.split("."), name] if prefix else [name]
-            of_parameters[".".join(path)] = _declared(modules, path) or _of_torch(module, name)
-    return of_parameters
+            parameter_roles[".".join(path)] = _declared(modules, path) or _torch_role(module, name)
+    return parameter_roles
 
 
 def _declared(modules: dict[str, nn.Module], path: list[str]) -> Role | None:
     """The role that the outermost module with a declaration for this parameter gives it."""
     for depth in range(len(path)):
-        declared: dict[str, Role] = getattr(modules.get(".".join(path[:depth])), "roles", {})
+        declarations: dict[str, Role] = getattr(modules.get(".".join(path[:depth])), "roles", {})
         for end in range(depth + 1, len(path) + 1):
-            role = declared.get(".".join(path[depth:end]))
+            role = declarations.get(".".join(path[depth:end]))
             if role is not None:
                 return role
     return None
 
 
-def _of_torch(module: nn.Module, name: str) -> Role:
+def _torch_role(module: nn.Module, name: str) -> Role:
+    """The role of a parameter for which no module declares one."""
     if name == "weight":
-        for kind, role in _OF_TORCH.items():
+        for kind, role in _TORCH_ROLES.items():
             if isinstance(module, kind):
                 return role
     return "other"

@@ -153,6 +153,7 @@ def mapped(fn: Callable[[Tensor], Tensor], state: Tree) -> Tree:
 
 
 def _mapped(fn: Callable[[Tensor], Tensor], state: Any) -> Any:
+    """As `mapped`, of any part of a state: a tensor, a dict of tensors, a State, a tuple of these or a ModelState."""
     if isinstance(state, Tensor):
         return fn(state)
     if isinstance(state, State):
@@ -181,13 +182,14 @@ def repeat(state: Tree, times: int) -> Tree:
 def flat(state: State | ModelState) -> dict[str, Tensor]:
     """Every tensor by its path, such as `k` in a State, `layers.0.0.k` and `extra.length` in a ModelState."""
     if isinstance(state, ModelState):
-        of_layers = {
+        layer_entries = {
             f"layers.{n}.{m}.{name}": tensor
             for n, layer in enumerate(state.layers)
             for m, part in enumerate(layer)
             for name, tensor in part.items()
         }
-        return {**of_layers, **{f"extra.{name}": tensor for name, tensor in state.extra.items()}}
+        extra_entries = {f"extra.{name}": tensor for name, tensor in state.extra.items()}
+        return {**layer_entries, **extra_entries}
     return dict(state)
 
 
@@ -201,29 +203,31 @@ def filled(template: Tree, tensors: Mapping[str, Tensor]) -> Tree:
         wrong = sorted(names ^ tensors.keys())[0]
         raise ValueError(f"the state {'lacks' if wrong in names else 'has a foreign'} entry {wrong!r}")
 
-    def part(prefix: str, layer: State) -> State:
-        entries = {name: tensors[prefix + name] for name in layer}
+    def state_at(prefix: str, structure: State) -> State:
+        entries = {name: tensors[prefix + name] for name in structure}
         length = measured(entries["length"])
         return State(entries, length.bound, length.even)
 
     if isinstance(template, ModelState):
         layers = tuple(
-            tuple(part(f"layers.{n}.{m}.", sublayer) for m, sublayer in enumerate(layer))
+            tuple(state_at(f"layers.{n}.{m}.", sublayer) for m, sublayer in enumerate(layer))
             for n, layer in enumerate(template.layers)
         )
-        return ModelState(layers, part("extra.", template.extra))  # type: ignore[return-value]
-    return part("", template)  # type: ignore[return-value]
+        return ModelState(layers, state_at("extra.", template.extra))  # type: ignore[return-value]
+    return state_at("", template)  # type: ignore[return-value]
 
 
 def restarted(state: ModelState, rows: Bool[Tensor, " B"], start: ModelState) -> ModelState:
     """The state with the given rows reset to those of `start`, before the first token; slots that have grown are 0."""
 
-    def entry(tensor: Tensor, first: Tensor) -> Tensor:
-        chosen = rows.view(-1, *[1] * (tensor.ndim - 1))
-        return torch.where(chosen, first if first.shape == tensor.shape else torch.zeros_like(tensor), tensor)
+    def restart(tensor: Tensor, initial: Tensor) -> Tensor:
+        if initial.shape != tensor.shape:  # an entry that has grown
+            initial = torch.zeros_like(tensor)
+        mask = rows.view(-1, *[1] * (tensor.ndim - 1))  # (B, 1, …)
+        return torch.where(mask, initial, tensor)
 
-    begun = flat(start)
-    return filled(start, {name: entry(tensor, begun[name]) for name, tensor in flat(state).items()})
+    initial_entries = flat(start)
+    return filled(start, {name: restart(tensor, initial_entries[name]) for name, tensor in flat(state).items()})
 
 
 def nbytes(state: State | ModelState) -> int:

@@ -105,36 +105,39 @@ def mean_of(values: Sequence[float], scale: float = 0.0) -> Estimate:
     mean, count = fmean(values), len(values)
     squares = math.fsum((value - mean) ** 2 for value in values)
     error = math.sqrt(squares / (count - 1) / count) if count > 1 else 0.0
-    return (
-        Estimate(mean, count) if error <= ROUNDING * max(abs(mean), scale) else Estimate(mean, count, error, count - 1)
-    )
+    if error <= ROUNDING * max(abs(mean), scale):
+        return Estimate(mean, count)
+    return Estimate(mean, count, error, count - 1)
 
 
 def contrast(weights: Mapping[Model, float], runs: Mapping[Model, Runs], *, paired: bool = False) -> Estimate | None:
     """Σ weight × mean loss over the models. None where a model has no run or, if `paired`, where no seed is common."""
-    known = {model: runs.get(model, {}) for model, weight in weights.items() if weight}
+    weighted = {model: runs.get(model, {}) for model, weight in weights.items() if weight}
     if paired:
-        common = sorted(set.intersection(*(set(losses) for losses in known.values())))
-        sums = [sum(weights[m] * losses[seed] for m, losses in known.items()) for seed in common]
-        scale = max((abs(loss) for losses in known.values() for loss in losses.values()), default=0.0)
+        common = sorted(set.intersection(*(set(losses) for losses in weighted.values())))
+        sums = [sum(weights[m] * losses[seed] for m, losses in weighted.items()) for seed in common]  # d_r
+        scale = max((abs(loss) for losses in weighted.values() for loss in losses.values()), default=0.0)
         return mean_of(sums, scale) if sums else None
-    if not all(known.values()):
+    if not all(weighted.values()):
         return None
-    means = {model: mean_of(list(losses.values())) for model, losses in known.items()}
-    total = sum(weights[m] * estimate.mean for m, estimate in means.items())
+    means = {model: mean_of(list(losses.values())) for model, losses in weighted.items()}
+    total = sum(weights[m] * estimate.mean for m, estimate in means.items())  # d
     fewest = min(estimate.seeds for estimate in means.values())
-    variances = [((weights[m] * (estimate.error or 0.0)) ** 2, estimate.seeds - 1) for m, estimate in means.items()]
-    square = sum(variance for variance, _ in variances)
-    if fewest == 1 or not square:
+    variances = [(weights[m] * (estimate.error or 0.0)) ** 2 for m, estimate in means.items()]  # v_m
+    variance = sum(variances)  # e²
+    if fewest == 1 or not variance:
         return Estimate(total, fewest)
-    freedom = 1 / sum((variance / square) ** 2 / spare for variance, spare in variances)
-    return Estimate(total, fewest, math.sqrt(square), freedom)
+    counts = [estimate.seeds for estimate in means.values()]  # n_m
+    freedom = 1 / sum((v / variance) ** 2 / (n - 1) for v, n in zip(variances, counts, strict=True))
+    return Estimate(total, fewest, math.sqrt(variance), freedom)
 
 
 def holm(ps: Sequence[float]) -> list[float]:
     """The p values after Holm's adjustment, in the given order."""
-    adjusted, highest = [1.0] * len(ps), 0.0
-    for rank, index in enumerate(sorted(range(len(ps)), key=lambda index: ps[index])):
+    adjusted = [1.0] * len(ps)
+    highest = 0.0
+    ascending = sorted(range(len(ps)), key=lambda index: ps[index])
+    for rank, index in enumerate(ascending):
         highest = max(highest, min(1.0, (len(ps) - rank) * ps[index]))
         adjusted[index] = highest
     return adjusted
@@ -154,12 +157,11 @@ def differences(
     }
     ps = {model: p for model, estimate in estimates.items() if (p := estimate.p) is not None}
     adjusted = dict(zip(ps, holm(list(ps.values())), strict=True))
-    return {
-        model: Difference(
-            estimate, adjusted.get(model), _smallest(estimate, [p for name, p in ps.items() if name != model])
-        )
-        for model, estimate in estimates.items()
-    }
+    result = {}
+    for model, estimate in estimates.items():
+        other_ps = [p for other, p in ps.items() if other != model]
+        result[model] = Difference(estimate, adjusted.get(model), _smallest(estimate, other_ps))
+    return result
 
 
 def _smallest(estimate: Estimate, others: Sequence[float]) -> float | None:
@@ -185,13 +187,14 @@ def p_text(p: float) -> str:
 
 def could_settle(smallest: Mapping[str, float | None], baseline: str, seeds: int) -> str:
     """The sentence under a table: the smallest difference to the baseline that it could have settled, by model."""
-    known = sorted((least, name) for name, least in smallest.items() if least is not None)
-    if not known:
+    differences_by_size = sorted((size, name) for name, size in smallest.items() if size is not None)
+    if not differences_by_size:
         why = "each was observed once" if seeds == 1 else f"that takes at least {FEWEST} seeds that differ"
         return f"No difference to {baseline} could be settled here: {why}."
-    (least, first), (most, last) = known[0], known[-1]
-    wide = f" to {most:.3f} ({last})" if len(known) > 1 else ""
-    return f"The smallest difference to {baseline} that this table could have settled: {least:.3f} ({first}){wide}."
+    least, first = differences_by_size[0]
+    most, last = differences_by_size[-1]
+    to_most = f" to {most:.3f} ({last})" if len(differences_by_size) > 1 else ""
+    return f"The smallest difference to {baseline} that this table could have settled: {least:.3f} ({first}){to_most}."
 
 
 def quantile(p: float, freedom: float) -> float:

@@ -13,13 +13,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """The lines of a table with a header. Columns of numbers are aligned to the right; cells are as `written`."""
     cells = [[str(name) for name in head], *([written(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(head))]
-    right = [all(_number(row[column]) for row in rows) and bool(rows) for column in range(len(head))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in zip(*parts, strict=True)
-        )
-        for parts in ((line, widths, right) for line in cells)
-    ]
+    numeric = [bool(rows) and all(_is_number(row[column]) for row in rows) for column in range(len(head))]
+    lines = []
+    for line in cells:
+        columns = zip(line, widths, numeric, strict=True)
+        padded = [cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in columns]
+        lines.append("  ".join(padded))
     rule = "  ".join("-" * width for width in widths)
     return "\n".join(line.rstrip() for line in [lines[0], rule, *lines[1:]])
 
@@ -33,9 +32,12 @@ def written(cell: object) -> str:
     if isinstance(cell, int):
         return f"{cell:,}"
     if isinstance(cell, float):
-        return f"{cell:,.0f}" if abs(cell) >= 1000 else f"{cell:.4g}" if abs(cell) < 0.1 else f"{cell:.3f}"
+        if abs(cell) >= 1000:
+            return f"{cell:,.0f}"
+        return f"{cell:.4g}" if abs(cell) < 0.1 else f"{cell:.3f}"
     return str(cell)
 
 
-def _number(cell: object) -> bool:
+def _is_number(cell: object) -> bool:
+    """Whether a cell may stand in a column of numbers, as a dash (None) may."""
     return cell is None or isinstance(cell, int | float)

@@ -64,14 +64,15 @@ def _measure(node: yaml.Node, known: dict[int, tuple[int, int]], depth: int) -> 
         return known[id(node)]
     if depth > DEEPEST:
         raise ValueError(f"it is nested more than {DEEPEST} deep, or holds itself")
-    parts: list[yaml.Node] = []
+    children: list[yaml.Node] = []
     if isinstance(node, yaml.MappingNode):
         _require_unique(node)
-        parts = [part for pair in node.value for part in pair]
+        children = [child for pair in node.value for child in pair]
     elif isinstance(node, yaml.SequenceNode):
-        parts = node.value
-    within = [_measure(part, known, depth + 1) for part in parts]
-    size, height = 1 + sum(size for size, _ in within), 1 + max((height for _, height in within), default=0)
+        children = node.value
+    measures = [_measure(child, known, depth + 1) for child in children]
+    size = 1 + sum(size for size, _ in measures)
+    height = 1 + max((height for _, height in measures), default=0)
     if size > MOST:
         raise ValueError(f"it stands for more than {MOST:,} values")
     if height > DEEPEST:
@@ -81,6 +82,7 @@ def _measure(node: yaml.Node, known: dict[int, tuple[int, int]], depth: int) -> 
 
 
 def _require_unique(node: yaml.MappingNode) -> None:
+    """Raises ValueError where a plain key of the mapping stands twice."""
     lines: dict[tuple[str, str], int] = {}
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode):
