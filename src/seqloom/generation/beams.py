@@ -4,8 +4,8 @@
     repeat:  of all K·W continuations by one token, those that end in <eos> close,  the K likeliest others stay open
 
 The result is the closed hypotheses of the highest scores, and at `max_tokens` the open ones among them. The search ends
-early once no open hypothesis can reach the closed ones: log p only falls, and is divided at most by the penalty of
-`max_tokens`. The model reads each token once: its state is reordered to the rows that stay.
+early once no open hypothesis can reach the scores of the closed ones: log p only falls, and the penalty that divides
+it is at most that of `max_tokens`. The model reads each token once: its state is reordered to the rows that stay.
 
 Source: Wu et al., Google's Neural Machine Translation System, arXiv:1609.08144, Eq. 14, of which α alone is here (no
 coverage); α = 0.6 and 4 beams are Vaswani et al.'s, arXiv:1706.03762, section 6.1. GNMT prunes by a margin of the score
@@ -100,34 +100,36 @@ def search(
     B, W = logits.shape
     K = beams.beams
     device = logits.device
-    first = torch.arange(B).repeat_interleave(K)
-    reading.choose(first.to(device))
-    log_p = _log_probabilities(logits)[first].view(B, K, W)
+    copies = torch.arange(B).repeat_interleave(K)  # each text K times
+    reading.choose(copies.to(device))
+    log_p = _log_probabilities(logits)[copies].view(B, K, W)
     total = torch.full((B, K), -torch.inf, dtype=torch.float64)  # log p of each open hypothesis (B, K)
     total[:, 0] = 0.0  # all K rows of a text are equal: one of them is enough
     texts = torch.zeros(B, K, 0, dtype=torch.long)
     closed: list[list[Hypothesis]] = [[] for _ in range(B)]
     for length in range(1, max_tokens + 1):
-        every = (total[:, :, None] + log_p).flatten(1)  # (B, K·W)
+        continued = (total[:, :, None] + log_p).flatten(1)  # (B, K·W)
         if eos is not None and eos < W:
-            ends = every[:, eos::W]
+            ending = continued[:, eos::W]  # (B, K): log p of each hypothesis with <eos> as its next token
             for row in range(B):
-                ended = ((texts[row, k], float(ends[row, k]), True) for k in range(K))
+                ended = ((texts[row, k], float(ending[row, k]), True) for k in range(K))
                 closed[row] = _ranked(closed[row], ended, length, beams)
-            every[:, eos::W] = -torch.inf
-        total, chosen = every.topk(K, 1)
-        before, ids = chosen // W, chosen % W
-        texts = torch.cat([texts.gather(1, before[:, :, None].expand(-1, -1, length - 1)), ids[:, :, None]], 2)
+            continued[:, eos::W] = -torch.inf
+        total, chosen = continued.topk(K, 1)
+        parents = chosen // W  # the hypotheses that are continued (B, K)
+        ids = chosen % W  # and their next tokens (B, K)
+        parent_texts = texts.gather(1, parents[:, :, None].expand(-1, -1, length - 1))
+        texts = torch.cat([parent_texts, ids[:, :, None]], 2)
         if length == max_tokens or _settled(closed, total, max_tokens, beams):
             break
-        rows = (before + K * torch.arange(B)[:, None]).flatten()
+        rows = (parents + K * torch.arange(B)[:, None]).flatten()
         if not torch.equal(rows, torch.arange(B * K)):
             reading.choose(rows.to(device))
         log_p = _log_probabilities(reading.token(ids.flatten().to(device))).view(B, K, W)
     for row in range(B):
         unended = ((texts[row, k], float(total[row, k]), False) for k in range(K))
         closed[row] = _ranked(closed[row], unended if length == max_tokens else (), length, beams)
-    return [found[: beams.best] for found in closed]
+    return [hypotheses[: beams.best] for hypotheses in closed]
 
 
 def penalty(length: int, alpha: float) -> float:
@@ -144,11 +146,14 @@ def _log_probabilities(logits: Float[Tensor, "N W"]) -> Float[Tensor, "N W"]:
 
 
 def _ranked(
-    closed: list[Hypothesis], more: Iterable[tuple[Tensor, float, bool]], length: int, beams: Beams
+    closed: list[Hypothesis], candidates: Iterable[tuple[Tensor, float, bool]], length: int, beams: Beams
 ) -> list[Hypothesis]:
-    """The best K of the closed hypotheses and of `more`: texts of `length` tokens with log p and whether they ended."""
+    """The best K of the closed hypotheses and of the candidates.
+
+    A candidate is a text of `length` tokens, `<eos>` included, with its log p and whether it ended in `<eos>`.
+    """
     scale = penalty(length, beams.length_penalty)
-    for ids, log_p, ended in more:
+    for ids, log_p, ended in candidates:
         if log_p > -torch.inf and (len(closed) < beams.beams or log_p / scale > closed[-1].score):
             closed = [*closed, Hypothesis(ids.tolist(), log_p, log_p / scale, ended)]
             closed = sorted(closed, key=lambda hypothesis: -hypothesis.score)[: beams.beams]
@@ -156,9 +161,9 @@ def _ranked(
 
 
 def _settled(closed: list[list[Hypothesis]], total: Float[Tensor, "B K"], max_tokens: int, beams: Beams) -> bool:
-    """Whether no open hypothesis can come among the results."""
-    highest = (total.amax(1) / penalty(max_tokens, beams.length_penalty)).tolist()
+    """Whether no open hypothesis can still reach a score that is among the `best` of its text."""
+    bounds = (total.amax(1) / penalty(max_tokens, beams.length_penalty)).tolist()
     return all(
-        len(found) >= beams.best and found[beams.best - 1].score >= reach
-        for found, reach in zip(closed, highest, strict=True)
+        len(hypotheses) >= beams.best and hypotheses[beams.best - 1].score >= bound
+        for hypotheses, bound in zip(closed, bounds, strict=True)
     )

@@ -100,19 +100,19 @@ def generate(
             raise ValueError("the prompt is empty: give at least one character")
     elif stop:
         raise ValueError("stop is for a text prompt: token ids have no text to look for it in")
-    ids = tokenizer.encode(prompt) if isinstance(prompt, str) else _whole(prompt)
+    ids = tokenizer.encode(prompt) if isinstance(prompt, str) else _token_ids(prompt)
     prompts = torch.tensor([ids], dtype=torch.long)
-    how: dict[str, Any] = {"max_tokens": max_tokens, "mode": mode, "hop": hop, "sampling": sampling}
-    drawn = tokens(model, prompts, **how, seed=seed, neighbors=neighbors, exits=exits)
-    new: Iterator[int] = (int(token.ids[0]) for token in drawn)
+    options: dict[str, Any] = {"max_tokens": max_tokens, "mode": mode, "hop": hop, "sampling": sampling}
+    draws = tokens(model, prompts, **options, seed=seed, neighbors=neighbors, exits=exits)
+    new_ids: Iterator[int] = (int(draw.ids[0]) for draw in draws)
     if draft is not None:
         if neighbors is not None or exits is not None:
             raise ValueError(
                 "a draft is of the large model's own predictions: leave out neighbors and exits, or the draft"
             )
-        new = drafted(model, draft, ids, **how, generator=torch.Generator().manual_seed(seed))
-    written = _until(eos, new)
-    return pieces(written, tokenizer, stop, ids) if isinstance(prompt, str) else written
+        new_ids = drafted(model, draft, ids, **options, generator=torch.Generator().manual_seed(seed))
+    continuation = _before_eos(eos, new_ids)
+    return pieces(continuation, tokenizer, stop, ids) if isinstance(prompt, str) else continuation
 
 
 def generate_ids(
@@ -132,11 +132,11 @@ def generate_ids(
     """
     if eos is not None:
         count("eos", eos)
-    written = tokens(model, prompts, max_tokens=max_tokens, mode=mode, hop=hop, sampling=sampling, seed=seed)
+    draws = tokens(model, prompts, max_tokens=max_tokens, mode=mode, hop=hop, sampling=sampling, seed=seed)
     rows: list[list[int]] = [[] for _ in range(len(prompts))]
     running = set(range(len(rows)))
-    for drawn in written:
-        ids = drawn.ids.tolist()
+    for draw in draws:
+        ids = draw.ids.tolist()
         running -= {row for row in running if ids[row] == eos}
         if not running:
             break
@@ -145,19 +145,21 @@ def generate_ids(
     return rows
 
 
-def _until(eos: int | None, ids: Iterable[int]) -> Iterator[int]:
+def _before_eos(eos: int | None, ids: Iterable[int]) -> Iterator[int]:
+    """The ids before the first `eos`; all of them where `eos` is None or does not come."""
     for id in ids:
         if id == eos:
             return
         yield id
 
 
-def _whole(prompt: Any) -> list[int]:
+def _token_ids(prompt: Any) -> list[int]:
+    """The ids of a prompt as Python ints; TypeError or ValueError unless it is a list or a tensor (T,) of integers."""
     if isinstance(prompt, Tensor) and prompt.ndim != 1:
         raise ValueError(f"a prompt is a text or a list of token ids, not {described(prompt)}; see generate_ids")
     if not isinstance(prompt, Iterable) or isinstance(prompt, bytes | dict | set):
         raise TypeError(f"a prompt is a text or a list of token ids, not {described(prompt)}")
-    wrong = [id for id in prompt if not _is_whole(id)]
+    wrong = [id for id in prompt if not _is_integer(id)]
     if wrong:
         raise ValueError(f"token ids are whole numbers, not {wrong[0]!r}")
     ids = [operator.index(id) for id in prompt]
@@ -167,7 +169,7 @@ def _whole(prompt: Any) -> list[int]:
     return ids
 
 
-def _is_whole(id: Any) -> bool:
+def _is_integer(id: Any) -> bool:
     if isinstance(id, bool) or (isinstance(id, Tensor) and id.dtype == torch.bool):
         return False
     try:

@@ -1,6 +1,6 @@
 """A small model drafts tokens, which a large one reads at once; what does not hold is taken back.
 
-exact, or speculative sampling, of drafts y ~ q, with p the large model's law:
+exact, or speculative sampling, of drafts y ~ q, with p the large model's distribution:
 
     y_i stays with probability min(1, p_i(y_i) / q_i(y_i)),   else   y_i ~ max(p_i - q_i, 0) / Σ max(p_i - q_i, 0)
     and the drafts after it are dropped;    where all stay, one further token ~ p
@@ -11,7 +11,7 @@ Big-Little decoding, by a confidence c and a bound r:
     the first y_i with -ln p_i(y_i) > r, and the drafts after it, are dropped;   the next token ~ p
 
 p and q are as drawn from (temperature, top-k, top-p); c and r are of the models' own predictions, at temperature 1. The
-exact form's texts have the large model's law whatever the small one is; Big-Little's do not.
+exact form's texts have the large model's distribution for any small one; Big-Little's do not.
 
 Source: Leviathan et al., arXiv:2211.17192, Algorithm 1; Kim et al., Big-Little decoding, arXiv:2302.07863, section 3.
 The number of drafts is bounded there, too, in the second.
@@ -81,8 +81,9 @@ def require_draft(draft: Any, model: Model) -> None:
             raise TypeError(f"{name} is a number, not {described(value)}")
         if value is not None and not 0 <= value <= most:
             raise ValueError(f"{name} is from 0 to {most:g}, not {value}")
-    large, small = (getattr(one.tokenizer, "json", None) for one in (model, draft.model))
-    if model.config.vocab != draft.model.config.vocab or (large is not None and small is not None and large != small):
+    large, small = (getattr(each_model.tokenizer, "json", None) for each_model in (model, draft.model))
+    other_tokenizer = large is not None and small is not None and large != small
+    if model.config.vocab != draft.model.config.vocab or other_tokenizer:
         raise ValueError("the draft model has another tokenizer: train it with --set data.tokenizer of the large one")
 
 
@@ -121,19 +122,19 @@ def _written(
     modules = [[*each_model.modules()] for each_model in (model, draft.model)]
     remaining = max_tokens
     with ExitStack() as stack:
-        for of_model in modules:
-            stack.enter_context(at_rest(of_model))
+        for model_modules in modules:
+            stack.enter_context(at_rest(model_modules))
         large = ahead(model, prompt, mode, hop)
         small = ahead(draft.model, prompt, mode, min(hop, window(draft.model)) if mode == "slide" else hop)
     while remaining:
         with ExitStack() as stack:
-            for of_model in modules:
-                stack.enter_context(at_rest(of_model))
+            for model_modules in modules:
+                stack.enter_context(at_rest(model_modules))
             ids, q = _drafts(small, draft, min(draft.tokens, remaining - 1), sampling, generator)
             logits = large.predict(ids)
             p = probabilities(logits, sampling)
-            judge = _exactly if draft.exact else _by_bound
-            accepted, last = judge(logits, p, q, ids, draft, generator)
+            accept = _accept_exactly if draft.exact else _accept_by_bound
+            accepted, last = accept(logits, p, q, ids, draft, generator)
             new = [*ids[:accepted], last]
             if remaining > len(new):
                 large.keep(new)
@@ -149,41 +150,45 @@ def _written(
 
 
 def _drafts(
-    small: Ahead, draft: Draft, most: int, sampling: Sampling, generator: torch.Generator
+    small: Ahead, draft: Draft, limit: int, sampling: Sampling, generator: torch.Generator
 ) -> tuple[list[int], list[Tensor]]:
-    """Up to `most` ids of the small model, and the distribution (W) that each was drawn from."""
+    """Up to `limit` ids of the small model, and the distribution q_i (W) that each was drawn from."""
     ids: list[int] = []
-    laws: list[Tensor] = []
-    while len(ids) < most:
+    distributions: list[Tensor] = []
+    while len(ids) < limit:
         logits = small.predict(ids, len(ids))
         if draft.confidence is not None and float(logits.double().softmax(1).max()) < draft.confidence:
             break
-        laws.append(probabilities(logits, sampling)[0])
-        ids.append(_drawn(laws[-1], generator))
-    return ids, laws
+        distributions.append(probabilities(logits, sampling)[0])
+        ids.append(_draw(distributions[-1], generator))
+    return ids, distributions
 
 
-def _exactly(
+def _accept_exactly(
     logits: Tensor, p: Tensor, q: list[Tensor], ids: list[int], draft: Draft, generator: torch.Generator
 ) -> tuple[int, int]:
-    """How many drafts are accepted, and the token after them."""
-    for number, (id, draws) in enumerate(zip(ids, q, strict=True)):
-        if float(torch.rand((), dtype=torch.float64, generator=generator)) * draws[id] >= p[number, id]:
-            return number, _drawn((p[number] - draws).clamp(min=0), generator)
-    return len(ids), _drawn(p[len(ids)], generator)
+    """How many drafts are accepted by speculative sampling, and the token after them.
+
+    `logits` and `p` (n + 1, W) are the large model's after 0 to n drafts, `q` the n distributions of the drafts `ids`.
+    """
+    for number, (id, q_i) in enumerate(zip(ids, q, strict=True)):
+        u = float(torch.rand((), dtype=torch.float64, generator=generator))
+        if u * q_i[id] >= p[number, id]:  # rejected: u ≥ p_i / q_i
+            return number, _draw((p[number] - q_i).clamp(min=0), generator)
+    return len(ids), _draw(p[len(ids)], generator)
 
 
-def _by_bound(
+def _accept_by_bound(
     logits: Tensor, p: Tensor, q: list[Tensor], ids: list[int], draft: Draft, generator: torch.Generator
 ) -> tuple[int, int]:
-    """As `_exactly`, but a draft is kept until the first token whose nats exceed the bound `take_back`."""
+    """As `_accept_exactly`, but drafts are accepted up to the first whose nats exceed the bound `take_back`."""
     nats = -logits.double().log_softmax(1).cpu()
     bound = float("inf") if draft.take_back is None else draft.take_back
     accepted = next((number for number, id in enumerate(ids) if nats[number, id] > bound), len(ids))
-    return accepted, _drawn(p[accepted], generator)
+    return accepted, _draw(p[accepted], generator)
 
 
-def _drawn(weights: Float[Tensor, " W"], generator: torch.Generator) -> int:
+def _draw(weights: Float[Tensor, " W"], generator: torch.Generator) -> int:
     """An id with probability in proportion to its weight."""
     cumulative = weights.cumsum(0)
     u = torch.rand((), dtype=torch.float64, generator=generator) * cumulative[-1]

@@ -85,8 +85,8 @@ def check_rows(name: str, rows: Any, vocab: int) -> None:
         raise ValueError(f"{name} are on meta, where they have no values: give token ids on a device that computes")
     if rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < vocab:
         wrong = next(id for id in rows.flatten().tolist() if not 0 <= id < vocab)
-        one = name.removesuffix("s")
-        raise ValueError(f"token id {wrong} of the {one} lies outside the model's vocabulary, 0 … {vocab - 1}")
+        singular = name.removesuffix("s")
+        raise ValueError(f"token id {wrong} of the {singular} lies outside the model's vocabulary, 0 … {vocab - 1}")
 
 
 def drawn(
@@ -102,15 +102,16 @@ def drawn(
     modules = list(model.modules())
     with at_rest(modules):
         logits = _mixed(reading.prompt(prompts.to(model.device)), neighbors)
-    for left in range(count, 0, -1):
+    for remaining in range(count, 0, -1):
         ids = draw(logits, sampling, generator)
         yield Drawn(ids, logits)
-        if left > 1:
+        if remaining > 1:
             with at_rest(modules):
                 logits = _mixed(reading.token(ids), neighbors)
 
 
 def _mixed(logits: Tensor, neighbors: Neighbors | None) -> Tensor:
+    """The logits mixed with the predictions of the neighbors, if there are any."""
     return logits if neighbors is None else neighbors.mixed(logits)
 
 

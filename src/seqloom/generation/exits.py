@@ -26,7 +26,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from seqloom.core.arguments import count as whole
+from seqloom.core.arguments import count as require_count
 from seqloom.core.arguments import described
 from seqloom.core.config import suggestion
 from seqloom.core.layered import layered
@@ -47,7 +47,7 @@ WARM = 8
 @final
 @dataclass
 class Exits:
-    """When layers are left out, and what came of it: `tokens` that were read by themselves, in `layers` in all."""
+    """When layers are left out; and the counts of the `tokens` read one by one and of the `layers` run for them."""
 
     threshold: float | None
     """λ: 1 leaves out (almost) none, 0 all but the first; None where the classifier has its own, or needs none"""
@@ -55,9 +55,9 @@ class Exits:
     decay: float = 4.0
     """τ: how fast the threshold of early tokens falls"""
     most: int = 200
-    """N: tokens that are written at most"""
+    """N: the most tokens that are written"""
     first: int = 1
-    """no token ends before this layer"""
+    """no token exits before this layer"""
     tokens: int = 0
     layers: int = 0
     chosen: Int[Tensor, " B"] | None = field(default=None, repr=False)
@@ -78,14 +78,19 @@ class Exits:
             self.chosen = self.by.chosen(model.features(prompts[:, -longest:]).mean(1))
 
     def step(self, model: Model, ids: Int[Tensor, " B"], state: ModelState) -> tuple[Float[Tensor, "B W"], ModelState]:
-        """Reads a token of each row on, whose state is given up; all rows leave out the same layers."""
+        """Logits after one further token of each row, and the new state; all rows leave out the same layers.
+
+        The given state may be overwritten.
+        """
         if isinstance(self.by, Sequence) and self.chosen is None:
             raise ValueError("the prompts of these texts choose the layer: call begin(model, prompts) first")
-        token, numbers, chosen = self.tokens, count(1), self.chosen
+        token = self.tokens
+        chosen = self.chosen
+        layer_numbers = count(1)
 
         def enough(before: Tensor, after: Tensor) -> bool:
             nonlocal chosen
-            layer = next(numbers)
+            layer = next(layer_numbers)
             if layer == 1 and isinstance(self.by, Multinomial):
                 chosen = self.by.chosen(after)
             if layer < self.first:
@@ -101,7 +106,7 @@ class Exits:
 
     @property
     def depth(self) -> float:
-        """Layers per token, of those that were read by themselves."""
+        """Layers run per token, over the tokens that were read one by one."""
         return self.layers / max(self.tokens, 1)
 
 
@@ -121,27 +126,30 @@ def confidence(
 
 @torch.no_grad()
 def compared(model: Model, exits: Exits, prompt: str, text: str) -> str:
-    """In words: the layers of a text that was written with exits, and time and likeliest tokens with and without them.
+    """In words: the layers run for a text that was written with exits, and what the exits save and change.
 
-    The text is read again in one go from a state, token by token, as far as the model's context reaches.
+    For time and likeliest tokens the text is read again token by token, with exits and without, as far as the model's
+    context reaches.
     """
     if not exits.tokens:
         return "no token was read by itself, so that no layer could be left out: see --mode stream"
-    read, ids = (model.tokenizer.encode(words) for words in (prompt, prompt + text))
+    prompt_ids = model.tokenizer.encode(prompt)
+    ids = model.tokenizer.encode(prompt + text)
     ids = ids[: model.traits.longest or len(ids)]
-    first = min(len(read), len(ids) - 1)
-    plain = partial(model.step, reuse=True)
-    read_on(model, plain, ids[:first], ids[first : first + WARM])  # so that the first way pays for no first time
-    again = replace(exits, tokens=0, layers=0)
-    again.begin(model, torch.tensor([ids[:first]], device=model.device))
-    seconds, likeliest = zip(
-        *(read_on(model, step, ids[:first], ids[first:]) for step in (plain, partial(again.step, model))), strict=True
-    )
-    changed = sum(one != other for one, other in zip(*likeliest, strict=True)) / len(likeliest[0])
+    first = min(len(prompt_ids), len(ids) - 1)
+    before, after = ids[:first], ids[first:]
+    full_step = partial(model.step, reuse=True)
+    read_on(model, full_step, before, after[:WARM])  # warms up, so that the first timing is not longer for it
+    new_exits = replace(exits, tokens=0, layers=0)
+    new_exits.begin(model, torch.tensor([before], device=model.device))
+    full_seconds, full_likeliest = read_on(model, full_step, before, after)
+    exit_seconds, exit_likeliest = read_on(model, partial(new_exits.step, model), before, after)
+    differing = sum(full != exit for full, exit in zip(full_likeliest, exit_likeliest, strict=True))
     depth = len(model.config.mixers)
     return (
         f"{exits.depth:.2f} of {depth} layers on average over {exits.tokens:,} tokens; the text read again takes "
-        f"{seconds[1] / seconds[0]:.0%} of the time with all layers, and the likeliest token differs in {changed:.1%}"
+        f"{exit_seconds / full_seconds:.0%} of the time with all layers, and the likeliest token differs in "
+        f"{differing / len(full_likeliest):.1%}"
     )
 
 
@@ -174,7 +182,7 @@ def require_exits(exits: Any, model: Model) -> None:
         raise ValueError(f"the threshold of exits is from 0 to 1, not {exits.threshold}")
     if not 0 <= exits.decay < float("inf") or exits.most < 1:
         raise ValueError("the decay of exits is 0 or more, and the tokens that it is over at least 1")
-    whole("the first layer of exits", exits.first, least=1)
+    require_count("the first layer of exits", exits.first, least=1)
     depth = layered(model.config, "leaving layers out").depth
     if exits.first > depth:
         raise ValueError(f"exits after layer {exits.first} and later lie beyond the model's depth of {depth}")
@@ -192,6 +200,7 @@ def _require_threshold(exits: Exits) -> None:
 
 
 def _require_fit(classifier: Classifier, model: Model) -> None:
+    """ValueError where the classifier is for a model of another depth or dim."""
     sizes = classifier.config
     config = layered(model.config, "leaving layers out")
     if (sizes.depth, sizes.dim) != (config.depth, config.dim):

@@ -30,7 +30,7 @@ from seqloom.models.arguments import check_whole
 
 Mode: TypeAlias = Literal["slide", "stream"]
 Step: TypeAlias = Callable[[Tensor, ModelState], tuple[Tensor, ModelState]]
-"""ids (B,) and a state that is given up → logits (B, W) and the state after them"""
+"""ids (B,) and a state, which may be overwritten → logits (B, W) and the state after the ids"""
 PIECE = 512
 """Tokens of a prompt that `stream` reads at once: bounds the memory that a long prompt takes."""
 
@@ -48,7 +48,7 @@ class Reader(ABC):
 
     @abstractmethod
     def choose(self, rows: Int[Tensor, " N"]) -> None:
-        """Goes on with N texts, copies of those of the given rows: beam search reorders and repeats them."""
+        """Replaces the B texts by N copies of the given rows: beam search reorders and repeats them."""
 
 
 @final
@@ -56,7 +56,9 @@ class Slide(Reader):
     """Mode `slide`. A model that cannot stream rereads the window for every token; the logits are the same."""
 
     def __init__(self, model: Model, hop: int, step: Step | None = None) -> None:
-        self._model, self._hop, self._length = model, hop, window(model)
+        self._model = model
+        self._hop = hop
+        self._length = window(model)
         self._step = step or (lambda ids, state: model.step(ids, state, reuse=True))
         self._streams = streams(model)
         self._state: ModelState | None = None
@@ -83,7 +85,7 @@ class Slide(Reader):
 
     def _read(self) -> Tensor:
         if not self._streams or self._window.shape[1] == self._length:
-            self._state = None  # the next token needs no state: all is read again
+            self._state = None  # not needed: the window is read again for the next token
             x = self._model.features(self._window)
         else:
             empty = self._model.start(len(self._window), capacity=self._length)
@@ -157,19 +159,21 @@ def check(model: Model, mode: Mode, hop: int, prompt: int, max_tokens: int) -> N
 
 
 def _check_stream(model: Model, hop: int, prompt: int, max_tokens: int) -> None:
+    """ValueError where the model cannot read a text of this length from its start, token by token from a state."""
     if hop != 1:
         raise ValueError(f"mode 'stream' reads nothing again and has no hop: leave out hop={hop}, or use mode 'slide'")
     mixers = zip(model.config.mixers, model.mixers, strict=True)
     unable = {config.kind for config, mixer in mixers if not mixer.traits.streams}
     if unable:
         raise ValueError(f"mixer {', '.join(sorted(unable))} cannot read on from a state: use mode 'slide'")
-    length, reach = prompt + max_tokens - 1, model.traits.longest  # the model never reads the last token
-    if reach is not None and length > reach:
-        fewer = f", max_tokens of at most {reach - prompt + 1}" if prompt <= reach else ""
+    length = prompt + max_tokens - 1  # the model never reads the last token
+    longest = model.traits.longest
+    if longest is not None and length > longest:
+        fewer_tokens = f", max_tokens of at most {longest - prompt + 1}" if prompt <= longest else ""
         config = model.config
         embedded = isinstance(config, LayeredConfig) and config.position.place == "embedding"
-        train = ", or a model trained with model.position=none" if embedded else ""
+        other_model = ", or a model trained with model.position=none" if embedded else ""
         raise ValueError(
-            f"mode 'stream' would read {length} tokens ({prompt} of the prompt), the model takes {reach}: "
-            f"use mode 'slide'{fewer}{train}"
+            f"mode 'stream' would read {length} tokens ({prompt} of the prompt), the model takes {longest}: "
+            f"use mode 'slide'{fewer_tokens}{other_model}"
         )

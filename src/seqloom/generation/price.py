@@ -45,17 +45,20 @@ def price(model: Model, prompt_tokens: int, max_tokens: int, mode: Mode = "slide
 def _slide(prompt: int, more: int, length: int, hop: int, streams: bool) -> tuple[int, int]:
     """Tokens read for a prompt and `more` tokens after it, and the most tokens that the state holds at any time."""
     first = min(prompt, length)
-    growing = min(more, length - first)
-    rounds, rest = divmod(more - growing, hop)
-    short = length - hop + 1  # tokens of the window that is read again
+    growing = min(more, length - first)  # tokens that are read while the window is not full
+    sliding = more - growing  # tokens that are read after that
+    rounds, last_round = divmod(sliding, hop)
+    reread = length - hop + 1  # tokens of the window at the start of a round, when it is read again
     if not streams:
-        read = first + _sum(first + 1, growing) + rounds * _sum(short, hop) + _sum(short, rest)
+        read = first + _sum(first + 1, growing) + rounds * _sum(reread, hop) + _sum(reread, last_round)
         return read, 0
-    again = rounds + (rest > 0)
-    read = first + growing + again * short + (more - growing - again)
+    rereads = rounds + (last_round > 0)
+    read = first + growing + rereads * reread + (sliding - rereads)
     if first < length:
         return read, first + growing
-    return read, 0 if hop == 1 or not again else short + min(more, hop) - 1
+    if hop == 1 or rereads == 0:
+        return read, 0  # each window is read whole, without a state
+    return read, reread + min(more, hop) - 1
 
 
 def _sum(first: int, count: int) -> int:
@@ -64,8 +67,9 @@ def _sum(first: int, count: int) -> int:
 
 
 def _state_bytes(model: Model, tokens: int) -> int:
+    """The bytes of the state of one text after so many tokens."""
     if tokens == 0:
         return 0
-    if not model.sublayers:  # whole numbers: the last tokens
+    if not model.sublayers:  # such as n-grams, whose state is the ids of the last tokens
         return model.cost(tokens, "token").state * torch.int64.itemsize
     return sum(sublayer.cost(tokens, "token").state * sublayer.dtype.itemsize for sublayer in model.sublayers)

@@ -78,6 +78,7 @@ def draw(logits: Float[Tensor, "B W"], sampling: Sampling, generator: torch.Gene
 
 
 def _check(logits: Any, sampling: Any) -> None:
+    """TypeError or ValueError unless logits are a floating-point tensor (B, W), and `sampling` is a Sampling."""
     if not isinstance(logits, Tensor):
         raise TypeError(f"logits are a tensor (B, W), not {described(logits)}")
     if logits.ndim != 2 or logits.shape[1] == 0 or not logits.is_floating_point() or logits.is_meta:

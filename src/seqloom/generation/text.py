@@ -43,21 +43,24 @@ def pieces(
     text_so_far = ""
     for text in _decoded(ids, tokenizer, after):
         text_so_far += text
-        ends = [(at + len(s), at) for s in stop if (at := text_so_far.find(s)) >= 0]
-        if ends:
-            _, at = min(ends)
-            if at:
-                yield text_so_far[:at]
+        starts = ((string, text_so_far.find(string)) for string in stop)
+        occurrences = [(start + len(string), start) for string, start in starts if start >= 0]
+        if occurrences:
+            _, start = min(occurrences)  # the earliest end; of equal ends the earliest start
+            if start:
+                yield text_so_far[:start]
             return
-        safe = len(text_so_far) - max((_overlap(text_so_far, s) for s in stop), default=0)
-        if safe:
-            yield text_so_far[:safe]
-        text_so_far = text_so_far[safe:]
+        held_back = max((_overlap(text_so_far, string) for string in stop), default=0)
+        released = len(text_so_far) - held_back
+        if released:
+            yield text_so_far[:released]
+        text_so_far = text_so_far[released:]
     if text_so_far:
         yield text_so_far
 
 
 def _decoded(ids: Iterable[int], tokenizer: Tokenizer, after: Sequence[int]) -> Iterator[str]:
+    """The text that each id completes, often empty, and the rest at the end."""
     stream = tokenizer.stream(after)
     for id in ids:
         yield stream.push(id)

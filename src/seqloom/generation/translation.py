@@ -74,7 +74,7 @@ def translate(
     generator = torch.Generator().manual_seed(seed)
     rows: list[list[int]] = [[] for _ in range(len(first))]
     running = set(range(len(rows)))
-    for token in drawn(model, reading, first, _most(model, max_tokens), sampling, generator):
+    for token in drawn(model, reading, first, _max_length(model, max_tokens), sampling, generator):
         ids = token.ids.tolist()
         running -= {row for row in running if ids[row] == eos}
         if not running:
@@ -100,7 +100,7 @@ def translate_best(
     first, reading = _reading(model, source, keep, eos)
     beams = require_beams(model, Beams() if beams is None else beams)
     with at_rest(list(model.modules())):
-        return search(reading, reading.prompt(first), _most(model, max_tokens), beams, eos)
+        return search(reading, reading.prompt(first), _max_length(model, max_tokens), beams, eos)
 
 
 def _reading(model: Model, source: Any, keep: Keep | None, eos: int) -> tuple[Ids, Translating]:
@@ -108,7 +108,7 @@ def _reading(model: Model, source: Any, keep: Keep | None, eos: int) -> tuple[Id
     require_translates(model)
     count("eos", eos)
     check_rows("sources", source, model.config.vocab)
-    longest = _most(model, None)
+    longest = _max_length(model, None)
     if source.shape[1] == 0:
         raise ValueError("the source is empty: give at least one token")
     if source.shape[1] > longest:
@@ -123,7 +123,7 @@ def _reading(model: Model, source: Any, keep: Keep | None, eos: int) -> tuple[Id
     return first, Translating(model, source, keep)
 
 
-def _most(model: Model, max_tokens: int | None) -> int:
+def _max_length(model: Model, max_tokens: int | None) -> int:
     """The most tokens that a target may have."""
     if max_tokens is not None:
         count("max_tokens", max_tokens, least=1)
