@@ -44,12 +44,15 @@ class Score:
 
     def rows(self) -> list[Row]:
         """First all questions (`distance` is null), then distances 1, 2, 3-4, 5-8, … that have questions."""
-        whole = [None, *((2 ** (k - 1) + 1 if k else 1, 2**k) for k in range((len(self.asked) - 2).bit_length() + 1))]
-        return [row for row in map(self._row, whole) if row["asked"]]
+        doublings = (len(self.asked) - 2).bit_length()
+        ranges = [(1, 1), *((2 ** (k - 1) + 1, 2**k) for k in range(1, doublings + 1))]
+        return [row for row in map(self._row, [None, *ranges]) if row["asked"]]
 
     def _row(self, distance: tuple[int, int] | None) -> Row:
+        """The counts at a range of distances, its ends included, or, for None, of all questions."""
         low, high = distance or (1, len(self.asked))
-        asked, right = int(self.asked[low : high + 1].sum()), int(self.right[low : high + 1].sum())
+        asked = int(self.asked[low : high + 1].sum())
+        right = int(self.right[low : high + 1].sum())
         accuracy = right / asked if asked else None
         return {"distance": distance and list(distance), "asked": asked, "right": right, "accuracy": accuracy}
 

@@ -1,4 +1,4 @@
-"""Learn then Test: the lowest threshold of exits whose texts are as a user asks, with a probability that he asks for.
+"""Learn then Test: the lowest threshold of exits at which texts differ little enough, with a given probability.
 
     L_i(λ) = share of the tokens of text i whose likeliest next token is another one with exits at λ
     p_j = e^{-2 n max(0, δ - mean_i L_i(λ_j))²}                n texts; Hoeffding's bound, for L between 0 and 1
@@ -66,36 +66,43 @@ def calibrate(
     for name, value in (("delta", delta), ("epsilon", epsilon)):
         if not 0 < value < 1:
             raise ValueError(f"{name} lies between 0 and 1, and is {value}")
-    if not thresholds or any(one <= other for one, other in pairwise(thresholds)):
+    if not thresholds or any(higher <= lower for higher, lower in pairwise(thresholds)):
         raise ValueError("thresholds are tested from the highest on: give at least one, each lower than the one before")
     for threshold in thresholds:
         require_exits(Exits(threshold, by), model)
-    reach = min(longest, model.traits.longest or longest)
+    longest_text = min(longest, model.traits.longest or longest)
     losses = np.zeros((tokens.documents, len(thresholds)))
-    layers, read = np.zeros(len(thresholds)), 0
+    layers = np.zeros(len(thresholds))
+    tokens_read = 0
     training = model.training
     model.eval()
     try:
         with torch.no_grad(), show("reading", tokens.documents, "texts") as advance:
             for number, (start, end) in enumerate(zip(tokens.starts, tokens.ends, strict=True)):
-                ids = tokens.ids[start : min(end, start + reach - 1)].astype(np.int64).tolist()
-                _, wanted = read_on(model, partial(model.step, reuse=True), [tokens.eos], ids)
+                ids = tokens.ids[start : min(end, start + longest_text - 1)].astype(np.int64).tolist()
+                _, full_likeliest = read_on(model, partial(model.step, reuse=True), [tokens.eos], ids)
                 for column, threshold in enumerate(thresholds):
                     exits = Exits(threshold, by, most=longest)
                     _, likeliest = read_on(model, partial(exits.step, model), [tokens.eos], ids)
-                    losses[number, column] = np.mean(np.not_equal(likeliest, wanted))
+                    losses[number, column] = np.mean(np.not_equal(likeliest, full_likeliest))
                     layers[column] += exits.layers
-                read += len(ids)
+                tokens_read += len(ids)
                 advance()
     finally:
         model.train(training)
-    means, p = losses.mean(0), p_values(losses, delta)
+    p = p_values(losses, delta)
     valid = passed(p, epsilon)
-    chosen = thresholds[valid - 1] if valid else None
-    return Calibrated(tuple(thresholds), _plain(means), _plain(layers / read), _plain(p), chosen, tokens.documents)
+    return Calibrated(
+        thresholds=tuple(thresholds),
+        losses=_floats(losses.mean(0)),
+        depths=_floats(layers / tokens_read),
+        p=_floats(p),
+        chosen=thresholds[valid - 1] if valid else None,
+        texts=tokens.documents,
+    )
 
 
-def _plain(values: np.ndarray) -> tuple[float, ...]:
+def _floats(values: np.ndarray) -> tuple[float, ...]:
     return tuple(map(float, values))
 
 

@@ -60,79 +60,83 @@ def play(model: Decision, returns: Sequence[float], episodes: int, *, batch: int
         raise ValueError(f"returns are finite numbers, at least one, not {list(returns)}")
     if not 1 <= episodes * len(returns) <= MOST or batch < 1:
         raise ValueError(f"from 1 to {MOST:,} episodes are played, at least one at once, not {episodes:,}, {batch:,}")
-    asked = [(target, number) for target in returns for number in range(episodes)]
-    learning = model.training
+    to_play = [(target, number) for target in returns for number in range(episodes)]
+    training = model.training
     model.eval()
     reached: list[float] = []
     try:
-        with torch.no_grad(), progress("playing", len(asked), "episodes") as advance:
-            for first in range(0, len(asked), batch):
-                part = asked[first : first + batch]
-                reached += _together(model, part, seed)
-                advance(len(part))
+        with torch.no_grad(), progress("playing", len(to_play), "episodes") as advance:
+            for first in range(0, len(to_play), batch):
+                side_by_side = to_play[first : first + batch]
+                reached += _play_batch(model, side_by_side, seed)
+                advance(len(side_by_side))
     finally:
-        model.train(learning)
+        model.train(training)
     rows = np.array(reached).reshape(len(returns), episodes)
     return [Played(float(target), tuple(map(float, row))) for target, row in zip(returns, rows, strict=True)]
 
 
-def _together(model: Decision, asked: list[tuple[float, int]], seed: int) -> list[float]:
-    """The returns reached in episodes played at once, given (return asked for, number of the episode) of each."""
-    returns = np.array([value for value, _ in asked], np.float32)
-    rewards, _, _ = roll(model, returns, [np.random.default_rng((seed, number)) for _, number in asked])
+def _play_batch(model: Decision, episodes: list[tuple[float, int]], seed: int) -> list[float]:
+    """The returns reached in episodes played side by side, given (return asked for, number of the episode) of each."""
+    returns = np.array([target for target, _ in episodes], np.float32)
+    draws = [np.random.default_rng((seed, number)) for _, number in episodes]
+    rewards, _, _ = roll(model, returns, draws)
     return [float(total) for total in rewards.sum(0)]
 
 
 @torch.no_grad()
-def roll(model: Decision, wanted: Any, draws: list[np.random.Generator]) -> tuple[Any, Any, "Past"]:
-    """Episodes that are played side by side, given what is wanted of each (N,), and what each draws from.
+def roll(model: Decision, returns: Any, draws: list[np.random.Generator]) -> tuple[Any, Any, "Past"]:
+    """Plays N episodes side by side, given the return asked of each (N,), and the generator that each draws from.
 
     Returns the rewards (T, N), which steps (T, N) were played, and what the model has last read.
     """
     config = model.config
     environment = config.environment
-    mazes = [opened(environment.name) for _ in draws]
-    state = np.stack([maze.reset(seed=int(draw.integers(2**31)))[0] for maze, draw in zip(mazes, draws, strict=True)])
-    wanted, going = wanted.copy(), np.arange(len(draws))
+    simulators = [opened(environment.name) for _ in draws]
+    state = np.stack(
+        [simulator.reset(seed=int(draw.integers(2**31)))[0] for simulator, draw in zip(simulators, draws, strict=True)]
+    )
+    returns_to_go = returns.copy()
+    running = np.arange(len(draws))  # the numbers of the episodes that have not ended
     past = Past(environment, config.context, len(draws))
-    whole = model.reads_on and environment.limit is not None and environment.limit <= config.context
+    from_state = model.reads_on and environment.limit is not None and environment.limit <= config.context
     memory: Layers | None = None
     rewards: list[Any] = []
     played: list[Any] = []
     step = 0
-    while len(going):
+    while len(running):
         require_end(environment.name, step, config.vocab)
-        past.see(wanted, state)
-        if whole:
+        past.begin_step(returns_to_go, state)
+        if from_state:
             actions, memory = model.next_action(**past.newest(step, model.device), memory=memory)
-            actions = actions[torch.from_numpy(going).to(model.device)]
+            actions = actions[torch.from_numpy(running).to(model.device)]
         else:
-            actions = model(**past.window(going, step, model.device))[:, -1]
-        chosen = _chosen(actions.double().cpu(), environment, [draws[number] for number in going])
-        past.act(going, chosen)
+            actions = model(**past.window(running, step, model.device))[:, -1]
+        chosen = _chosen(actions.double().cpu(), environment, [draws[number] for number in running])
+        past.choose(running, chosen)
         rewards.append(np.zeros(len(draws)))
-        played.append(np.isin(np.arange(len(draws)), going))
-        ended = np.zeros(len(going), bool)
-        for row, number in enumerate(going):
+        played.append(np.isin(np.arange(len(draws)), running))
+        ended = np.zeros(len(running), bool)
+        for row, number in enumerate(running):
             action = chosen[row] if environment.continuous else int(chosen[row])
-            state[number], reward, terminated, truncated, _ = mazes[number].step(action)
+            state[number], reward, terminated, truncated, _ = simulators[number].step(action)
             rewards[-1][number] = float(reward)
-            wanted[number] -= 0 if config.returns == "end" else float(reward)
+            returns_to_go[number] -= 0 if config.returns == "end" else float(reward)
             ended[row] = terminated or truncated
-        going = going[~ended]
+        running = running[~ended]
         step += 1
-    for maze in mazes:
-        maze.close()
+    for simulator in simulators:
+        simulator.close()
     return np.stack(rewards), np.stack(played), past
 
 
 def _chosen(predicted: torch.Tensor, environment: Environment, draws: list[np.random.Generator]) -> Any:
-    """The action of each row (N, A) of what a model predicts, as the environment takes it."""
+    """The action of each row, as the environment takes it, from what the model predicts (N, A): logits or numbers."""
     if environment.continuous:
         return environment.unscaled(predicted.numpy())
-    sums = predicted.softmax(-1).cumsum(-1).numpy()
-    drawn = np.array([draw.random() for draw in draws])
-    return np.minimum((sums < drawn[:, None]).sum(1), environment.actions - 1)
+    cumulative = predicted.softmax(-1).cumsum(-1).numpy()
+    u = np.array([draw.random() for draw in draws])
+    return np.minimum((cumulative < u[:, None]).sum(1), environment.actions - 1)
 
 
 @final
@@ -142,32 +146,35 @@ class Past:
     def __init__(self, environment: Environment, context: int, rows: int) -> None:
         self.environment = environment
         self.context = context
-        action = np.zeros((rows, environment.actions), np.float32) if environment.continuous else np.zeros(rows, int)
-        self._empty = action
-        self._wanted: list[Any] = []
+        if environment.continuous:
+            self._empty: Any = np.zeros((rows, environment.actions), np.float32)
+        else:
+            self._empty = np.zeros(rows, int)
+        self._returns: list[Any] = []
         self._states: list[Any] = []
         self._actions: list[Any] = []
 
-    def see(self, wanted: Any, state: Any) -> None:
-        """A step begins: what is wanted from it on (N,), and its state (N, S); its action is not chosen yet."""
-        for steps, new in ((self._wanted, wanted), (self._states, state), (self._actions, self._empty)):
+    def begin_step(self, returns: Any, state: Any) -> None:
+        """Adds a step: the returns asked for from it on (N,), and its state (N, S); its action is not chosen yet."""
+        for steps, new in ((self._returns, returns), (self._states, state), (self._actions, self._empty)):
             steps.append(new.copy())
             del steps[: -self.context]
 
-    def act(self, rows: Any, chosen: Any) -> None:
-        """The actions of the step for some rows, as the environment takes them."""
+    def choose(self, rows: Any, chosen: Any) -> None:
+        """Sets the actions of the last step in some rows, given as the environment takes them."""
         self._actions[-1][rows] = self.environment.scaled(chosen) if self.environment.continuous else chosen
 
     def newest(self, step: int, device: torch.device) -> dict[str, Any]:
-        """The step of a number from 0 in all rows, and the actions before it: what `Decision.next_action` reads."""
+        """What `Decision.next_action` reads: step number `step`, from 0, in all rows, and the actions before it."""
         before = torch.from_numpy(self._actions[-2]).to(device) if step else None
-        read = {"returns": self._wanted[-1], "states": self._states[-1], "ids": np.full(len(self._wanted[-1]), step)}
-        return {"before": before, **{name: torch.from_numpy(array).to(device) for name, array in read.items()}}
+        numbers = np.full(len(self._returns[-1]), step)
+        arrays = {"returns": self._returns[-1], "states": self._states[-1], "ids": numbers}
+        return {"before": before, **{name: torch.from_numpy(array).to(device) for name, array in arrays.items()}}
 
     def window(self, rows: Any, step: int, device: torch.device) -> dict[str, torch.Tensor]:
-        """What a model is called with, for some rows, at the step of a number from 0."""
-        stacked = {"returns": self._wanted, "states": self._states, "actions": self._actions}
+        """What a model is called with to choose the actions of step number `step`, from 0, in some rows."""
+        stacked = {"returns": self._returns, "states": self._states, "actions": self._actions}
         arrays = {name: np.stack([array[rows] for array in steps], 1) for name, steps in stacked.items()}
-        length = len(self._wanted)
+        length = len(self._returns)
         arrays["ids"] = np.broadcast_to(np.arange(step - length + 1, step + 1), (len(rows), length)).copy()
         return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}

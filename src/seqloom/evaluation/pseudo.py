@@ -28,11 +28,13 @@ def score_pseudo(model: Model, tokens: Tokens, *, batch: int = 64) -> Scores:
         raise ValueError(
             f"a model of kind {model.config.kind} predicts no masked tokens: use one of model.kind=encoder"
         )
-    mask, context = model.config.vocab - 1, model.config.context
+    mask = model.config.vocab - 1
+    context = model.config.context
     require_tokens(tokens, mask)
     count("batch", batch, least=1)
-    nats, counts = torch.zeros(context, dtype=torch.float64), torch.zeros(context, dtype=torch.float64)
-    learning = model.training
+    nats = torch.zeros(context, dtype=torch.float64)
+    counts = torch.zeros(context, dtype=torch.float64)
+    training = model.training
     model.eval()
     try:
         with torch.no_grad():
@@ -48,5 +50,5 @@ def score_pseudo(model: Model, tokens: Tokens, *, batch: int = 64) -> Scores:
                     nats[positions] += loss.double()
                     counts[positions] += 1
     finally:
-        model.train(learning)
+        model.train(training)
     return summed(nats, counts, tokens)

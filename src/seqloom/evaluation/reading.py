@@ -1,8 +1,8 @@
-"""Held-out loss of a model that reads on: each document from its first token to its last, with its state.
+"""Held-out loss of a model that streams: each document from its first token to its last, by the model's state.
 
     loss = -(1/N) Σ ln p(token | the tokens before it in its document, as far as the state holds them)
 
-Next to `seqloom.evaluation.scores`, whose windows begin without a state. The loss by position is that of the token's
+The windows of `seqloom.evaluation.scores` begin without a state instead. The loss by position is that of the token's
 position in its segment of `context` tokens, so that both can be compared.
 """
 
@@ -60,14 +60,14 @@ def score_reading(
     nats = torch.zeros(context, dtype=torch.float64)
     counts = torch.zeros(context, dtype=torch.float64)
     longest_first = np.argsort(tokens.starts - tokens.ends, kind="stable")
-    learning = model.training
+    training = model.training
     model.eval()
     try:
         with torch.no_grad():
             for first in range(0, tokens.documents, batch):
                 _read(model, tokens, longest_first[first : first + batch], context, nats, counts, neighbors)
     finally:
-        model.train(learning)
+        model.train(training)
     return summed(nats, counts, tokens)
 
 
@@ -84,15 +84,15 @@ def _read(
     state = model.start(len(documents))
     sizes = (tokens.ends - tokens.starts)[documents]
     for begin in range(0, int(sizes[0]), context):
-        rows = int((sizes > begin).sum())
+        rows = int((sizes > begin).sum())  # the documents that have not ended
         if rows < len(state.extra["length"]):
             state = select(state, torch.arange(rows, device=model.device))
-        positions = begin + np.arange(min(context, int(sizes[0]) - begin))
+        positions = begin + np.arange(min(context, int(sizes[0]) - begin))  # in each document (T,)
         keep = torch.from_numpy(positions < sizes[:rows, None])
-        indices = np.minimum(tokens.starts[documents[:rows], None] + positions, len(tokens) - 1)
+        indices = np.minimum(tokens.starts[documents[:rows], None] + positions, len(tokens) - 1)  # in the text (B, T)
         targets = torch.from_numpy(tokens.ids[indices].astype(np.int64))
-        before = tokens.ids[np.maximum(indices - 1, 0)].astype(np.int64)
-        inputs = torch.from_numpy(np.where(positions == 0, tokens.eos, before))
+        previous = tokens.ids[np.maximum(indices - 1, 0)].astype(np.int64)
+        inputs = torch.from_numpy(np.where(positions == 0, tokens.eos, previous))
         logits, state = model.extend(inputs.to(model.device), state, keep.to(model.device))
         loss = cross_entropy(widened(logits).transpose(1, 2), targets.to(model.device), reduction="none").cpu()
         if neighbors is not None:

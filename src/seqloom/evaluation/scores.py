@@ -4,8 +4,8 @@
     bits per byte = Σ -log2 p / bytes of the text                               comparable between tokenizers
 
 Where a tokenizer does not know a word, p is that of the unknown token, which stands for many words: the loss is
-comparable between models of one vocabulary alone, and there are no bits per byte. Instead the share of such tokens is
-said, as it is next to the perplexities of vocabularies of words.
+comparable only between models of one vocabulary, and there are no bits per byte. The share of such tokens is reported
+instead, as is usual next to perplexities over vocabularies of words.
 
 Windows lie side by side and restart at each document, so the first token of a window is predicted from one token and
 the last from `context`: `by_position` says how much that matters. With a `stride` of N windows overlap, and each but a
@@ -90,7 +90,8 @@ def score(
         raise ValueError(f"windows of {context:,} tokens cannot be scored: choose a context of at most {LONGEST:,}")
     device = model.device
     require_logits(model, min(batch, len(cut(tokens, context, stride)[0])), context)
-    sums, counts = torch.zeros(context, dtype=torch.float64), torch.zeros(context, dtype=torch.float64)
+    sums = torch.zeros(context, dtype=torch.float64)
+    counts = torch.zeros(context, dtype=torch.float64)
     training = model.training
     model.eval()
     try:
@@ -120,12 +121,14 @@ def require_logits(model: Model, rows: int, context: int) -> None:
 
 def summed(nats: Tensor, counts: Tensor, tokens: Tokens) -> Scores:
     """The scores, given sums of nats (T,) and counts of tokens (T,) by position in the window."""
-    total, read = float(nats.sum()), int(counts.sum())
-    assert read == len(tokens), "a held-out token was left out or predicted twice"
+    total = float(nats.sum())
+    predicted = int(counts.sum())
+    assert predicted == len(tokens), "a held-out token was left out or predicted twice"
     by_position = tuple(float(n / c) for n, c in zip(nats, counts, strict=True) if c)
-    lost = tokens.lost
-    bits = None if lost else total / math.log(2) / max(int(tokens.sizes.sum()), 1)
-    return Scores(total / read, bits, read, by_position, None if tokens.unknown is None else lost / read)
+    unknown = tokens.lost
+    bits_per_byte = None if unknown else total / math.log(2) / max(int(tokens.sizes.sum()), 1)
+    unknown_share = None if tokens.unknown is None else unknown / predicted
+    return Scores(total / predicted, bits_per_byte, predicted, by_position, unknown_share)
 
 
 def unigram_entropy(tokens: Tokens) -> float:

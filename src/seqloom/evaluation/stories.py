@@ -42,11 +42,14 @@ def floor(tokens: Tokens, tokenizer: Decodes) -> float | None:
 @final
 @dataclass(frozen=True)
 class Judged:
-    """Complete sentences that a model wrote: all, grammatical ones, those consistent with their story so far."""
+    """Counts of the complete sentences that a model wrote."""
 
     written: int
+    """all of them"""
     grammatical: int
+    """those of the grammar"""
     agreeing: int
+    """those of the grammar that are consistent with their story so far"""
 
 
 def judged(model: Model, *, stories: int, tokens: int, top_p: float, seed: int = 0) -> Judged:
@@ -66,6 +69,6 @@ def judged(model: Model, *, stories: int, tokens: int, top_p: float, seed: int =
     hop = max(1, model.config.context // 4)
     rows = generate_ids(model, prompts, max_tokens=tokens, hop=hop, sampling=sampling, seed=seed, eos=eos)
     texts = [model.tokenizer.decode(row) for row in rows]
-    shares = [(*grammatical_share(text), agreement(text)[0]) for text in texts]
-    good, written, agreeing = (sum(counts) for counts in zip(*shares, strict=True))
-    return Judged(written, good, agreeing)
+    counts_by_text = [(*grammatical_share(text), agreement(text)[0]) for text in texts]
+    grammatical, written, agreeing = (sum(counts) for counts in zip(*counts_by_text, strict=True))
+    return Judged(written, grammatical, agreeing)

@@ -56,6 +56,7 @@ class Searched:
     right: float
     """share of tokens after all layers"""
     alike: tuple[Tried, ...]
+    """the combinations in which all layers have one threshold"""
     best: Tried | None
     """None where no combination is right enough"""
     combinations: int
@@ -81,36 +82,38 @@ def search_thresholds(
         raise ValueError("the grid has thresholds from 0 to 1, each once: give at least one")
     context = min(model.config.context, model.traits.longest or model.config.context)
     require_logits(model, ROWS, context)
-    windows, count = Windows(tokens, context, seed), max(1, READ // (ROWS * context))
-    sure, right = [], []
+    windows = Windows(tokens, context, seed)
+    count = max(1, READ // (ROWS * context))
+    confidences, correct = [], []
     training = model.training
     model.eval()
     try:
         with torch.no_grad(), show("reading", count * ROWS, "windows") as advance:
             for step in range(count):
                 read = seen(model, windows.batch(step, ROWS).to(model.device))
-                sure.append(torch.sigmoid(classifier.logits(read.streams)).flatten(0, 1).cpu())
-                right.append(read.right.flatten(0, 1).cpu())
+                confidences.append(torch.sigmoid(classifier.logits(read.streams)).flatten(0, 1).cpu())
+                correct.append(read.right.flatten(0, 1).cpu())
                 advance(ROWS)
     finally:
         model.train(training)
-    c, hits = torch.cat(sure), torch.cat(right)
-    chosen = combinations(len(grid), classifier.config.depth - 1, seed)
-    thresholds = torch.tensor(grid, dtype=c.dtype)[chosen]
-    layers, shares = tried(c, hits, thresholds)
-    whole = float(hits[:, -1].double().mean())
-    rows = [
-        Tried(tuple(grid[number] for number in numbers), float(depth), float(share))
-        for numbers, depth, share in zip(chosen.tolist(), layers, shares, strict=True)
+    c = torch.cat(confidences)  # (N, L - 1)
+    right = torch.cat(correct)  # (N, L)
+    indices = combinations(len(grid), classifier.config.depth - 1, seed)  # into the grid (M, L - 1)
+    thresholds = torch.tensor(grid, dtype=c.dtype)[indices]
+    layers, shares = tried(c, right, thresholds)
+    right_at_last = float(right[:, -1].double().mean())
+    results = [
+        Tried(tuple(grid[index] for index in row), float(depth), float(share))
+        for row, depth, share in zip(indices.tolist(), layers, shares, strict=True)
     ]
-    able = [row for row in rows if row.right >= whole - delta]
-    alike = tuple(row for row in rows if len(set(row.thresholds)) == 1)
-    best = min(able, key=lambda row: (row.layers, -row.right), default=None)
-    return Searched(whole, tuple(dict.fromkeys(alike)), best, len(rows))
+    right_enough = [result for result in results if result.right >= right_at_last - delta]
+    alike = tuple(result for result in results if len(set(result.thresholds)) == 1)
+    best = min(right_enough, key=lambda result: (result.layers, -result.right), default=None)
+    return Searched(right_at_last, tuple(dict.fromkeys(alike)), best, len(results))
 
 
 def combinations(values: int, layers: int, seed: int) -> Tensor:
-    """Numbers (N, layers) below `values`: all combinations, or `MOST` of them, those of equal numbers first."""
+    """Indices (M, layers) below `values`: all combinations, or `MOST` of them, those of equal indices first."""
     if values**layers <= MOST:
         return torch.tensor(list(product(range(values), repeat=layers)))
     alike = np.repeat(np.arange(values)[:MOST, None], layers, 1)
@@ -123,14 +126,15 @@ def tried(
 ) -> tuple[Float[Tensor, " M"], Float[Tensor, " M"]]:
     """Layers per token and share of right tokens of N tokens, at each of M combinations of thresholds."""
     layers, shares = [], []
-    for some in thresholds.split(256):
-        going = torch.ones(len(some), len(c), dtype=torch.bool)
-        depth, hits = torch.zeros(len(some)), torch.zeros(len(some))
-        for layer, (sure, hit) in enumerate(zip(c.unbind(1), right.unbind(1)[:-1], strict=True)):
-            depth += going.sum(1)
-            ends = going & (sure >= some[:, layer : layer + 1])
-            hits += (ends & hit).sum(1)
-            going = going & ~ends
-        layers.append(depth + going.sum(1))
-        shares.append(hits + (going & right[:, -1]).sum(1))
+    for chunk in thresholds.split(256):
+        running = torch.ones(len(chunk), len(c), dtype=torch.bool)  # the tokens that have not left
+        depth = torch.zeros(len(chunk))
+        hits = torch.zeros(len(chunk))
+        for layer, (confidence, hit) in enumerate(zip(c.unbind(1), right.unbind(1)[:-1], strict=True)):
+            depth += running.sum(1)
+            leaves = running & (confidence >= chunk[:, layer : layer + 1])
+            hits += (leaves & hit).sum(1)
+            running = running & ~leaves
+        layers.append(depth + running.sum(1))
+        shares.append(hits + (running & right[:, -1]).sum(1))
     return torch.cat(layers).double() / len(c), torch.cat(shares).double() / len(c)

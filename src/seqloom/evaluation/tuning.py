@@ -62,7 +62,8 @@ def tune(
     largest = max(ks)
     context = model.config.context
     require_logits(model, batch, context)
-    sums, plain = dict.fromkeys(grid, 0.0), 0.0
+    sums = dict.fromkeys(grid, 0.0)
+    plain = 0.0
     training = model.training
     model.eval()
     try:
