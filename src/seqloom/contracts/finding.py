@@ -56,7 +56,7 @@ class Largest:
     def note(self, difference: float, allowed: float, message: str) -> None:
         """Remembers the difference if it is the largest so far; NaN is larger than any."""
         size = torch.inf if math.isnan(difference) else difference
-        share = torch.inf if size else 0.0
+        share = torch.inf if size else 0.0  # where nothing is allowed
         if allowed:
             share = size / allowed
         if (share, size) > (self._share, self.difference):
@@ -73,8 +73,8 @@ class Largest:
             raise Broken(f"{where}: shape {tuple(result.shape)}, wanted {tuple(expected.shape)}")
         if expected.numel():
             scale = max(self.least, float(expected.detach().abs().max()))
-            gaps = (result.detach() - expected.detach()).abs()
-            self.note(float(gaps.max()), rounding * scale, f"{where} is off by")
+            differences = (result.detach() - expected.detach()).abs()
+            self.note(float(differences.max()), rounding * scale, f"{where} is off by")
 
     def settle(self) -> None:
         """Raises Broken where more than what is allowed was noted."""
@@ -84,7 +84,7 @@ class Largest:
 
 @contextmanager
 def largest(least: float) -> Iterator[Largest]:
-    """Comparisons of one kind: all are made, and then the worst one breaks the promise if it is too large."""
+    """Comparisons of one kind: after all of them Broken is raised if the largest difference exceeds what is allowed."""
     worst = Largest(least)
     yield worst
     worst.settle()
@@ -100,7 +100,7 @@ def promise(name: str) -> Callable[[Check], Promise]:
     Whatever else the subject raises breaks the promise too.
     """
 
-    def made(check: Check) -> Promise:
+    def decorate(check: Check) -> Promise:
         @wraps(check)
         def judge(subject: Subject) -> Finding:
             try:
@@ -119,7 +119,7 @@ def promise(name: str) -> Callable[[Check], Promise]:
 
         return judge
 
-    return made
+    return decorate
 
 
 def first_line(error: BaseException) -> str:

@@ -10,7 +10,9 @@ from seqloom.contracts.finding import Broken, Largest, first_line, largest, prom
 from seqloom.contracts.subject import Subject, at_each_size, draw, forward
 
 NOISE = (math.nan, 1e6, math.inf)
+"""what the other rows hold"""
 BOUND = 2e-2
+"""the relative error that bfloat16 may have"""
 BACKEND = "aot_eager"
 """traces the forward and its gradients as graphs, without generating code"""
 
@@ -29,6 +31,7 @@ def rows(subject: Subject) -> Largest:
 
 @torch.no_grad()
 def _rows_alone(subject: Subject, module: nn.Module, x: Tensor, worst: Largest) -> None:
+    """Compares each row's output with that of the row alone, and with that next to rows of NaN, 1e6 and infinity."""
     y = forward(module, x)
     for row in range(len(x)):
         worst.close(y[row], forward(module, x[row : row + 1])[0], subject.strict, f"row {row} next to others")
@@ -47,15 +50,15 @@ def bfloat16(subject: Subject) -> Largest:
 
     Both have the same rounded weights.
     """
-    exact = subject.module(subject.contexts[-1])
-    small = subject.build(subject.contexts[-1], torch.bfloat16)
-    T = subject.fits(exact, (subject.contexts[-1] or 16) + 5)
+    wide = subject.module(subject.contexts[-1])
+    narrow = subject.build(subject.contexts[-1], torch.bfloat16)
+    T = subject.fits(wide, (subject.contexts[-1] or 16) + 5)
     x = draw(4, T, subject.dim, dtype=torch.bfloat16)
     with torch.no_grad():
-        for name, parameter in small.named_parameters():
-            exact.get_parameter(name).copy_(parameter)
-        expected = forward(exact, x.to(subject.dtype)).double()
-        result = forward(small, x)
+        for name, parameter in narrow.named_parameters():
+            wide.get_parameter(name).copy_(parameter)
+        expected = forward(wide, x.to(subject.dtype)).double()
+        result = forward(narrow, x)
     if result.dtype != torch.bfloat16:
         raise Broken(f"bfloat16 in, {str(result.dtype).removeprefix('torch.')} out")
     worst = Largest(subject.scale)
@@ -84,6 +87,7 @@ def compiles(subject: Subject) -> Largest:
 
 
 def _with_gradients(run: Callable[[Tensor], Tensor], module: nn.Module, x: Tensor) -> dict[str, Tensor]:
+    """The output of `run`, and the gradients of its sum of squares to x and to the module's parameters, by name."""
     module.zero_grad()
     x = x.clone().requires_grad_()
     y = run(x)

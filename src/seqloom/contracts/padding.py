@@ -21,13 +21,13 @@ ROWS = 7
 @promise("padding")
 def padding(subject: Subject) -> Largest:
     """Tokens dropped at the beginning or the end of a row change no other output."""
-    return _read(subject, _at_the_ends)
+    return _check_masks(subject, _at_the_ends)
 
 
 @promise("gaps")
 def gaps(subject: Subject) -> Largest:
     """Tokens dropped anywhere change no other output."""
-    return _read(subject, anywhere)
+    return _check_masks(subject, anywhere)
 
 
 def anywhere(T: int) -> Tensor:
@@ -42,30 +42,32 @@ def anywhere(T: int) -> Tensor:
 def _at_the_ends(T: int) -> Tensor:
     """(7, T): all kept, some dropped at the end, some at the beginning."""
     positions = torch.arange(T)
-    left = torch.tensor([0, 0, 0, 0, 1, T // 2, T - 1])[:, None]
-    right = torch.tensor([0, 1, T // 2, T - 1, 0, 0, 0])[:, None]
-    return (positions >= left) & (positions < T - right)
+    dropped_left = torch.tensor([0, 0, 0, 0, 1, T // 2, T - 1])[:, None]
+    dropped_right = torch.tensor([0, 1, T // 2, T - 1, 0, 0, 0])[:, None]
+    return (positions >= dropped_left) & (positions < T - dropped_right)
 
 
-def _read(subject: Subject, masks: Callable[[int], Tensor]) -> Largest:
+def _check_masks(subject: Subject, masks: Callable[[int], Tensor]) -> Largest:
+    """Compares outputs, and in a mixer gradients, under the masks (7, T) that `masks` gives for T tokens."""
     if mask_of(subject.module()) is None:
         raise NotApplicable(f"its forward takes no mask: an argument {', '.join(MASKS)}")
     worst = Largest(subject.scale)
 
     def read(module: nn.Module, T: int) -> None:
-        x, keep = subject.draw(ROWS, T, subject.dim), masks(T)
-        y = _values(subject, module, x, keep, worst)
-        _noise(subject, module, x, keep, y)
+        x = subject.draw(ROWS, T, subject.dim)
+        keep = masks(T)
+        y = _check_values(subject, module, x, keep, worst)
+        _check_noise(subject, module, x, keep, y)
         if isinstance(module, Mixer):
-            _slopes(subject, module, x, keep)
+            _check_gradients(subject, module, x, keep)
 
     at_each_size(read, subject, 4, 5)
     return worst
 
 
 @torch.no_grad()
-def _values(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor, worst: Largest) -> Tensor:
-    """The outputs, compared with those of the kept tokens alone."""
+def _check_values(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor, worst: Largest) -> Tensor:
+    """Returns the outputs, after comparing them with those of the kept tokens alone."""
     y = forward(module, x, keep)
     worst.close(forward(module, x, torch.ones_like(keep)), forward(module, x), subject.rounding, "with nothing dropped")
     for row in range(ROWS):
@@ -82,7 +84,7 @@ def _values(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor, worst:
 
 
 @torch.no_grad()
-def _noise(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor, y: Tensor) -> None:
+def _check_noise(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor, y: Tensor) -> None:
     """The values of a dropped token are not read: bit for bit in a mixer, where they may be NaN."""
     for noise in NOISE if isinstance(module, Mixer) else (1e6,):
         result = forward(module, torch.where(keep[..., None], x, noise), keep)
@@ -92,7 +94,7 @@ def _noise(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor, y: Tens
             worst.close(result[keep], y[keep], subject.rounding, f"with {noise:g} in dropped positions, the output")
 
 
-def _slopes(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor) -> None:
+def _check_gradients(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor) -> None:
     """Dropped inputs have no gradient, and their values change none."""
     gradients = []
     for noise in (0.5, math.nan):
@@ -105,8 +107,10 @@ def _slopes(subject: Subject, module: nn.Module, x: Tensor, keep: Tensor) -> Non
         gradients.append({"the input": noisy.grad, **_gradients(module)})
     expected, result = gradients
     with largest(subject.scale) as worst:
-        for name, slope in expected.items():
-            worst.close(result[name], slope, subject.rounding, f"with nan in dropped positions, the gradient of {name}")
+        for name, gradient in expected.items():
+            worst.close(
+                result[name], gradient, subject.rounding, f"with nan in dropped positions, the gradient of {name}"
+            )
 
 
 def _gradients(module: nn.Module) -> dict[str, Tensor]:

@@ -28,17 +28,18 @@ def price(subject: Subject) -> str:
         raise NotApplicable(f"its cost(T) is {type(cost(1)).__name__}, not seqloom.core.cost.Cost")
     prices: dict[int, Cost] = {T: cost(T) for T in range(1, subject.fits(module, 9) + 1)}
     for T, value in prices.items():
-        _form(module, T, value)
+        _check_form(module, T, value)
     for T in (T for T in COUNTED if T in prices):
-        _counted(subject, module, T, prices[T])
+        _check_count(subject, module, T, prices[T])
     if isinstance(module, Mixer) and streams(module):
         for T in prices:
-            _of_a_token(subject, module, T, prices)
+            _check_token(subject, module, T, prices)
     total = prices[max(prices)].total
     return f"exactly: {total:,} operations for {max(prices)} tokens, counted"
 
 
-def _form(module: nn.Module, T: int, cost: Cost) -> None:
+def _check_form(module: nn.Module, T: int, cost: Cost) -> None:
+    """Broken unless the counts are whole numbers, and the parameters those of the module; of a mixer also the path."""
     for name in NAMES:
         value = getattr(cost, name, None)
         if type(value) is not int or value < 0:
@@ -56,7 +57,8 @@ def _form(module: nn.Module, T: int, cost: Cost) -> None:
         raise Broken(f"cost({T}) is not that per sequence")
 
 
-def _counted(subject: Subject, module: nn.Module, T: int, cost: Cost) -> None:
+def _check_count(subject: Subject, module: nn.Module, T: int, cost: Cost) -> None:
+    """Broken unless the price has as many operations of each kind as the forward executes."""
     executed = _executed(subject, module, T)
     for name in OPERATIONS:
         priced, ran = getattr(cost, name), getattr(executed, name)
@@ -67,6 +69,7 @@ def _counted(subject: Subject, module: nn.Module, T: int, cost: Cost) -> None:
 
 
 def _executed(subject: Subject, module: nn.Module, T: int) -> Executed:
+    """The operations that the forward executes on one row of T tokens, with each op by its reference."""
     x = subject.draw(1, T, subject.dim)
     reference = {op: "reference" for op, names in known().items() if "reference" in names}
     with torch.no_grad(), use(**reference):
@@ -76,14 +79,15 @@ def _executed(subject: Subject, module: nn.Module, T: int) -> Executed:
             raise NotApplicable(f"its forward cannot be counted: {', '.join(error.ops)} have no price here") from None
 
 
-def _of_a_token(subject: Subject, mixer: Mixer, T: int, prices: dict[int, Cost]) -> None:
+def _check_token(subject: Subject, mixer: Mixer, T: int, prices: dict[int, Cost]) -> None:
     """The tokens' prices sum to the sequence's, and the state has the size in the price."""
-    token, whole = mixer.cost(T, per="token"), prices[T]
-    if (token.params, token.state) != (whole.params, whole.state):
+    token = mixer.cost(T, per="token")
+    sequence = prices[T]
+    if (token.params, token.state) != (sequence.params, sequence.state):
         raise Broken(f"parameters and state of token {T} are not those of {T} tokens")
     for name in OPERATIONS:
         before = getattr(prices[T - 1], name) if T > 1 else 0
-        difference = getattr(whole, name) - before
+        difference = getattr(sequence, name) - before
         if difference != getattr(token, name):
             raise Broken(
                 f"{name} of {T} tokens exceeds that of {T - 1} by {difference}, token {T} is said to cost "
@@ -92,7 +96,7 @@ def _of_a_token(subject: Subject, mixer: Mixer, T: int, prices: dict[int, Cost])
             )
     with torch.no_grad():
         for batch in (1, 3):
-            state = mixer.trim(mixer.extend(subject.draw(batch, T, subject.dim), mixer.start(batch))[1])
-            numbers = sum(tensor.numel() for name, tensor in state.items() if name != "length")
-            if numbers != batch * whole.state:
-                raise Broken(f"a row holds {numbers / batch} after {T}, priced {whole.state}")
+            _, state = mixer.extend(subject.draw(batch, T, subject.dim), mixer.start(batch))
+            numbers = sum(tensor.numel() for name, tensor in mixer.trim(state).items() if name != "length")
+            if numbers != batch * sequence.state:
+                raise Broken(f"a row holds {numbers / batch} after {T}, priced {sequence.state}")

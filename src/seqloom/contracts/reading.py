@@ -19,7 +19,7 @@ from seqloom.core.mixer import Mixer
 @promise("pieces")
 def pieces(subject: Subject) -> Largest:
     """Any cut of the sequence gives the whole, and the same state."""
-    _require(subject)
+    _require_streams(subject)
     if not callable(getattr(subject.module(), "extend", None)):
         raise NotApplicable("it has no extend(x, state): it reads on by single tokens")
     worst = Largest(subject.scale)
@@ -35,7 +35,7 @@ def pieces(subject: Subject) -> Largest:
 @promise("steps")
 def token_steps(subject: Subject) -> Largest:
     """Token by token gives the whole, whether states are reused or not, and at any capacity."""
-    _require(subject)
+    _require_streams(subject)
     worst = Largest(subject.scale)
 
     def read(module: nn.Module, T: int) -> None:
@@ -66,8 +66,8 @@ def in_pieces(module: nn.Module, x: Tensor, cuts: list[int], state: Any = None) 
 def in_steps(module: nn.Module, x: Tensor, state: Any, reuse: list[bool]) -> tuple[Tensor, Any]:
     """x read token by token; `reuse` says for each token whether the state before it may be overwritten."""
     outputs = []
-    for position, again in enumerate(reuse):
-        y, state = steps(module, x[:, position], state, again)
+    for position, may_reuse in enumerate(reuse):
+        y, state = steps(module, x[:, position], state, may_reuse)
         outputs.append(y.clone())
     return torch.stack(outputs, 1), state
 
@@ -78,7 +78,7 @@ def start(module: nn.Module, batch: int) -> Any:
     return begin(batch)
 
 
-def _require(subject: Subject) -> None:
+def _require_streams(subject: Subject) -> None:
     if not streams(subject.module()):
         raise NotApplicable("it does not stream: no start(batch) and step(x, state)")
 
@@ -127,16 +127,16 @@ def same_state(worst: Largest, result: Any, expected: Any, rounding: float, wher
     expected_leaves, expected_tree = tree_flatten(expected)
     if result_tree != expected_tree:
         raise Broken(f"{where}: the state is {result_tree}, wanted {expected_tree}")
-    for result_leaf, other in zip(result_leaves, expected_leaves, strict=True):
+    for result_leaf, expected_leaf in zip(result_leaves, expected_leaves, strict=True):
         if isinstance(result_leaf, Tensor):
-            worst.close(result_leaf.double(), other.double(), rounding, f"{where} the state")
+            worst.close(result_leaf.double(), expected_leaf.double(), rounding, f"{where} the state")
 
 
 def _by_position(worst: Largest, result: Tensor, expected: Tensor, rounding: float, where: str) -> None:
     """Compares outputs (B, T, D), and names the first token that is off."""
     if result.shape == expected.shape and expected.numel():
         allowed = rounding * max(worst.least, float(expected.abs().max()))
-        off = ~((result - expected).abs().amax((0, 2)) <= allowed)
-        if bool(off.any()):
-            where = f"{where} from token {int(off.int().argmax())} on, the output"
+        is_off = ~((result - expected).abs().amax((0, 2)) <= allowed)  # not "> allowed": NaN is off too
+        if bool(is_off.any()):
+            where = f"{where} from token {int(is_off.int().argmax())} on, the output"
     worst.close(result, expected, rounding, where)

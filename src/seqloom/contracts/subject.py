@@ -105,8 +105,8 @@ def forward(module: nn.Module, x: Tensor, keep: Tensor | None = None) -> Tensor:
 
 def mask_of(module: nn.Module) -> str | None:
     """The argument of `forward` that says which tokens are real; None where it has none."""
-    known = inspect.signature(module.forward).parameters
-    return next((name for name in MASKS if name in known), None)
+    arguments = inspect.signature(module.forward).parameters
+    return next((name for name in MASKS if name in arguments), None)
 
 
 def streams(module: nn.Module) -> bool:
@@ -118,8 +118,8 @@ def streams(module: nn.Module) -> bool:
 
 def steps(module: nn.Module, x: Tensor, state: Any, reuse: bool = False) -> tuple[Tensor, Any]:
     """One token (B, D) read from a state; `reuse` is for mixers alone."""
-    read: Any = module.step
-    y, state = read(x, state, reuse=reuse) if isinstance(module, Mixer) else read(x, state)
+    step: Any = module.step
+    y, state = step(x, state, reuse=reuse) if isinstance(module, Mixer) else step(x, state)
     return y, state
 
 
@@ -132,6 +132,8 @@ def working_dtype(module: nn.Module, x: Tensor) -> torch.dtype:
 
 @final
 class _Narrowest(TorchDispatchMode):
+    """Watches torch's operations: `dtype` is the narrowest floating dtype of their results that are not scalars."""
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch does not type it
         self.dtype = torch.float64
@@ -141,7 +143,7 @@ class _Narrowest(TorchDispatchMode):
     ) -> Any:
         out = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(out):
-            floats = isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.ndim
-            if floats and leaf.itemsize < self.dtype.itemsize:
+            is_float = isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.ndim
+            if is_float and leaf.itemsize < self.dtype.itemsize:
                 self.dtype = leaf.dtype
         return out

@@ -26,7 +26,7 @@ CONTEXT = ("context", "context_length", "block_size", "max_len", "seq_len")
 WIDEST = 16
 """the context where none is given"""
 SMALLEST = 5
-SHAKE = 0.1
+NOISE = 0.1
 """standard deviation of the noise added to a constant parameter"""
 SEED = 7
 
@@ -42,14 +42,14 @@ def subject_of(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(SEED)
             module = make(size or widest)
-        return _shaken(module).to(dtype).eval()
+        return _with_noise(module).to(dtype).eval()
 
     sample = _built(target, lambda: build(widest, torch.float32))
     mixer = isinstance(sample, Mixer)
     if mixer:
         _built(target, lambda: build(min(SMALLEST, widest), torch.float32))
     _require_same(target, sample, build(widest, torch.float32))
-    scale = _read(target, sample, torch.float32, dim)
+    scale = _largest_output(target, sample, torch.float32, dim)
     dtype, working = _dtypes(target, build(widest, torch.float64), dim)
     return Subject(
         target,
@@ -113,20 +113,21 @@ def _settings(kind: type[MixerConfig], settings: dict[str, Any]) -> MixerConfig:
 def _called(
     target: str, make: Callable[..., Any], dim: int, settings: dict[str, Any]
 ) -> tuple[Callable[[int], nn.Module], bool]:
-    known = inspect.signature(make).parameters
-    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in known.values())
-    unknown = [name for name in settings if name not in known and not takes_any]
+    """As `_maker`, of a class or a function whose arguments `dim` and `context` are found by their usual names."""
+    arguments = inspect.signature(make).parameters
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in arguments.values())
+    unknown = [name for name in settings if name not in arguments and not takes_any]
     if unknown:
-        raise ValueError(f"{target} takes no argument {unknown[0]!r}; {suggestion(unknown[0], known)}")
-    width = next((name for name in DIM if name in known), None)
-    room = next((name for name in CONTEXT if name in known), None)
-    given = {**({width: dim} if width else {}), **settings}
+        raise ValueError(f"{target} takes no argument {unknown[0]!r}; {suggestion(unknown[0], arguments)}")
+    dim_argument = next((name for name in DIM if name in arguments), None)
+    context_argument = next((name for name in CONTEXT if name in arguments), None)
+    values = {**({dim_argument: dim} if dim_argument else {}), **settings}
     missing = [
         name
-        for name, parameter in known.items()
+        for name, parameter in arguments.items()
         if parameter.default is parameter.empty
         and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        and name not in (*given, room)
+        and name not in (*values, context_argument)
     ]
     if missing:
         raise ValueError(
@@ -134,15 +135,16 @@ def _called(
         )
 
     def build(context: int) -> nn.Module:
-        module = make(**{**({room: context} if room else {}), **given})
+        module = make(**{**({context_argument: context} if context_argument else {}), **values})
         if not isinstance(module, nn.Module):
             raise ValueError(f"{target} is no module: it makes {_described(module)}")
         return module
 
-    return build, room is not None and room not in settings
+    return build, context_argument is not None and context_argument not in settings
 
 
 def _built(target: str, build: Callable[[], nn.Module]) -> nn.Module:
+    """What `build` returns; ValueError, with the target's name, for any error that it raises."""
     try:
         return build()
     except ValueError as error:
@@ -153,23 +155,24 @@ def _built(target: str, build: Callable[[], nn.Module]) -> nn.Module:
         raise ValueError(f"{target} cannot be built: {type(error).__name__}: {first_line(error)}") from error
 
 
-def _shaken(module: nn.Module) -> nn.Module:
+def _with_noise(module: nn.Module) -> nn.Module:
+    """The module, after noise was added to its trainable parameters that are constant."""
     generator = torch.Generator().manual_seed(SEED)
     with torch.no_grad():
         for parameter in module.parameters():
-            constant = (
-                parameter.is_floating_point() and parameter.numel() and bool((parameter == parameter.view(-1)[0]).all())
-            )
-            if constant and parameter.requires_grad:
+            if not (parameter.requires_grad and parameter.is_floating_point() and parameter.numel()):
+                continue
+            if bool((parameter == parameter.view(-1)[0]).all()):
                 noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-                parameter.add_((SHAKE * noise).to(parameter.dtype))
+                parameter.add_((NOISE * noise).to(parameter.dtype))
     return module
 
 
-def _require_same(target: str, first: nn.Module, other: nn.Module) -> None:
-    again = other.state_dict()
+def _require_same(target: str, first: nn.Module, second: nn.Module) -> None:
+    """ValueError where two modules of one seed differ."""
+    second_state = second.state_dict()
     for name, tensor in first.state_dict().items():
-        if not torch.equal(tensor, again[name]):
+        if not torch.equal(tensor, second_state[name]):
             raise ValueError(
                 f"{target} is another module each time: {name} differs under the same seed (was it ever initialized?)"
             )
@@ -178,17 +181,18 @@ def _require_same(target: str, first: nn.Module, other: nn.Module) -> None:
 def _dtypes(target: str, wide: nn.Module, dim: int) -> tuple[torch.dtype, torch.dtype]:
     """The dtype of comparisons, float64 if the module takes it, and the narrowest dtype that it computes in."""
     try:
-        _read(target, wide, torch.float64, dim)
+        _largest_output(target, wide, torch.float64, dim)
     except ValueError:
         return torch.float32, torch.float32
     return torch.float64, working_dtype(wide, _sample(torch.float64, dim))
 
 
 def _sample(dtype: torch.dtype, dim: int) -> Tensor:
+    """Two rows of four tokens (2, 4, D)."""
     return torch.randn(2, 4, dim, generator=torch.Generator().manual_seed(SEED)).to(dtype)
 
 
-def _read(target: str, module: nn.Module, dtype: torch.dtype, dim: int) -> float:
+def _largest_output(target: str, module: nn.Module, dtype: torch.dtype, dim: int) -> float:
     """The largest output. Raises ValueError unless all are finite numbers of the input's shape and dtype."""
     x = _sample(dtype, dim)
     try:
