@@ -78,9 +78,9 @@ def save(
         durable.sync(temporary)
         steps.put(temporary, folder / steps.name_of(step))
     except OSError as error:
-        cause = f"{error.strerror or error}"
-        why = f"cannot save step {step} in {folder}: {cause}; the earlier checkpoints are untouched"
-        raise OSError(error.errno or 0, why) from error
+        cause = error.strerror or str(error)
+        message = f"cannot save step {step} in {folder}: {cause}; the earlier checkpoints are untouched"
+        raise OSError(error.errno or 0, message) from error
     finally:
         durable.discard(temporary)
     return folder / steps.name_of(step)
@@ -99,15 +99,15 @@ def load(path: str | Path) -> Checkpoint:
     require_memory(f"reading {path}", size, "read it on a machine with more memory")
     names = manifest.verify(path)
     description = about.describe(path)
-    named = {about.NAME, *(f"{group}.safetensors" for group in description.groups)}
-    if missing := sorted(named - set(names)):
+    own_files = {about.NAME, *(f"{group}.safetensors" for group in description.groups)}
+    if missing := sorted(own_files - set(names)):
         raise Damaged(f"{path}: {missing[0]} is missing: {manifest.NAME} does not name it")
     tensors = {
         group: read_tensors(path / f"{group}.safetensors", group_description.tensors, group_description.complex)
         for group, group_description in description.groups.items()
     }
-    others = {name: path / name for name in names if name not in named}
-    return Checkpoint(path, description.step, tensors, description.meta, others)
+    files = {name: path / name for name in names if name not in own_files}
+    return Checkpoint(path, description.step, tensors, description.meta, files)
 
 
 def newest(folder: str | Path, say: Callable[[str], None] | None = None) -> Checkpoint | None:
@@ -145,8 +145,8 @@ def peek(folder: str | Path, say: Callable[[str], None] | None = None) -> Checkp
                 return peek(folder, say)
             skipped.append(error)
             continue
-        for why in skipped:
-            say(f"{why}; reading the checkpoint before it")
+        for skipped_error in skipped:
+            say(f"{skipped_error}; reading the checkpoint before it")
         return saved
     if skipped:
         raise skipped[0]
@@ -158,18 +158,19 @@ def prune(folder: str | Path, keep_last: int = 2, best: int | None = None) -> li
     if keep_last < 1:
         raise ValueError(f"keep_last is {keep_last}: at least one checkpoint must stay")
     checkpoints = steps.whole(Path(folder))
-    doomed = [step for step in list(checkpoints)[:-keep_last] if step != best]
-    steps.delete([checkpoints[step] for step in doomed])
-    return doomed
+    unwanted = [step for step in list(checkpoints)[:-keep_last] if step != best]
+    steps.delete([checkpoints[step] for step in unwanted])
+    return unwanted
 
 
 def _check(step: int, groups: Mapping[str, object], meta: Mapping[str, Any], files: Mapping[str, Path]) -> None:
+    """ValueError for a negative step, for JSON that cannot be restored, and for a name that no file can have."""
     if step < 0:
         raise ValueError(f"a checkpoint's step is 0 or more, not {step}")
     durable.plain(meta, "meta")
-    taken = {about.NAME, manifest.NAME, *(f"{group}.safetensors" for group in groups)}
+    reserved = {about.NAME, manifest.NAME, *(f"{group}.safetensors" for group in groups)}
     for name in (*groups, *files):
-        if not re.fullmatch(manifest.PLAIN, name) or (name in files and name in taken):
+        if not re.fullmatch(manifest.PLAIN, name) or (name in files and name in reserved):
             raise ValueError(f"a checkpoint cannot hold a file named {name!r}: choose another name")
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 _TEMPORARY = re.compile(r".+\.tmp-(\d{1,9})")
 _writing: set[Path] = set()
-"""Temporary names that this very process is writing now; a restarted container often gets its old process number."""
+"""Temporary names that this process writes now. The number in a name is not enough: a restarted container often gives a
+process the number that a dead one had."""
 
 
 def canonical(value: object) -> str:
@@ -75,11 +76,11 @@ def write_json(path: Path, value: object) -> None:
 
 def sync(path: Path) -> None:
     """Forces a file, or the names in a folder, to the disk."""
-    opened = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
 def claim(temporary: Path) -> None:
@@ -109,6 +110,7 @@ def remove_stale(folder: Path) -> None:
 
 
 def _lives_elsewhere(pid: int) -> bool:
+    """Whether the process number is that of another living process."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

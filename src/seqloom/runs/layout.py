@@ -175,16 +175,18 @@ def make_folder(folder: Path) -> None:
 
 
 def _refuse_other_settings(run: Run, config: Mapping[str, Any]) -> None:
-    before, now = run.settings, config
-    if identity(before) == identity(now):
+    """ValueError, with the first differences, where the run has other settings than `config`."""
+    settings = run.settings
+    if identity(settings) == identity(config):
         return
-    differences = list(_differences(before, now))
+    differences = list(_differences(settings, config))
     shown = ", ".join(f"{setting} is {old} there and {new} here" for setting, old, new in differences[:3])
     more = f", and {len(differences) - 3} more" if len(differences) > 3 else ""
     raise ValueError(f"{run.folder} holds a run of other settings: {shown}{more}; choose another --out, or the same")
 
 
 def _differences(before: object, now: object, setting: str = "") -> Iterator[tuple[str, str, str]]:
+    """(dotted name, value before, value now) of each setting that differs, values as short text."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for key in dict.fromkeys([*before, *now]):
             dotted = f"{setting}.{key}" if setting else key
@@ -199,5 +201,6 @@ def _differences(before: object, now: object, setting: str = "") -> Iterator[tup
 
 
 def _short(value: object) -> str:
+    """The value as JSON of at most 60 characters."""
     text = canonical(value)
     return text if len(text) <= 60 else text[:57] + "..."

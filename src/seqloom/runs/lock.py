@@ -20,7 +20,7 @@ _held: set[int] = set()
 
 
 def _forget_after_fork() -> None:
-    # A forked child shares the open file, and so would hold the lock after its parent's death.
+    # A forked child shares the open file. If it stayed open there, the lock would outlive the parent.
     while _held:
         os.close(_held.pop())
 
@@ -37,52 +37,54 @@ def lock(folder: str | Path) -> Iterator[None]:
     path = Path(folder) / "lock"
     make_folder(path.parent)
     try:
-        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
         raise ValueError(f"cannot write in {folder} ({error.strerror}): choose another --out") from error
-    if not stat.S_ISREG(os.fstat(opened).st_mode):
-        os.close(opened)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
         raise ValueError(f"{path} is not a regular file: remove it or choose another --out")
-    _held.add(opened)
+    _held.add(descriptor)
     owner = os.getpid()
     try:
-        _take(opened, folder)
+        _take(descriptor, folder)
         yield
     finally:
         if os.getpid() == owner:
-            _held.discard(opened)
-            fcntl.flock(opened, fcntl.LOCK_UN)  # else a child that was forked meanwhile would hold it
-            os.close(opened)
+            _held.discard(descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child that was forked meanwhile has the file open too
+            os.close(descriptor)
 
 
 def held(folder: str | Path) -> bool:
     """Whether a process holds the run in `folder` now; changes nothing."""
     try:
-        opened = os.open(Path(folder) / "lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(Path(folder) / "lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:
-        fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True
     finally:
-        os.close(opened)
+        os.close(descriptor)
     return False
 
 
-def _take(opened: int, folder: str | Path) -> None:
+def _take(descriptor: int, folder: str | Path) -> None:
+    """Locks the open file and writes this process's number into it; ValueError where another process has the lock."""
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = _holder(os.pread(opened, 4096, 0))
+        holder = _holder(os.pread(descriptor, 4096, 0))
         raise ValueError(f"the run in {folder} is in use by {holder}; wait for it or choose another --out") from None
     except OSError as error:
         raise ValueError(f"cannot lock the run in {folder} ({error.strerror}): choose another --out") from error
-    os.ftruncate(opened, 0)
-    os.pwrite(opened, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode(), 0)
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode(), 0)
 
 
 def _holder(text: bytes) -> str:
+    """The process that holds the lock, in words, given the text of the lock file."""
     try:
         holder = parse_json(text)
         pid, host = holder["pid"], holder["host"]

@@ -42,8 +42,8 @@ def verify(folder: Path) -> dict[str, int]:
     the manifest does not name are ignored.
     """
     names = sizes(folder)
-    for name, written in _read(folder).items():
-        _check_sum(folder, name, written["sha256"])
+    for name, entry in _read(folder).items():
+        _check_sum(folder, name, entry["sha256"])
     return names
 
 
@@ -53,9 +53,9 @@ def sizes(folder: Path) -> dict[str, int]:
     Raises as `verify` does.
     """
     files = _read(folder)
-    for name, written in files.items():
-        _check_size(folder, name, written["size"])
-    return {name: written["size"] for name, written in files.items()}
+    for name, entry in files.items():
+        _check_size(folder, name, entry["size"])
+    return {name: entry["size"] for name, entry in files.items()}
 
 
 def damage(folder: Path) -> dict[str, str]:
@@ -63,14 +63,14 @@ def damage(folder: Path) -> dict[str, str]:
 
     Raises as `verify` does where the manifest itself cannot be read or trusted.
     """
-    return {name: _damage(folder, name, written) for name, written in _read(folder).items()}
+    return {name: _damage(folder, name, entry) for name, entry in _read(folder).items()}
 
 
-def _damage(folder: Path, name: str, written: dict[str, Any]) -> str:
+def _damage(folder: Path, name: str, entry: dict[str, Any]) -> str:
     """Why a file differs from its entry in the manifest; "" where it does not."""
     try:
-        _check_size(folder, name, written["size"])
-        _check_sum(folder, name, written["sha256"])
+        _check_size(folder, name, entry["size"])
+        _check_sum(folder, name, entry["sha256"])
     except Damaged as error:
         return str(error).removeprefix(f"{folder}: {name} ")
     except OSError as error:
@@ -89,7 +89,8 @@ def read(folder: Path, name: str) -> bytes:
 
 
 def _check_size(folder: Path, name: str, size: int) -> None:
-    with _opened(folder, name) as file:
+    """Damaged unless the file has this size."""
+    with _open(folder, name) as file:
         actual = os.fstat(file.fileno()).st_size
     if actual < size:
         raise Damaged(f"{folder}: {name} is truncated: {actual} of {size} bytes")
@@ -98,6 +99,7 @@ def _check_size(folder: Path, name: str, size: int) -> None:
 
 
 def _check_sum(folder: Path, name: str, digest: str) -> None:
+    """Damaged unless the file has this sha256."""
     try:
         if _sum(folder / name) != digest:
             raise Damaged(f"{folder}: {name} is altered: it is not what was written")
@@ -105,7 +107,8 @@ def _check_sum(folder: Path, name: str, digest: str) -> None:
         raise _unreadable(folder, name, error) from error
 
 
-def _opened(folder: Path, name: str) -> BinaryIO:
+def _open(folder: Path, name: str) -> BinaryIO:
+    """Opens a file of the checkpoint; Damaged where it is missing or not a regular file."""
     try:
         return open_regular(folder / name, follow=False)
     except OSError as error:
@@ -115,7 +118,8 @@ def _opened(folder: Path, name: str) -> BinaryIO:
 
 
 def _document(folder: Path, name: str) -> bytes:
-    with _opened(folder, name) as file:
+    """The bytes of a JSON file of the checkpoint; Damaged where it is too large."""
+    with _open(folder, name) as file:
         data = file.read(DOCUMENT + 1)
     if len(data) > DOCUMENT:
         raise Damaged(f"{folder}: {name} is too large: it has more than {DOCUMENT:,} bytes")
@@ -140,15 +144,16 @@ def _read(folder: Path) -> dict[str, dict[str, Any]]:
     files = body.get("files")
     if not isinstance(files, dict) or not files:
         raise Damaged(f"{folder}: {NAME} names no files")
-    for name, written in files.items():
+    for name, entry in files.items():
         if not re.fullmatch(PLAIN, name) or name == NAME:
             raise Damaged(f"{folder}: {NAME} names {name[:60]!r}, which is no file of a checkpoint")
-        if not isinstance(written, dict) or type(written.get("size")) is not int or "sha256" not in written:
+        if not isinstance(entry, dict) or type(entry.get("size")) is not int or "sha256" not in entry:
             raise Damaged(f"{folder}: {NAME} does not give the size and sum of {name}")
     return files
 
 
 def _is_sealed(body: dict[str, Any], text: bytes) -> bool:
+    """Whether `text` is, byte for byte, the manifest of this body."""
     try:
         return text == _sealed(body)
     except ValueError:  # a number too large for a float
@@ -156,10 +161,12 @@ def _is_sealed(body: dict[str, Any], text: bytes) -> bool:
 
 
 def _sealed(body: dict[str, Any]) -> bytes:
+    """The text of a manifest: the body with its own sha256, as canonical JSON."""
     return (canonical({**body, "sha256": sha256(canonical(body).encode()).hexdigest()}) + "\n").encode()
 
 
 def _sum(path: Path) -> str:
+    """The sha256 of a file, as hexadecimal digits."""
     with open_regular(path, follow=False) as file:
         return file_digest(cast("BufferedReader", file), "sha256").hexdigest()
 

@@ -53,7 +53,7 @@ class Metrics:
             while written < len(line):
                 written += os.write(file, line[written:])
         except OSError:
-            os.ftruncate(file, end)  # half a row in the middle would spoil the file
+            os.ftruncate(file, end)  # half a row, followed by others, would count as damage
             raise
         self._rows += 1
         self._digest.update(line)
@@ -76,7 +76,7 @@ class Metrics:
         self.close()
 
     def _repaired(self, mark: Mark | None) -> bytes:
-        """The remaining lines, after all others were dropped from the file."""
+        """Drops from the file the lines that do not stay; returns those that do."""
         if not self._path.exists() and mark in (None, START):
             return b""
         try:

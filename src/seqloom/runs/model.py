@@ -60,10 +60,9 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
     run = find_run(folder)
     config = config_of(run)
     weights = described(run, config)
-    # read from the disk, and once more in the model
     require_memory(
         f"loading the model in {run.folder}",
-        2 * sum(tensor.nbytes for tensor in weights.values()),
+        2 * sum(tensor.nbytes for tensor in weights.values()),  # those of the file, and those of the model
         "use a machine with more memory",
     )
     saved = _checkpoint(run, step)
@@ -124,6 +123,7 @@ def described(run: Run, config: ModelConfig) -> dict[str, torch.Tensor]:
 
 
 def _checkpoint(run: Run, step: int | None) -> checkpoint.Checkpoint:
+    """The newest checkpoint of the run that verifies, or that of a step; FileNotFoundError where there is none."""
     if step is None:
         saved = checkpoint.peek(run.checkpoints)
         if saved is None:
@@ -140,18 +140,21 @@ def _checkpoint(run: Run, step: int | None) -> checkpoint.Checkpoint:
 def _require_fit(
     wanted: dict[str, torch.Tensor], saved: checkpoint.Checkpoint, group: str = "model", sized: bool = True
 ) -> None:
+    """ValueError unless the checkpoint's group has the names, dtypes and, if `sized`, the sizes of `wanted`."""
     if group not in saved.tensors:
         raise ValueError(f"{saved.path} holds no {group}: it has no group of tensors of that name")
     weights = saved.tensors[group]
-    wrong = sorted(name for name in {*weights, *wanted} if _shape(weights, name, sized) != _shape(wanted, name, sized))
-    if wrong:
-        name = wrong[0]
-        there, here = _shape(weights, name, sized), _shape(wanted, name, sized)
-        raise ValueError(f"{saved.path} does not fit the {group}: {name} is {there} there and {here} here")
+    for name in sorted({*weights, *wanted}):
+        saved_shape = _shape(weights, name, sized)
+        wanted_shape = _shape(wanted, name, sized)
+        if saved_shape != wanted_shape:
+            raise ValueError(
+                f"{saved.path} does not fit the {group}: {name} is {saved_shape} there and {wanted_shape} here"
+            )
 
 
 def _shape(tensors: dict[str, torch.Tensor], name: str, sized: bool) -> str:
-    """Shape and dtype; of a tensor whose sizes are free, the number of its dimensions."""
+    """A tensor's shape and dtype as text; unless `sized`, the number of its dimensions in place of the shape."""
     if name not in tensors:
         return "absent"
     shape = tensors[name].shape

@@ -74,7 +74,8 @@ class Content:
 
 def scan(path: Path, mark: Mark = START) -> Content:
     """Reads and checks a file of rows. FileNotFoundError without one; ValueError, in one line, where it is not one."""
-    content, digest = Content(), sha256()
+    content = Content()
+    digest = sha256()
     for line in _lines(path):
         if not line.endswith(b"\n"):
             content.torn = True
@@ -141,6 +142,7 @@ def damage(lines: list[int]) -> str:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file with their line ends; ValueError for a file or a line that is too large."""
     with open_regular(path, follow=False) as file:
         size = os.fstat(file.fileno()).st_size
         if size > LARGEST:

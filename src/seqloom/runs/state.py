@@ -22,11 +22,10 @@ def save_state(model: Model, state: ModelState, folder: str | Path) -> Path:
 
     A state of as many tokens in the same folder is replaced. Raises as `checkpoint.save` does.
     """
-    read = length_of(bounded(state.extra)).bound
-    assert read is not None, "a saved state has values"
-    return checkpoint.save(
-        folder, read, {"state": flat(model.trim(state))}, {"model": model_hash(model), "state": FORMAT}
-    )
+    tokens = length_of(bounded(state.extra)).bound
+    assert tokens is not None, "a saved state has values"
+    meta = {"model": model_hash(model), "state": FORMAT}
+    return checkpoint.save(folder, tokens, {"state": flat(model.trim(state))}, meta)
 
 
 def load_state(model: Model, path: str | Path) -> ModelState:

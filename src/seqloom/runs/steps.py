@@ -41,7 +41,7 @@ def whole(folder: Path) -> dict[int, Path]:
 
 def half_replaced(folder: Path) -> dict[int, Path]:
     """The checkpoints that were being replaced and whose replacement does not exist yet, by step."""
-    return {step: path for step, path in _asides(folder).items() if not (folder / name_of(step)).exists()}
+    return {step: path for step, path in _replaced(folder).items() if not (folder / name_of(step)).exists()}
 
 
 def newest_first(folder: Path) -> list[Path]:
@@ -52,20 +52,20 @@ def newest_first(folder: Path) -> list[Path]:
 
 def put(temporary: Path, target: Path) -> None:
     """Gives a whole checkpoint its final name. One that has the name already is kept until the new one is there."""
-    aside = target.with_name(f"replaced-{target.name}")
+    replaced = target.with_name(f"replaced-{target.name}")
     if target.exists():
-        if aside.exists():
-            delete([aside])
-        os.rename(target, aside)
+        if replaced.exists():
+            delete([replaced])
+        os.rename(target, replaced)
     try:
         os.rename(temporary, target)
     except OSError:
-        if aside.exists():
-            os.rename(aside, target)
+        if replaced.exists():
+            os.rename(replaced, target)
         raise
     sync(target.parent)
-    if aside.exists():
-        delete([aside])
+    if replaced.exists():
+        delete([replaced])
 
 
 def repair(folder: Path) -> None:
@@ -73,34 +73,37 @@ def repair(folder: Path) -> None:
     for step, path in half_replaced(folder).items():
         os.rename(path, folder / name_of(step))
         sync(folder)
-    delete(list(_asides(folder).values()))
+    delete(list(_replaced(folder).values()))
     remove_stale(folder)
 
 
 def quarantine(path: Path) -> Path:
     """Moves a damaged checkpoint aside, and returns its new path."""
-    aside = _unused(path.with_name(f"damaged-{path.name}"))
-    os.rename(path, aside)
+    damaged = _unused(path.with_name(f"damaged-{path.name}"))
+    os.rename(path, damaged)
     sync(path.parent)
-    return aside
+    return damaged
 
 
 def delete(paths: list[Path]) -> None:
     """Deletes checkpoints; each loses its name first, so that a half-deleted one is never taken for a whole one."""
-    doomed = [_unused(path.with_name(f"deleted-{path.name}"), f".tmp-{os.getpid()}") for path in paths]
-    for path, nameless in zip(paths, doomed, strict=True):
-        os.rename(path, nameless)
+    temporaries = [_unused(path.with_name(f"deleted-{path.name}"), f".tmp-{os.getpid()}") for path in paths]
+    for path, temporary in zip(paths, temporaries, strict=True):
+        os.rename(path, temporary)
     for parent in {path.parent for path in paths}:
         sync(parent)
-    for nameless in doomed:
-        discard(nameless)
+    for temporary in temporaries:
+        discard(temporary)
 
 
-def _asides(folder: Path) -> dict[int, Path]:
+def _replaced(folder: Path) -> dict[int, Path]:
+    """The folders named `replaced-step_…`, by step."""
     entries = ((step_of(Path(path.name.removeprefix("replaced-"))), path) for path in folder.glob("replaced-step_*"))
     return {step: path for step, path in entries if step is not None}
 
 
 def _unused(path: Path, suffix: str = "") -> Path:
-    tries = (path.with_name(path.name + more + suffix) for more in ("", *(f"-{n}" for n in range(2, 10_000))))
-    return next(name for name in tries if not name.exists())
+    """`path` with the suffix, or, where that exists, with -2, -3, … before it."""
+    numbers = ("", *(f"-{n}" for n in range(2, 10_000)))
+    candidates = (path.with_name(f"{path.name}{number}{suffix}") for number in numbers)
+    return next(candidate for candidate in candidates if not candidate.exists())

@@ -26,8 +26,8 @@ _STORED = {
     *(torch.complex32, torch.complex64, torch.complex128),
 }
 
-_PARTS = {torch.float16, torch.float32, torch.float64}
-"""of complex numbers"""
+_REAL_PARTS = {torch.float16, torch.float32, torch.float64}
+"""the dtypes of real parts for which torch has a complex dtype"""
 
 
 def storable(group: str, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
@@ -38,19 +38,19 @@ def storable(group: str, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tenso
     """
     stored: dict[str, Tensor] = {}
     complex_names = []
-    seen: set[int] = set()
+    written_memory: set[int] = set()
     for name, tensor in tensors.items():
         _refuse_unstorable(f"{group}.{name}", tensor)
-        flat = tensor.detach().cpu().resolve_conj().resolve_neg()
-        if flat.is_complex():
-            flat = torch.view_as_real(flat)
+        stored_tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+        if stored_tensor.is_complex():
+            stored_tensor = torch.view_as_real(stored_tensor)
             complex_names.append(name)
-        flat = flat.contiguous()
-        memory = flat.untyped_storage().data_ptr()
-        if flat.numel() and memory in seen:
-            flat = flat.clone()
-        seen.add(memory)
-        stored[name] = flat
+        stored_tensor = stored_tensor.contiguous()
+        memory = stored_tensor.untyped_storage().data_ptr()
+        if stored_tensor.numel() and memory in written_memory:
+            stored_tensor = stored_tensor.clone()
+        written_memory.add(memory)
+        stored[name] = stored_tensor
     return stored, complex_names
 
 
@@ -78,7 +78,7 @@ def read_tensors(path: Path, names: Iterable[str], complex_names: Iterable[str])
             raise Damaged(f"{path} has no tensor {name!r}")
         copy = stored[name].clone()  # the file is mapped: a copy does not depend on the disk later
         if name in pairs:
-            if copy.dtype not in _PARTS or copy.shape[-1:] != (2,):
+            if copy.dtype not in _REAL_PARTS or copy.shape[-1:] != (2,):
                 raise Damaged(f"{path}: {name!r} is {copy.dtype} {tuple(copy.shape)}, no pairs of real and imaginary")
             copy = torch.view_as_complex(copy)
         tensors[name] = copy
@@ -86,6 +86,7 @@ def read_tensors(path: Path, names: Iterable[str], complex_names: Iterable[str])
 
 
 def _loaded(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file as they are stored; `Damaged` for any other file."""
     with open_regular(path, follow=False) as file:
         header = int.from_bytes(file.read(8), "little")
         size = os.fstat(file.fileno()).st_size
@@ -103,5 +104,5 @@ def _refuse_unstorable(name: str, tensor: object) -> None:
     if not isinstance(tensor, Tensor):
         raise ValueError(f"{name} is a {type(tensor).__name__}, not a tensor: put it into the checkpoint's meta")
     if tensor.layout != torch.strided or tensor.is_meta or tensor.dtype not in _STORED:
-        found = "without values (meta)" if tensor.is_meta else f"{tensor.dtype}, {tensor.layout}"
-        raise ValueError(f"{name} is a tensor that a checkpoint cannot hold ({found}): make it dense and plain first")
+        reason = "without values (meta)" if tensor.is_meta else f"{tensor.dtype}, {tensor.layout}"
+        raise ValueError(f"{name} is a tensor that a checkpoint cannot hold ({reason}): make it dense and plain first")
