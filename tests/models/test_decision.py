@@ -283,12 +283,12 @@ def test_a_score_counts_every_action_once(environment: Environment) -> None:
 
 
 def test_sizes_follow_from_the_episodes() -> None:
-    config = built().config.of_episodes(episodes())
+    config = built().config.with_episodes(episodes())
     np.testing.assert_allclose(config.mean, episodes().states.mean(0), rtol=1e-5)
     np.testing.assert_allclose(config.deviation, episodes().states.std(0), rtol=1e-5)
     assert (config.vocab, config.largest, config.environment) == (7, 42.0, DISCRETE)
     limited = Environment(name="few", states=S, actions=A, limit=30)
-    assert built().config.of_episodes(episodes(limited)).vocab == 30
+    assert built().config.with_episodes(episodes(limited)).vocab == 30
 
 
 @pytest.fixture(scope="module")
@@ -505,7 +505,7 @@ def test_environments_that_differ() -> None:
 
 
 def test_settings_are_read_again() -> None:
-    config = built().config.of_episodes(episodes(CONTINUOUS))
+    config = built().config.with_episodes(episodes(CONTINUOUS))
     again = model_config(config.model_dump(mode="json"))
     assert isinstance(again, DecisionConfig)
     assert again == config

@@ -143,4 +143,4 @@ def test_refusals(words: list[str], message: str, tmp_path: Path, capsys: pytest
 def test_an_environment_without_a_limit() -> None:
     config: Any = agent().config
     with pytest.raises(ValueError, match="its episodes have no limit"):
-        config.of_environment(Environment(name="long", states=1, actions=2))
+        config.with_environment(Environment(name="long", states=1, actions=2))

@@ -35,7 +35,7 @@ from seqloom.report.charts.chart import filename
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
 from seqloom.training.config import RunConfig
-from seqloom.training.preparation import identity, of_episodes
+from seqloom.training.preparation import identity, with_episodes
 from seqloom.training.settings import resolve
 
 PRESET = "decision/cartpole"
@@ -273,7 +273,7 @@ class Agents:
         seed: int,
         findings: tuple[str, ...],
     ) -> AgentCell:
-        config = of_episodes(self.config(source, mixer, learner, count, context, seed))
+        config = with_episodes(self.config(source, mixer, learner, count, context, seed))
         assert isinstance(config.model, DecisionConfig)
         asked = self._asked(source)
         varied = tuple(finding for finding in findings if finding in ("asked", "late rewards"))

@@ -31,7 +31,7 @@ from seqloom.experiments.recall import Recall
 from seqloom.experiments.results import Results
 from seqloom.experiments.study import Cell, Study, scoring
 from seqloom.training.config import RunConfig
-from seqloom.training.preparation import identity, of_corpus, with_text
+from seqloom.training.preparation import identity, with_corpus, with_text
 from seqloom.training.settings import resolve
 from seqloom.training.stages import LARGEST
 
@@ -132,7 +132,7 @@ class Compare:
         if contender not in self._configs:
             changes = [*contender.fitting(self.changes), *contender.changes]
             self._configs[contender] = resolve(self.preset, changes, self.source, log=log)
-        config = of_corpus(self._configs[contender], self.corpus)
+        config = with_corpus(self._configs[contender], self.corpus)
         return config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})})
 
     def stages(self, results: Results) -> Iterator[list[Cell]]:

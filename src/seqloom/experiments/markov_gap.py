@@ -28,7 +28,7 @@ from seqloom.experiments.study import Cell, Row, RunCell, Study, scoring
 from seqloom.face import load
 from seqloom.runs.layout import Run
 from seqloom.training.config import RunConfig
-from seqloom.training.preparation import identity, of_corpus, with_text
+from seqloom.training.preparation import identity, with_corpus, with_text
 from seqloom.training.settings import resolve
 
 BASE = (
@@ -171,7 +171,7 @@ class MarkovGap:
         return resolve("tiny", [*model.fitting(shared), *model.changes], source)
 
     def _cell(self, model: Contender, source: str, seed: int, corpus: Corpus) -> GapCell:
-        config = of_corpus(self.config(model, source, seed), corpus)
+        config = with_corpus(self.config(model, source, seed), corpus)
         return GapCell(
             name=f"{source.replace(':', '-')}/{model.name}/seed-{seed}",
             config=config,

@@ -25,7 +25,7 @@ from seqloom.experiments.study import Cell, Row, RunCell, Study
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
 from seqloom.training.config import RunConfig
-from seqloom.training.preparation import identity, of_environment
+from seqloom.training.preparation import identity, with_environment
 from seqloom.training.settings import resolve
 
 PRESET = "decision/maze"
@@ -125,7 +125,7 @@ class Maze:
         require_count(self.seeds)
         for length in self.lengths:
             for agent in self.agents:
-                of_environment(self.config(agent, length, 0))
+                with_environment(self.config(agent, length, 0))
 
     @property
     def study(self) -> Study:
@@ -147,7 +147,7 @@ class Maze:
         return resolve(PRESET, [*BASE, *self.changes, *agent.changes, *varied], f"TMaze-{length}")
 
     def _cell(self, agent: Contender, length: int, seed: int) -> MazeCell:
-        config = of_environment(self.config(agent, length, seed))
+        config = with_environment(self.config(agent, length, seed))
         return MazeCell(
             name=f"length-{length}/{agent.name}/seed-{seed}",
             config=config,

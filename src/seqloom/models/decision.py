@@ -97,7 +97,7 @@ class DecisionConfig(TransformerConfig):
             )
         return self
 
-    def of_environment(self, environment: Environment) -> "DecisionConfig":
+    def with_environment(self, environment: Environment) -> "DecisionConfig":
         """The settings of a model that learns by playing and reads whole episodes. ValueError where it cannot."""
         if self.returns != "none":
             raise ValueError("a model that learns by playing is told no return: set model.returns=none")
@@ -107,7 +107,7 @@ class DecisionConfig(TransformerConfig):
         sizes = {"environment": environment, "vocab": environment.limit, "context": environment.limit}
         return self.model_copy(update=sizes)
 
-    def of_episodes(self, episodes: Episodes) -> "DecisionConfig":
+    def with_episodes(self, episodes: Episodes) -> "DecisionConfig":
         """The settings with what follows from the episodes that are trained on."""
         environment = episodes.environment
         steps = max(int(episodes.lengths.max()), environment.limit or 0)

@@ -134,18 +134,18 @@ class RunConfig(Config):
     @model_validator(mode="after")
     def _fits(self) -> "RunConfig":
         objective = self.training.objective
-        only = self.model.objective
-        if only is not None and objective.kind != only and not (objective.acts and only == "actions"):
+        required = self.model.objective
+        if required is not None and objective.kind != required and not (objective.acts and required == "actions"):
             raise ValueError(
                 f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
-                f"choose training.objective.kind={only}"
+                f"choose training.objective.kind={required}"
             )
-        if objective.labelled and only is None:
+        if objective.labelled and required is None:
             raise ValueError(
                 f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
                 "choose model.kind=classifier"
             )
-        if objective.paired and only is None:
+        if objective.paired and required is None:
             raise ValueError(
                 f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
                 "choose model.kind=seq2seq"
@@ -155,7 +155,7 @@ class RunConfig(Config):
                 f"model.exit_heads=own is not trained by training.objective.kind={objective.kind}: "
                 "choose training.objective.kind=exits"
             )
-        if (objective.plays or objective.acts) and only is None:
+        if (objective.plays or objective.acts) and required is None:
             raise ValueError(
                 f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
                 "choose model.kind=decision"
@@ -171,21 +171,24 @@ class RunConfig(Config):
     @model_validator(mode="after")
     def _labelled(self) -> "RunConfig":
         """Raises ValueError for settings of the data that the objective has no use for."""
-        data, fields = self.data, DataConfig.model_fields
+        data = self.data
         objective = self.training.objective
-        labelled, paired = objective.labelled, objective.paired
-        idle: tuple[str, ...] = ("division", "disjoint", "packed", "within_documents", "unwrap")
+        window_settings = ("division", "disjoint", "packed", "within_documents", "unwrap")
+        unused: tuple[str, ...]
         if objective.plays or objective.acts:
-            idle += ("column", "labels", "passage", "tokenizer")
-        elif not labelled:
-            idle = (*(idle if paired else ()), *(("column",) if paired else ()), "labels", "passage")
-        elif data.labels == "given":
-            idle += ("passage",)
-        for name in idle:
-            if getattr(data, name) != fields[name].default:
-                subject = "an objective without labels has"
-                subject = "labelled examples have" if labelled else "pairs have" if paired else subject
-                subject = "episodes have" if objective.plays or objective.acts else subject
+            subject = "episodes have"
+            unused = (*window_settings, "column", "labels", "passage", "tokenizer")
+        elif objective.labelled:
+            subject = "labelled examples have"
+            unused = (*window_settings, "passage") if data.labels == "given" else window_settings
+        elif objective.paired:
+            subject = "pairs have"
+            unused = (*window_settings, "column", "labels", "passage")
+        else:
+            subject = "an objective without labels has"
+            unused = ("labels", "passage")
+        for name in unused:
+            if getattr(data, name) != DataConfig.model_fields[name].default:
                 raise ValueError(f"{subject} no use for data.{name}: leave it out")
         return self
 
@@ -206,19 +209,20 @@ class RunConfig(Config):
                 "training.objective out"
             )
         fields = TrainConfig.model_fields
-        given = [name for name in GRADIENTS if getattr(training, name) != fields[name].default]
-        if given:
-            raise ValueError(f"model.kind={kind} counts, without gradients: leave training.{given[0]} out")
+        changed = [name for name in GRADIENTS if getattr(training, name) != fields[name].default]
+        if changed:
+            raise ValueError(f"model.kind={kind} counts, without gradients: leave training.{changed[0]} out")
         return self
 
     @model_validator(mode="after")
     def _carries(self) -> "RunConfig":
+        """Raises ValueError for settings that do not fit a training with a memory."""
         training = self.training
         if training.memory == "none":
             if training.through > 1:
                 raise ValueError("training.through counts segments that are read on: set training.memory=carry as well")
             return self
-        others = {
+        conflicts = {
             f"training.objective.kind={training.objective.kind}": training.objective.kind != "next_token",
             f"training.accumulate={training.accumulate}, which reads rows one after the other": training.accumulate > 1,
             "training.compile": training.compile,
@@ -226,8 +230,8 @@ class RunConfig(Config):
             "data.packed": self.data.packed,
             "data.disjoint": self.data.disjoint,
         }
-        for name, given in others.items():
-            if given:
+        for name, is_set in conflicts.items():
+            if is_set:
                 raise ValueError(f"training.memory=carry reads whole stretches of text, without {name}: choose one")
         position = self.model.position if isinstance(self.model, LayeredConfig) else None
         if position is not None and position.place in ("embedding", "layers"):
@@ -239,6 +243,7 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _packs(self) -> "RunConfig":
+        """Raises ValueError where packed documents do not fit the objective or compilation."""
         if not self.data.packed:
             return self
         if not self.training.objective.packs:
@@ -265,9 +270,10 @@ class RunConfig(Config):
     @property
     def by_stage(self) -> "list[RunConfig]":
         """The settings of each stage, as of a run of its own; without stages these settings alone."""
-        return [self._of(stage) for stage in self.training.stages] or [self]
+        return [self._stage_settings(stage) for stage in self.training.stages] or [self]
 
-    def _of(self, stage: Stage) -> "RunConfig":
+    def _stage_settings(self, stage: Stage) -> "RunConfig":
+        """The settings of one stage, as of a run of its own."""
         model = self.model if stage.window is None else self.layered.windowed(stage.window)
         sized = model.model_copy(update={"context": stage.context or model.context})
         settings = {"batches": stage.batches, "lr": stage.lr or self.training.lr, "stages": ()}
@@ -282,9 +288,9 @@ class RunConfig(Config):
         """
         settings = self.model_dump(mode="json")
         uses_length = self.training.schedule.uses_length or self.training.objective.uses_length or self.model.fits
-        fixed = {"batches"} if uses_length else set()
+        changes_result = {"batches"} if uses_length else set()
         for name in FREE:
-            if name not in fixed:
+            if name not in changes_result:
                 del settings["training"][name]
         settings["data"].pop("source")
         settings["data"].pop("tokenizer", None)  # a path; `tokenizer` below is its content

@@ -57,7 +57,7 @@ def joined(config: TrainConfig) -> Iterator[Group]:
     limit = timedelta(seconds=config.timeout)
     number = next(_groups)  # a launcher has one store for all groups of its processes
     device = _device(config.device)
-    os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")  # else a late rank aborts the others without a word
+    os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")  # by default a late rank aborts the others silently
     try:
         store, rank, size = next(rendezvous("env://", timeout=limit))
         backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
@@ -113,7 +113,8 @@ def digest(module: nn.Module) -> str:
 
 def _device(name: str) -> str:
     """The kind of device that a process trains on; each process of a machine takes a GPU of its own."""
-    kind = name if name != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    automatic = "cuda" if torch.cuda.is_available() else "cpu"
+    kind = automatic if name == "auto" else name
     if kind == "cuda":
         gpus = torch.cuda.device_count()
         if launch.local_rank() >= gpus:

@@ -75,7 +75,7 @@ def fit_exits(
     config = layered(model.config, "leaving layers out")
     if config.depth < 2:
         raise ValueError("a model of one layer has none that could be left out")
-    chosen = classifier_config({"kind": kind, "depth": config.depth, "dim": config.dim, **settings})
+    classifier = classifier_config({"kind": kind, "depth": config.depth, "dim": config.dim, **settings})
     count("batches", batches, least=1)
     count("batch", batch, least=1)
     require_seed(seed)
@@ -83,10 +83,10 @@ def fit_exits(
         raise ValueError(f"the rate of training is above 0 and at most 1, not {rate}")
     context = min(config.context, model.traits.longest or config.context)
     require_logits(model, batch, context)
-    if chosen.kind == "sequence" and context < 2:
+    if classifier.kind == "sequence" and context < 2:
         raise ValueError("windows of one token have no prompt, and a classifier of kind sequence reads one")
-    learned, held_out = (Windows(part, context, seed) for part in _divided(tokens))
-    trained = chosen.build().to(model.device, torch.promote_types(model.dtype, torch.float32))
+    windows, held_out = (Windows(part, context, seed) for part in _divided(tokens))
+    trained = classifier.build().to(model.device, torch.promote_types(model.dtype, torch.float32))
     adam = torch.optim.Adam(trained.parameters(), lr=rate)
     training = model.training
     model.eval()
@@ -94,7 +94,7 @@ def fit_exits(
         before, _ = _judged(trained, model, held_out, batch)
         with show("training", batches, "batches") as advance:
             for step in range(batches):
-                loss = trained.loss(seen(model, learned.batch(step, batch).to(model.device)))
+                loss = trained.loss(seen(model, windows.batch(step, batch).to(model.device)))
                 adam.zero_grad()
                 loss.backward()
                 adam.step()
@@ -110,34 +110,38 @@ def fit_exits(
 @torch.no_grad()
 def _judged(trained: Classifier, model: Model, held_out: Windows, batch: int) -> tuple[float, tuple[Judged, ...]]:
     """The mean loss on some batches, and what the classifier and its oracle do there."""
-    loss, sums = 0.0, dict[str, np.ndarray]()
+    loss = 0.0
+    sums: dict[str, np.ndarray] = {}
     for step in range(SCORED):
         read = seen(model, held_out.batch(step, batch).to(model.device))
         loss += float(trained.loss(read)) / SCORED
-        for name, depths in _ways(trained, read).items():
+        for name, depths in _choices(trained, read).items():
             first = trained.first(depths.shape[1])
-            marks = (table.gather(-1, depths[..., None] - 1)[:, first:] for table in (read.same, read.right))
-            row = [float(values.float().mean()) for values in (depths[:, first:], *marks)]
-            sums[name] = sums.get(name, np.zeros(3)) + np.array(row) / SCORED
-    return loss, tuple(Judged(name, *row.tolist()) for name, row in sums.items())
+            index = depths[..., None] - 1
+            same = read.same.gather(-1, index)[:, first:]
+            right = read.right.gather(-1, index)[:, first:]
+            means = [float(values.float().mean()) for values in (depths[:, first:], same, right)]
+            sums[name] = sums.get(name, np.zeros(3)) + np.array(means) / SCORED
+    return loss, tuple(Judged(name, *means.tolist()) for name, means in sums.items())
 
 
-def _ways(trained: Classifier, read: Seen) -> dict[str, Tensor]:
-    """The layers (B, T) of all tokens by each of several ways to choose them."""
-    depth, target = trained.config.depth, trained.target(read)
-    ways = {"all layers": torch.full_like(read.same[..., 0], depth, dtype=torch.long)}
-    if target is not None:
-        ways["the oracle"] = target
+def _choices(trained: Classifier, read: Seen) -> dict[str, Tensor]:
+    """The number of layers (B, T) that each token runs through, by each of several ways to choose it."""
+    all_layers = torch.full_like(read.same[..., 0], trained.config.depth, dtype=torch.long)
+    choices = {"all layers": all_layers}
+    oracle = trained.target(read)
+    if oracle is not None:
+        choices["the oracle"] = oracle
     if isinstance(trained, Confident):
-        return {**ways, **{f"--exit {level:g}": trained.depths(read.streams, level) for level in THRESHOLDS}}
-    return {**ways, "the classifier": trained.depths(read.streams)}
+        return {**choices, **{f"--exit {level:g}": trained.depths(read.streams, level) for level in THRESHOLDS}}
+    return {**choices, "the classifier": trained.depths(read.streams)}
 
 
 def _divided(tokens: Tokens) -> tuple[Tokens, Tokens]:
-    """The first nine tenths of a text and the last, without their documents."""
+    """The first nine tenths of a text and the last tenth, each as one document."""
     border = len(tokens) * 9 // 10
-    return _plain(tokens.ids[:border]), _plain(tokens.ids[border:])
+    return _one_document(tokens.ids[:border]), _one_document(tokens.ids[border:])
 
 
-def _plain(ids: Ids) -> Tokens:
+def _one_document(ids: Ids) -> Tokens:
     return Tokens(ids, np.zeros(1, np.int64), np.array([len(ids)], np.int64))

@@ -16,7 +16,7 @@ from torch.distributed.distributed_c10d import Store
 from seqloom.core.launch import Ended
 
 GRACE = 5.0
-"""seconds that the reports of the others are waited for"""
+"""seconds that a process waits for the reports of the others"""
 
 
 class Lost(Exception):
@@ -38,7 +38,7 @@ class Reports:
 
     def require_none(self) -> None:
         """Raises Lost where a rank has reported a failure."""
-        if self._found():
+        if self._reported():
             raise Lost
 
     def ending(self, error: BaseException) -> BaseException:
@@ -46,11 +46,11 @@ class Reports:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent by the launcher when a rank fails
         lost = isinstance(error, Lost)
-        text = " ".join(str(error).split()) if isinstance(error, ValueError | OSError) else _named(error)
+        text = " ".join(str(error).split()) if isinstance(error, ValueError | OSError) else _with_type(error)
         report = {"lost": lost, "seconds": getattr(error, "seconds", 0.0), "text": text}
         try:
             self._store.set(f"failure/{self._rank}", json.dumps(report))
-            reports = self._gathered()
+            reports = self._waited_for()
         except RuntimeError:  # rank 0 held the store and died, or the launcher did
             reports = {self._rank: report}
         if not (lost or isinstance(error, ValueError | OSError)):
@@ -59,13 +59,14 @@ class Reports:
             return Ended("")
         causes = {rank: report["text"] for rank, report in reports.items() if not report["lost"]}
         if self._rank in causes:
-            return error
+            return error  # its own error is the cause
         if causes:
             first = min(causes)
             return Ended(f"rank {first}: {causes[first]}")
         return Ended(self._missing(reports))
 
     def _missing(self, reports: dict[int, dict[str, Any]]) -> str:
+        """In words: which ranks have not reported, and what that means."""
         ranks = [rank for rank in range(self._size) if rank not in reports]
         if not ranks:
             return "the connection between the processes broke; the same command continues from the last checkpoint"
@@ -74,16 +75,19 @@ class Reports:
         why = f"did not answer for {seconds:.0f} s" if seconds else "died"
         return f"{which} {why}; the same command continues from the last checkpoint"
 
-    def _gathered(self) -> dict[int, dict[str, Any]]:
-        until = time.monotonic() + GRACE
-        while len(reports := self._found()) < self._size and time.monotonic() < until:
+    def _waited_for(self) -> dict[int, dict[str, Any]]:
+        """The reports of all ranks, or of those that report within `GRACE` seconds."""
+        deadline = time.monotonic() + GRACE
+        while len(reports := self._reported()) < self._size and time.monotonic() < deadline:
             time.sleep(0.05)
         return reports
 
-    def _found(self) -> dict[int, dict[str, Any]]:
+    def _reported(self) -> dict[int, dict[str, Any]]:
+        """The reports that are in the store now, by rank."""
         ranks = [rank for rank in range(self._size) if self._store.check([f"failure/{rank}"])]
         return {rank: json.loads(self._store.get(f"failure/{rank}")) for rank in ranks}
 
 
-def _named(error: BaseException) -> str:
+def _with_type(error: BaseException) -> str:
+    """The error's type and message on one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")

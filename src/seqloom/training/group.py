@@ -55,10 +55,10 @@ class Group:
         """The numbers of each rank, in their order; equally many in each."""
         if self.size == 1:
             return [values]
-        mine = torch.tensor(values, dtype=torch.float64)
-        every = [torch.empty_like(mine) for _ in range(self.size)]
-        self._wait(dist.all_gather(every, mine, async_op=True))
-        return [row.tolist() for row in every]
+        own = torch.tensor(values, dtype=torch.float64)
+        by_rank = [torch.empty_like(own) for _ in range(self.size)]
+        self._wait(dist.all_gather(by_rank, own, async_op=True))
+        return [row.tolist() for row in by_rank]
 
     def sum(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The sums over all ranks; each rank has the same names."""
@@ -76,8 +76,8 @@ class Group:
         by_dtype: dict[torch.dtype, list[nn.Parameter]] = {}
         for parameter in parameters:
             by_dtype.setdefault(parameter.dtype, []).append(parameter)
-        for alike in by_dtype.values():
-            self._sum_flat(alike)
+        for parameters_of_dtype in by_dtype.values():
+            self._sum_flat(parameters_of_dtype)
 
     def _sum_flat(self, parameters: list[nn.Parameter]) -> None:
         """Sums the gradients of parameters of one dtype over all ranks, in one tensor, with flags of those present."""
@@ -170,18 +170,19 @@ class Group:
             raise Lost(self._timeout if "imed out" in str(error) else 0.0) from error
 
     def _read(self, key: str, patient: bool = False) -> bytes:
-        """What a rank put into the store, as soon as it is there. Raises Lost where it does not come."""
+        """The value that a rank puts into the store under a key, once it is there. Raises Lost where it never comes."""
         assert self._store is not None
         assert self._reports is not None
-        until = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self._timeout
         while not self._store.check([key]):
             self._reports.require_none()
-            if not patient and time.monotonic() > until:
+            if not patient and time.monotonic() > deadline:
                 raise Lost(self._timeout)
             time.sleep(POLL)
         return self._store.get(key)
 
     def _key(self) -> str:
+        """The store's key for the next message: its number, the same in each rank."""
         self._messages += 1
         return str(self._messages)
 

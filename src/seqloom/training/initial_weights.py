@@ -17,14 +17,15 @@ from seqloom.runs.layout import find_run
 from seqloom.runs.model import config_of
 
 SHOWN = 5
-"""names of a list that are printed"""
+"""how many names of a list are printed"""
 
 
 @torch.no_grad()
 def copy_weights(model: Model, folder: str, say: Say) -> None:
     """Copies the weights of a run's newest checkpoint into a model, where they fit; call `require` first."""
     saved = _newest(folder)
-    saved_weights, weights = saved.tensors["model"], model.state_dict()
+    saved_weights = saved.tensors["model"]
+    weights = model.state_dict()
     copied = _agreeing(weights, saved_weights)
     for name in copied:
         weights[name].copy_(saved_weights[name])
@@ -48,6 +49,7 @@ def require(config: ModelConfig, folder: str, tokenizer: str | None) -> None:
 
 
 def _newest(folder: str) -> Checkpoint:
+    """The newest checkpoint of a run that verifies; FileNotFoundError where there is none."""
     saved = peek(find_run(folder).checkpoints)
     if saved is None:
         raise FileNotFoundError(f"{folder} has no checkpoint that can be read: train it first")

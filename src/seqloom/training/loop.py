@@ -62,7 +62,7 @@ class NotFinite(ValueError):
 
 @final
 class Losses:
-    """The losses of a step's micro-batches, collected where they were computed and read from the device together."""
+    """The losses of a step's micro-batches, held on the device and read from it together."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
@@ -80,8 +80,8 @@ class Losses:
         values = torch.stack(self._values).tolist()
         shares = [value / (divisor or 1.0) for value, divisor in zip(values, self._divisors, strict=True)]
         total = 0.0
-        for of_rank in group.gather(shares):
-            for name, share, divisor in zip(self._names, of_rank, self._divisors, strict=True):
+        for rank_shares in group.gather(shares):
+            for name, share, divisor in zip(self._names, rank_shares, self._divisors, strict=True):
                 if not math.isfinite(share):
                     raise NotFinite(_stopped(step, f"{name} is {share}"))
                 if divisor is not None:
@@ -90,20 +90,19 @@ class Losses:
 
 
 def clipped_together(module: nn.Module) -> list[list[nn.Parameter]]:
-    """The parameters in the lists whose gradients have one norm: most of them, and those that mixers set apart."""
+    """Lists of parameters, each clipped by the norm of its gradients: most of them, and those that mixers set apart."""
     apart = {id(parameter) for part in module.modules() if isinstance(part, Mixer) for parameter in part.clipped_apart}
-    lists = (
-        [parameter for parameter in module.parameters() if (id(parameter) in apart) == alone] for alone in (False, True)
-    )
-    return [parameters for parameters in lists if parameters]
+    most = [parameter for parameter in module.parameters() if id(parameter) not in apart]
+    set_apart = [parameter for parameter in module.parameters() if id(parameter) in apart]
+    return [parameters for parameters in (most, set_apart) if parameters]
 
 
 @final
 class Updates:
-    """The steps of a training; `carried` is what the next one is given by the one before it.
+    """The steps of a training; `carried` is what a step passes on to the next.
 
-    `seed` is that of the batches. Raises NotFinite before such a loss changes a weight. The device is waited for once
-    in a step: where the losses of its micro-batches are read. Each process of a `group` reads its rows of them.
+    `seed` is that of the batches. Raises NotFinite before a loss that is not finite changes a weight. A step waits for
+    the device once: where the losses of its micro-batches are read. Each process of a `group` reads its rows of them.
     """
 
     def __init__(
@@ -111,7 +110,7 @@ class Updates:
     ) -> None:
         self.carried: Carried = {}
         self.rate = config.lr
-        """the learning rate that the schedule gives a share of"""
+        """the highest learning rate of the stage, of which the schedule gives a share"""
         self._group = group or Group()
         self._learner = learner
         self._optimizer = optimizer
@@ -159,8 +158,8 @@ class Updates:
         targets = self._learner.objective.targets
         if len(parts) == 1 and self._group.size == 1:
             return [1.0]
-        whole = targets(batch)
-        return [whole / targets(part) for part in parts]
+        batch_targets = targets(batch)
+        return [batch_targets / targets(part) for part in parts]
 
     def _pass(self, part: Batch) -> Pass:
         """One micro-batch through model and objective."""
@@ -210,7 +209,7 @@ def require_finite(model: nn.Module, step: int, held_out: float | None = None) -
 
 
 def seed_step(seed: int, step: int, device: torch.device) -> None:
-    """Seeds torch for one step: splitmix64, since torch's CPU generator reads only the low 32 bits."""
+    """Seeds torch for one step, by splitmix64 of both: torch's CPU generator reads only the low 32 bits of a seed."""
     mixed = (seed * 0x632BE59BD9B4E019 + (step + 1) * 0x9E3779B97F4A7C15) % 2**64
     mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
     mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB % 2**64
@@ -221,4 +220,5 @@ def seed_step(seed: int, step: int, device: torch.device) -> None:
 
 
 def _stopped(step: int, why: str) -> str:
+    """The message of an error that ends a training."""
     return f"stopped at step {step}: {why}; a lower training.lr may help, in another --out"

@@ -45,7 +45,7 @@ def require_room(model: ModelConfig, device: torch.device, training: TrainConfig
     Weights, gradients and the optimizer's two averages are counted, and with `training` a step's activations.
     """
     numbers, need = weights(model)
-    need *= _width(training) // 4
+    need *= _width(training) // 4  # `weights` counts float32
     purpose = f"a model of {numbers:,} parameters, to be trained,"
     if training is not None:
         need += activations(model, training)
@@ -66,17 +66,17 @@ def activations(model: ModelConfig, training: TrainConfig) -> int:
     """
     reach = model.reach if isinstance(model, LayeredConfig) else model.context
     tokens = -(-training.batch // training.accumulate) * reach
-    weight = _width(training)
-    width = 2 if training.precision == "bf16" else weight
+    logit_bytes = _width(training)
+    stream_bytes = 2 if training.precision == "bf16" else logit_bytes
     ids = 8 * training.batch * (model.context + 1)
     if not isinstance(model, LayeredConfig):
         return ids
     hidden = 0 if model.ffn_chunk is not None else model.ffn * (2 if model.glu else 1)
-    layer = model.dim if model.channel == "none" else 2 * model.dim + hidden
-    per_token = model.depth * layer
+    per_layer = model.dim if model.channel == "none" else 2 * model.dim + hidden
+    per_token = model.depth * per_layer
     if model.sublayers == "reversible":  # both streams, and the sublayer that the backward computes again
         per_token = 2 * model.dim + model.dim + hidden
-    return ids + tokens * (width * per_token + 2 * weight * model.vocab)
+    return ids + tokens * (stream_bytes * per_token + 2 * logit_bytes * model.vocab)
 
 
 def _width(training: TrainConfig | None) -> int:
@@ -93,14 +93,16 @@ def _allocated() -> int:
 
 
 def weights(model: ModelConfig) -> tuple[int, int]:
-    """The parameters of a model, and the bytes in float32 of training: four numbers per parameter, and the buffers.
+    """The parameters of a model, and the bytes that they take in training in float32, with the buffers.
+
+    Of each parameter: its weight, its gradient and the optimizer's two averages.
 
     ValueError where it cannot be built.
     """
     built = weightless(model)
-    further = []
+    repeated_layers = []
     if isinstance(model, LayeredConfig) and not model.one_block:
-        further = [built.layers[model.like(layer)] for layer in range(len(built.layers), model.depth)]
-    numbers = sum(part.numel() for module in (built, *further) for part in module.parameters())
-    buffers = sum(part.numel() for module in (built, *further) for part in module.buffers())
+        repeated_layers = [built.layers[model.like(layer)] for layer in range(len(built.layers), model.depth)]
+    numbers = sum(tensor.numel() for module in (built, *repeated_layers) for tensor in module.parameters())
+    buffers = sum(tensor.numel() for module in (built, *repeated_layers) for tensor in module.buffers())
     return numbers, 16 * numbers + 4 * buffers

@@ -43,14 +43,15 @@ def with_neighbors(config: RunConfig, corpus: Corpus) -> tuple[RunConfig, Corpus
             f"with `seqloom knn build {run}` without --data, and train on the text of {run}"
         )
     longest = frozen.traits.longest
-    if training.memory == "carry":
+    carries = training.memory == "carry"
+    if carries:
         require_streams(frozen, "look up for a model with training.memory=carry")
-    if longest is not None and (training.memory == "carry" or longest < model.context):
-        further = "with training.memory=carry a model reads on" if training.memory == "carry" else "the run's context"
+    if longest is not None and (carries or longest < model.context):
+        reason = "with training.memory=carry a model reads on" if carries else f"the run's context is {model.context:,}"
         raise ValueError(
-            f"the model of {model.store} reads at most {longest:,} tokens, and {further}"
-            f"{'' if training.memory == 'carry' else f' is {model.context:,}'}: choose a store of another model"
+            f"the model of {model.store} reads at most {longest:,} tokens, and {reason}: "
+            "choose a store of another model"
         )
     table = followed(store, model.k)
-    known = model.model_copy(update={"digest": store.config.digest})
-    return config.model_copy(update={"model": known}), replace(corpus, neighbors=table)
+    with_digest = model.model_copy(update={"digest": store.config.digest})
+    return config.model_copy(update={"model": with_digest}), replace(corpus, neighbors=table)

@@ -28,7 +28,7 @@ _MEMORY: dict[type[torch.optim.Optimizer], frozenset[str]] = {
     Muon: frozenset({"momentum_buffer"}),
     SGD: frozenset(),
 }
-"""what each optimizer remembers of a parameter; all but `step` have the parameter's shape"""
+"""the entries of each optimizer's state of a parameter; all but `step` have the parameter's shape"""
 
 
 @final
@@ -61,7 +61,7 @@ class Optimizer:
             part.zero_grad(set_to_none=True)
 
     def tensors(self) -> dict[str, Tensor]:
-        """What is remembered, by the parameter's name: `head.bias.exp_avg`."""
+        """The state's tensors by the names of parameter and entry: `head.bias.exp_avg`."""
         return {
             f"{self._names[id(parameter)]}.{entry}": tensor
             for part in self.parts
@@ -76,7 +76,7 @@ class Optimizer:
             owner, _, entry = name.rpartition(".")
             unclaimed.setdefault(owner, {})[entry] = tensor
         states = [self._state(part, unclaimed) for part in self.parts]
-        for owner, entries in unclaimed.items():
+        for owner, entries in unclaimed.items():  # the entries of no parameter
             for entry, tensor in entries.items():
                 raise ValueError(_unknown(f"{owner}.{entry}" if owner else entry, tensor))
         for part, state in zip(self.parts, states, strict=True):
@@ -110,12 +110,12 @@ def optimizer(model: Any, config: TrainConfig, objective: nn.Module | None = Non
     ValueError for Muon on a model without matrices inside its blocks.
     """
     named = list(model.named_parameters())
-    role = roles(model.named_modules())
+    role_of = roles(model.named_modules())
     if objective is not None:
         named += objective.named_parameters("objective")
-        role |= {f"objective.{name}": of for name, of in roles(objective.named_modules()).items()}
+        role_of |= {f"objective.{name}": role for name, role in roles(objective.named_modules()).items()}
     matrices = matrices_of(model) if config.optimizer == "muon" else frozenset()
-    wishes = {
+    own_settings = {
         id(parameter): {setting: value for setting, value in group.items() if setting != "params"}
         for sublayer in model.sublayers
         for group in sublayer.param_groups()
@@ -123,10 +123,12 @@ def optimizer(model: Any, config: TrainConfig, objective: nn.Module | None = Non
     }
     groups: dict[type[torch.optim.Optimizer], dict[str, dict[str, Any]]] = {AdamW: {}, Muon: {}}
     for name, parameter in named:
-        settings = {"weight_decay": 0.0} if config.decay == "matrices" and role[name] == "other" else {}
-        settings |= wishes.get(id(parameter), {})
-        alike = groups[Muon if name in matrices else AdamW]
-        alike.setdefault(repr(sorted(settings.items())), {"params": [], **settings})["params"].append(parameter)
+        without_decay = config.decay == "matrices" and role_of[name] == "other"
+        settings = {"weight_decay": 0.0} if without_decay else {}
+        settings |= own_settings.get(id(parameter), {})
+        by_settings = groups[Muon if name in matrices else AdamW]
+        group = by_settings.setdefault(repr(sorted(settings.items())), {"params": [], **settings})
+        group["params"].append(parameter)
     shared: dict[str, Any] = {"lr": config.lr, "weight_decay": config.weight_decay}
     parts: list[torch.optim.Optimizer] = [AdamW([*groups[AdamW].values()], betas=config.betas, fused=True, **shared)]
     if matrices:
@@ -136,10 +138,11 @@ def optimizer(model: Any, config: TrainConfig, objective: nn.Module | None = Non
 
 def matrices_of(model: Any) -> frozenset[str]:
     """The names of the parameters that Muon takes. ValueError where there are none."""
-    role = roles(model.named_modules())
+    role_of = roles(model.named_modules())
     blocks = [module for sublayer in model.sublayers for module in (sublayer, sublayer.shared) if module is not None]
-    inside = {id(parameter) for module in blocks for parameter in module.parameters()}
-    names = {name for name, parameter in model.named_parameters() if role[name] == "matrix" and id(parameter) in inside}
+    in_blocks = {id(parameter) for module in blocks for parameter in module.parameters()}
+    inside = {name for name, parameter in model.named_parameters() if id(parameter) in in_blocks}
+    names = {name for name in inside if role_of[name] == "matrix"}
     if not names:
         raise ValueError(
             "training.optimizer=muon needs 2-D weights of linear layers inside the blocks, and this model has none: "

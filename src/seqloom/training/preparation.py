@@ -34,7 +34,7 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
     file = vectors_of(config)
     if config.model.looks_up:
         require_store(config)
-    config, corpus = _text_of(config)
+    config, corpus = _with_text(config)
     if file is not None and corpus is not None:
         corpus = with_vectors(corpus, file, config.training.seed)
     if config.model.looks_up and corpus is not None:
@@ -42,17 +42,17 @@ def prepared(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
     return config, corpus
 
 
-def _text_of(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
-    """`prepared`, without vectors."""
+def _with_text(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
+    """As `prepared`, without the vectors of words and without neighbors."""
     training, data = config.training, config.data
     tokenizer, unit = chosen_tokenizer(data.tokenizer if training.objective.reads_text else None, data.vocab)
     if tokenizer is not None:
-        config = _sized(config, tokenizer)
+        config = _with_vocab(config, tokenizer)
     require_room(config.model, chosen(training.device), training)
     if training.objective.acts:
-        return of_environment(config), None
+        return with_environment(config), None
     if training.objective.plays:
-        return of_episodes(config), None
+        return with_episodes(config), None
     if not training.objective.reads_text:
         return config, None
     if training.objective.labelled:
@@ -68,7 +68,7 @@ def _text_of(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
             tokenizer=tokenizer,
             unit=unit,
         )
-        return of_corpus(config, corpus), corpus
+        return with_corpus(config, corpus), corpus
     if training.objective.paired:
         corpus = prepare_paired(
             data.source,
@@ -79,7 +79,7 @@ def _text_of(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
             tokenizer=tokenizer,
             unit=unit,
         )
-        return of_corpus(config, corpus), corpus
+        return with_corpus(config, corpus), corpus
     corpus = prepare(
         data.source,
         vocab=data.vocab,
@@ -94,33 +94,33 @@ def _text_of(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
     )
     if data.packed:
         require_documents(corpus.train, data.source)
-    return of_corpus(config, corpus), corpus
+    return with_corpus(config, corpus), corpus
 
 
-def of_episodes(config: RunConfig) -> RunConfig:
+def with_episodes(config: RunConfig) -> RunConfig:
     """The settings with what follows from episodes: sizes of states and actions, and how states are scaled."""
     assert isinstance(config.model, DecisionConfig)
     train, _ = sides(read_episodes(config.data.source), config.data.held_out, config.data.seed)
-    return config.model_copy(update={"model": config.model.of_episodes(train)})
+    return config.model_copy(update={"model": config.model.with_episodes(train)})
 
 
-def of_environment(config: RunConfig) -> RunConfig:
+def with_environment(config: RunConfig) -> RunConfig:
     """The settings with the sizes of the environment that the run plays."""
     assert isinstance(config.model, DecisionConfig)
     name = config.data.source
-    model = config.model.of_environment(described(name, opened(name)))
+    model = config.model.with_environment(described(name, opened(name)))
     return config.model_copy(update={"model": model})
 
 
-def of_corpus(config: RunConfig, corpus: Corpus) -> RunConfig:
+def with_corpus(config: RunConfig, corpus: Corpus) -> RunConfig:
     """The settings with what follows from a corpus: the vocabulary, and labels where its examples have them."""
     if corpus.labels is not None:
-        known = {"labels": corpus.labels, "texts": corpus.train.texts}
-        config = config.model_copy(update={"model": config.model.model_copy(update=known)})
-    return _sized(config, corpus.tokenizer)
+        sizes = {"labels": corpus.labels, "texts": corpus.train.texts}
+        config = config.model_copy(update={"model": config.model.model_copy(update=sizes)})
+    return _with_vocab(config, corpus.tokenizer)
 
 
-def _sized(config: RunConfig, tokenizer: Tokenizer) -> RunConfig:
+def _with_vocab(config: RunConfig, tokenizer: Tokenizer) -> RunConfig:
     """The settings with the vocabulary that the tokenizer and the objective have."""
     vocab = config.training.objective.vocab(tokenizer.vocab)
     return config.model_copy(update={"model": config.model.model_copy(update={"vocab": vocab})})
@@ -158,6 +158,7 @@ def build(config: RunConfig, corpus: Corpus | None) -> Learner:
 
 
 def _objective(config: RunConfig, tokens: Tokens | None) -> Objective:
+    """The objective of a run that trains on these tokens."""
     training = config.training
     if training.memory == "carry":
         within = config.data.within_documents

@@ -53,7 +53,7 @@ def preset_values(preset: str, changes: Sequence[str] = (), source: str | None =
         if name == "model" and isinstance(value, str):
             values["model"] = _model_of(value, values.get("model"))
             if counts(value):
-                _count(values)
+                _prepare_counting(values)
         else:
             _put(values, name.split("."), value)
     if source is not None:
@@ -72,7 +72,7 @@ def preset_values(preset: str, changes: Sequence[str] = (), source: str | None =
 
 
 def _size_tokenizer(data: dict[str, Any]) -> None:
-    """The preset's size is of a tokenizer that is trained: words have it too, if it has one, and no other."""
+    """Drops the preset's `data.vocab`, which is of a tokenizer that is trained; a vocabulary of words keeps it."""
     if data["tokenizer"] != "words":
         data["vocab"] = None
     elif data.get("vocab") is None:
@@ -91,24 +91,20 @@ def _count_stages(training: Any, names: set[str]) -> None:
 
 
 def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
+    """Sets the value at a path, and drops the settings that belonged to the kind or channel which it replaces."""
     for depth, name in enumerate(path[:-1]):
         inner = values.setdefault(name, {})
-        if isinstance(inner, list) and path[depth:] == [
-            "mixer",
-            "kind",
-        ]:  # one kind for all layers replaces the list of mixers
-            values[name] = inner = {}
+        if isinstance(inner, list) and path[depth:] == ["mixer", "kind"]:
+            inner = {}  # one kind for all layers replaces the list of mixers
+            values[name] = inner
         if not isinstance(inner, dict):
             raise ValueError(f"{'.'.join(path[: depth + 1])} is {inner!r}, it has no setting {path[depth + 1]!r}")
         values = inner
     if path[-1] == "position" and isinstance(value, str):  # a name stands for its settings
         value = {"kind": value}
-    if (
-        path[-1] == "kind"
-        and path[-2:-1] in (["mixer"], ["schedule"], ["objective"], ["position"])
-        and values.get("kind", value) != value
-    ):
-        values.clear()
+    names_kind = path[-1] == "kind" and path[-2:-1] in (["mixer"], ["schedule"], ["objective"], ["position"])
+    if names_kind and values.get("kind", value) != value:
+        values.clear()  # another kind has other settings
     if path[-1] == "channel" and value != "ffn":
         for name in ("activation", "glu", "ffn_bias", "ffn_chunk"):
             values.pop(name, None)
@@ -116,6 +112,7 @@ def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 def _value(text: str, change: str) -> Any:
+    """The value of a change, given its text after the equals sign."""
     try:
         return parse_yaml(text)
     except ValueError as error:
@@ -128,6 +125,7 @@ def short(text: str) -> str:
 
 
 def _read(preset: str) -> dict[str, Any]:
+    """The values of a recipe or of a YAML file, with a position that is a name as settings of that kind."""
     values = _file(Path(preset)) if preset.endswith((".yaml", ".yml")) else recipe(preset)
     if isinstance(values.get("model"), dict) and isinstance(values["model"].get("position"), str):
         _put(values, ["model", "position"], values["model"]["position"])
@@ -143,7 +141,7 @@ def _model_of(preset: str, before: Any) -> Any:
     return {name: value for name, value in model.items() if name != "vocab"} | sizes
 
 
-def _count(values: dict[str, Any]) -> None:
+def _prepare_counting(values: dict[str, Any]) -> None:
     """Drops the settings of training by gradients, and cuts the text so that every token is counted once."""
     training = values.get("training", {})
     values["training"] = {name: value for name, value in training.items() if name not in GRADIENTS}
@@ -151,6 +149,7 @@ def _count(values: dict[str, Any]) -> None:
 
 
 def _file(path: Path) -> dict[str, Any]:
+    """The values of a YAML file. FileNotFoundError or ValueError, in one line, where it is none."""
     try:
         text = read_text(path, LONGEST)
     except FileNotFoundError:

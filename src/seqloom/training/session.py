@@ -65,19 +65,22 @@ class Session:
         """Whether there is nothing left to do."""
         return self.solved or self.step == self.config.training.batches
 
-    def go_on(self, stack: ExitStack, allow_drift: bool) -> Mark:
-        """Takes up the newest good checkpoint, if there is one, with its stage and its backends: where its rows end."""
+    def restore(self, stack: ExitStack, allow_drift: bool) -> Mark:
+        """Restores the newest good checkpoint, if there is one, with its stage and backends; returns its mark.
+
+        Its number of threads holds until `stack` is closed.
+        """
         saved = self._newest()
         resumed = resume(saved, self.run) if saved is not None else None
-        before = resumed.surroundings if resumed is not None and not allow_drift else {}
-        stack.enter_context(threads_of(before, self.say))
-        done = 0 if saved is None else saved.step
-        self._enter(stage_at(self.config.training.stages, max(done - 1, 0)), before)
+        earlier = resumed.surroundings if resumed is not None and not allow_drift else {}
+        stack.enter_context(threads_of(earlier, self.say))
+        last_step = 0 if saved is None else max(saved.step - 1, 0)  # counted from 0
+        self._enter(stage_at(self.config.training.stages, last_step), earlier)
         if saved is None or resumed is None:
             if self.config.training.begin is not None:
                 copy_weights(self.learner.model, self.config.training.begin, self.say)
             return START
-        _same(resumed.surroundings, self.surroundings, allow_drift, self.say)
+        _require_same(resumed.surroundings, self.surroundings, allow_drift, self.say)
         self._take_up(saved)
         self.best = resumed.best
         self.solved = resumed.solved
@@ -97,19 +100,23 @@ class Session:
             if self.stage != stage_at(settings.stages, self.step):
                 self._enter(self.stage + 1, {})
             with use(**self.backends):
-                done = self.updates(self.step)
+                update = self.updates(self.step)
             self.step += 1
-            rate = {} if steady else {"lr": done.lr}
-            stage = {"stage": self.stage + 1} if settings.stages else {}
-            self.solved = done.ended
-            loss = {} if done.loss is None else {"loss": done.loss}
-            row = {"step": self.step, **loss, **rate, **stage}
-            self._record(rows, {**row, "seconds": done.seconds, "compute": done.compute})
-            note = "" if done.loss is None else f"loss {done.loss:.3f}"
+            self.solved = update.ended
+            row: Row = {"step": self.step}
+            if update.loss is not None:
+                row["loss"] = update.loss
+            if not steady:
+                row["lr"] = update.lr
+            if settings.stages:
+                row["stage"] = self.stage + 1
+            self._record(rows, {**row, "seconds": update.seconds, "compute": update.compute})
+            note = "" if update.loss is None else f"loss {update.loss:.3f}"
             advance(note=f"{note}{self._check()}")
             if self.ended or (settings.evaluate_every and self.step % settings.evaluate_every == 0):
                 self.evaluate(rows)
-            if self.ended or self.step % settings.save_every == 0 or (self.best and self.best["step"] == self.step):
+            is_best = self.best is not None and self.best["step"] == self.step
+            if self.ended or self.step % settings.save_every == 0 or is_best:
                 self.save(rows)
 
     def evaluate(self, rows: Metrics | Unwritten) -> None:
@@ -139,10 +146,10 @@ class Session:
         checkpoint.prune(self.run.checkpoints, keep_last=2, best=self.best["step"] if self.best else None)
 
     def _enter(self, number: int, earlier: dict[str, Any]) -> None:
-        """Sets windows, rows and learning rate as a stage has them; `earlier`: its `surroundings` when it was
-        interrupted, or {}.
+        """Sets the model up for a stage; `earlier` are its `surroundings` when it was interrupted, or {}.
 
-        Its backends are those that its first batch chooses, or chose: a run that continues within it takes them again.
+        Its backends are those that its first batch chooses. A run that continues within the stage takes the ones that
+        were chosen then.
         """
         stages = self.config.training.stages
         self.stage = number
@@ -154,7 +161,9 @@ class Session:
             self.surroundings = surroundings(self.learner, self._first_micro_batch(first_step(stages, number)))
 
     def _apply(self, stage: Stage) -> None:
-        model, stages = self.config.model, self.config.training.stages
+        """Sets the windows, the rows and the learning rate of a stage."""
+        model = self.config.model
+        stages = self.config.training.stages
         if any(other.window is not None for other in stages):
             windowed = model if stage.window is None else self.config.layered.windowed(stage.window)
             self.learner.model.take_windows(windowed)
@@ -191,12 +200,14 @@ class Session:
         self.step = saved.step
 
     def _first_micro_batch(self, step: int) -> Batch:
+        """This process's rows of the first micro-batch of a step."""
         batch = self.learner.objective.batch(self.config.data.seed, step, self.learner.model)
         return self.group.rows(micro_batches(batch, self.config.training.accumulate)[0])
 
 
-def _same(before: dict[str, Any], here: dict[str, Any], allow_drift: bool, say: Say) -> None:
-    changed = drifted(before, here)
+def _require_same(earlier: dict[str, Any], now: dict[str, Any], allow_drift: bool, say: Say) -> None:
+    """ValueError where surroundings have changed; with `allow_drift` each change is printed instead."""
+    changed = drifted(earlier, now)
     if changed and not allow_drift:
         raise ValueError(
             f"the run would no longer be the same bit for bit: {'; '.join(changed)}; go on with --allow-drift"

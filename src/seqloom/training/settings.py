@@ -34,8 +34,8 @@ def resolve(
     """The settings of a preset with changes; `source`, where given, is the text, word for word and not as YAML.
 
     `log` takes a line where the preset's position does not act in every layer, and one where a mixer is put into
-    `both_ways`. ValueError, in one line, for unknown settings and for values that are not
-    allowed, including sizes that a mixer refuses.
+    `both_ways`. ValueError, in one line, for unknown settings and for values that are not allowed, including sizes that
+    a mixer refuses.
     """
     values = preset_values(preset, changes, source)
     note = _drop_position(values, changes)
@@ -67,29 +67,34 @@ def _drop_position(values: dict[str, Any], changes: Sequence[str]) -> str | None
     model = values["model"]
     try:
         kind = positions.kinds()[model["position"]["kind"]]
-        given = model["mixer"] if isinstance(model["mixer"], list) else [model["mixer"]]
-        mixers = [mixer_config(values) for values in given]
+        mixer_values = model["mixer"] if isinstance(model["mixer"], list) else [model["mixer"]]
+        mixers = [mixer_config(mixer) for mixer in mixer_values]
     except (KeyError, TypeError, ValueError):  # `read` raises the error
         return None
     if kind.place in (None, "embedding"):
         return None
     name = model["position"]["kind"]
-    idle = ", ".join(dict.fromkeys(mixer.kind for mixer in mixers if kind.place not in mixer.places))
-    acting = ", ".join(dict.fromkeys(mixer.kind for mixer in mixers if kind.place in mixer.places))
-    if not acting:
+    without_place = ", ".join(dict.fromkeys(mixer.kind for mixer in mixers if kind.place not in mixer.places))
+    with_place = ", ".join(dict.fromkeys(mixer.kind for mixer in mixers if kind.place in mixer.places))
+    if not with_place:
         model["position"] = {"kind": "none"}
-        return f"model.position={name} of the recipe is left out: {idle} has no place for it"
-    return f"model.position={name} acts in {acting} alone: {idle} has no place for it" if idle else None
+        return f"model.position={name} of the recipe is left out: {without_place} has no place for it"
+    return (
+        f"model.position={name} acts in {with_place} alone: {without_place} has no place for it"
+        if without_place
+        else None
+    )
 
 
 def _wrapped(values: dict[str, Any], model: ModelConfig) -> str | None:
     """A line about the mixers that were put into `both_ways`, if any."""
     if not isinstance(model, LayeredConfig):
         return None
-    given, pattern, name = values["model"]["mixer"], model.pattern, "model.mixer"
-    if model.encoder_pattern is not None:
-        given, pattern, name = values["model"]["encoder"]["mixer"], model.encoder_pattern, "model.encoder.mixer"
-    kinds = [mixer["kind"] for mixer in (given if isinstance(given, list) else [given])]
+    if model.encoder_pattern is None:
+        name, mixer_values, pattern = "model.mixer", values["model"]["mixer"], model.pattern
+    else:
+        name, mixer_values, pattern = "model.encoder.mixer", values["model"]["encoder"]["mixer"], model.encoder_pattern
+    kinds = [mixer["kind"] for mixer in (mixer_values if isinstance(mixer_values, list) else [mixer_values])]
     causal = dict.fromkeys(
         kind for kind, mixer in zip(kinds, pattern, strict=True) if kind != mixer.kind == "both_ways"
     )
@@ -99,7 +104,7 @@ def _wrapped(values: dict[str, Any], model: ModelConfig) -> str | None:
 
 
 def _build(model: ModelConfig) -> None:
-    """Mistakes are reported here, before a text is read or a folder made."""
+    """Builds the mixers on the meta device, so that a mistake is reported before a text is read or a folder made."""
     if not isinstance(model, LayeredConfig):
         weightless(model)
         return

@@ -99,32 +99,32 @@ def _train(
         learner = learner_of(config, corpus)
         with group.main_first():
             run = _opened(folder, config, corpus) if group.main else Run(folder)
-        count = sum(weights.numel() for weights in learner.parameters())
+        parameters = sum(parameter.numel() for parameter in learner.parameters())
         data = "" if corpus is None else corpus.description
         batches = learner.objective.description(config.data.seed)
         if config.model.fits:
             batches = f"{learner.objective.pass_steps(config.data.seed):,} batches a pass"
-        say("; ".join(text for text in (data, batches, f"{count:,} parameters", f"in {run.folder}") if text))
-        training = Session(config, run, learner, None if corpus is None else corpus.held_out, say, group)
-        mark = training.go_on(stack, allow_drift)
-        group.require_same({**identity(config, corpus), **training.facts()})
+        say("; ".join(text for text in (data, batches, f"{parameters:,} parameters", f"in {run.folder}") if text))
+        session = Session(config, run, learner, None if corpus is None else corpus.held_out, say, group)
+        mark = session.restore(stack, allow_drift)
+        group.require_same({**identity(config, corpus), **session.facts()})
         stack.enter_context(rows_of(learner, group.rank, group.size))
-        first = training.step
+        first = session.step
         settings = flattened(config.model_dump(mode="json"))
-        training.track = stack.enter_context(tracked(trackers, run.folder, settings, first, say))
+        session.track = stack.enter_context(tracked(trackers, run.folder, settings, first, say))
         with Metrics(run.metrics, say, mark=mark) if group.main else Unwritten() as rows, Stop() as stop:
             with show("training", config.training.batches, "batches", start=first) as advance:
-                training.train(rows, stop, advance)
-            if not training.ended:
-                if training.step > first:
-                    training.save(rows)
-            elif group.of_main(lambda: not _scored(run, training.step)):
-                training.evaluate(rows)  # its batches were reduced to those done: only the score is missing
-                training.save(rows)
-    score = training.score
+                session.train(rows, stop, advance)
+            if not session.ended:
+                if session.step > first:
+                    session.save(rows)
+            elif group.of_main(lambda: not _scored(run, session.step)):
+                session.evaluate(rows)  # its batches were reduced to those done: only the score is missing
+                session.save(rows)
+    score = session.score
     summary = "" if score is None else learner.objective.summary(score)
-    asked = None if training.ended else stop.asked
-    return Outcome(run, learner.eval().model, corpus, training.step, asked, stop.asked, score, summary)
+    asked = None if session.ended else stop.asked
+    return Outcome(run, learner.eval().model, corpus, session.step, asked, stop.asked, score, summary)
 
 
 def _opened(folder: Path, config: RunConfig, corpus: Corpus | None) -> Run:
@@ -142,4 +142,5 @@ def _scored(run: Run, step: int) -> bool:
 
 @contextmanager
 def _unshown(label: str, total: float, unit: str = "", *, start: float = 0) -> Iterator[Advance]:
+    """As `progress`, and shows nothing."""
     yield lambda amount=1, note="": None

@@ -46,16 +46,16 @@ def with_vectors(corpus: Corpus, file: VectorFile, seed: int) -> Corpus:
     if not corpus.tokenizer.of_words:
         raise ValueError(f"{file.path} has vectors of words, and the tokens are none: set data.tokenizer=words")
     words = _words(corpus.tokenizer)
-    found, vectors = file.read({*words, *(word.lower() for word in words)})
-    if not found:
+    known_words, vectors = file.read({*words, *(word.lower() for word in words)})
+    if not known_words:
         raise ValueError(f"{file.path} has none of the words of the text: is it of another language?")
-    rows = {word: row for row, word in enumerate(found)}
-    row_of = [rows.get(word, rows.get(word.lower(), -1)) for word in words]
-    has_vector = np.array(row_of) >= 0
-    drawn = _drawn((len(words), file.width), vectors, seed)
-    drawn[has_vector] = vectors[np.array(row_of)[has_vector]]
-    known = f"{int(has_vector.sum()):,} of {len(words):,} tokens begin with vectors of {file.path}"
-    return replace(corpus, vectors=drawn, description=f"{corpus.description}; {known}")
+    row_of = {word: row for row, word in enumerate(known_words)}
+    rows = np.array([row_of.get(word, row_of.get(word.lower(), -1)) for word in words])  # -1: the file lacks the word
+    has_vector = rows >= 0
+    initial = _random_vectors((len(words), file.width), vectors, seed)
+    initial[has_vector] = vectors[rows[has_vector]]
+    note = f"{int(has_vector.sum()):,} of {len(words):,} tokens begin with vectors of {file.path}"
+    return replace(corpus, vectors=initial, description=f"{corpus.description}; {note}")
 
 
 def _words(tokenizer: Tokenizer) -> list[str]:
@@ -63,6 +63,7 @@ def _words(tokenizer: Tokenizer) -> list[str]:
     return ["" if id == tokenizer.eos else name.strip() for id, name in enumerate(tokenizer.names)]
 
 
-def _drawn(shape: tuple[int, int], vectors: Vectors, seed: int) -> Vectors:
+def _random_vectors(shape: tuple[int, int], vectors: Vectors, seed: int) -> Vectors:
+    """Uniform random numbers of the variance of `vectors`."""
     bound = float(np.sqrt(3 * vectors.astype(np.float64).var()))
     return np.random.default_rng(seed).uniform(-bound, bound, shape).astype(np.float32)

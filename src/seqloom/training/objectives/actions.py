@@ -66,7 +66,10 @@ class Actions(Objective):
 
     def __init__(self, model: DecisionConfig, train: Episodes, held_out: Episodes, rows: int) -> None:
         super().__init__()
-        self.model, self.train_on, self.held_out, self.rows = model, train, held_out, rows
+        self.model = model
+        self.train_on = train
+        self.held_out = held_out
+        self.rows = rows
         require_same(model.environment, train.environment)
 
     @override
@@ -93,22 +96,26 @@ class Actions(Objective):
         """The mean loss of an action of held-out episodes, or of those given; the share of right ones if discrete."""
         episodes: Episodes = self.held_out if held_out is None else held_out
         require_same(model.config.environment, episodes.environment)
-        total, right, steps = 0.0, 0, 0
-        first = np.flatnonzero(episodes.times % self.model.context == 0)
-        learning = model.training
+        total = 0.0
+        right = 0
+        steps = 0
+        firsts = np.flatnonzero(episodes.times % self.model.context == 0)
+        training = model.training
         model.eval()
         try:
             with torch.no_grad():
-                for begin in range(0, len(first), self.rows):
-                    made = windows(episodes, first[begin : begin + self.rows], self.model)
-                    batch = {name: tensor.to(model.device) for name, tensor in made.items()}
-                    predicted, actions = decided(model, batch)[0][batch["keep"]], batch["actions"][batch["keep"]]
+                for begin in range(0, len(firsts), self.rows):
+                    cpu_batch = windows(episodes, firsts[begin : begin + self.rows], self.model)
+                    batch = {name: tensor.to(model.device) for name, tensor in cpu_batch.items()}
+                    keep = batch["keep"]
+                    predicted = decided(model, batch)[0][keep]
+                    actions = batch["actions"][keep]
                     total += float(loss_of(predicted.double(), actions)) * len(actions)
                     steps += len(actions)
                     if not actions.is_floating_point():
                         right += int((predicted.argmax(-1) == actions).sum())
         finally:
-            model.train(learning)
+            model.train(training)
         row = {"held_out": total / steps, "actions": steps}
         return row if episodes.environment.continuous else {**row, "accuracy": right / steps}
 
@@ -132,16 +139,18 @@ def best_of(episodes: Episodes, share: float) -> Episodes:
 def require_same(model: Environment, episodes: Environment) -> None:
     """ValueError, in one line, where episodes have other states or actions than the model learned."""
     if model.continuous != episodes.continuous:
-        learned, given = ("continuous", "discrete") if model.continuous else ("discrete", "continuous")
+        kinds = {True: "continuous", False: "discrete"}
         raise ValueError(
-            f"{episodes.name or 'these episodes'} has {given} actions, and the model learned {learned} ones of "
+            f"{episodes.name or 'these episodes'} has {kinds[episodes.continuous]} actions, and the model learned "
+            f"{kinds[model.continuous]} ones of "
             f"{model.name}: give episodes of that environment"
         )
     for field in ("states", "actions", "low", "high"):
-        wanted, given_size = getattr(model, field), getattr(episodes, field)
-        if wanted != given_size:
+        model_value = getattr(model, field)
+        value = getattr(episodes, field)
+        if value != model_value:
             raise ValueError(
-                f"{episodes.name or 'these episodes'} has {given_size} for {field}, and the model learned {wanted} of "
+                f"{episodes.name or 'these episodes'} has {value} for {field}, and the model learned {model_value} of "
                 f"{model.name}: give episodes of that environment"
             )
 
@@ -152,16 +161,16 @@ def windows(episodes: Episodes, firsts: "npt.NDArray[np.int64]", model: Decision
     `ids` (B, T): the numbers of the steps; `keep` (B, T): False after the end of an episode; `returns` (B, T), `states`
     (B, T, S), and `actions` (B, T), or (B, T, A) of numbers that are scaled to -1 … 1.
     """
-    lasts = episodes.ends[np.searchsorted(episodes.starts, firsts, side="right") - 1]
-    lengths = np.minimum(lasts - firsts, model.context)
+    ends = episodes.ends[np.searchsorted(episodes.starts, firsts, side="right") - 1]  # of their episodes
+    lengths = np.minimum(ends - firsts, model.context)
     index = firsts[:, None] + np.arange(int(lengths.max()))
     keep = np.arange(index.shape[1]) < lengths[:, None]
-    index = np.where(keep, index, firsts[:, None])
+    index = np.where(keep, index, firsts[:, None])  # (B, T); padding repeats the first step
     actions = episodes.actions[index]
     if episodes.environment.continuous:
         actions = episodes.environment.scaled(actions)
-    wanted = episodes.to_go if model.returns != "end" else np.repeat(episodes.returns, episodes.lengths)
-    arrays = {"ids": episodes.times[index], "keep": keep, "returns": wanted[index].astype(np.float32)}
+    returns = episodes.to_go if model.returns != "end" else np.repeat(episodes.returns, episodes.lengths)
+    arrays = {"ids": episodes.times[index], "keep": keep, "returns": returns[index].astype(np.float32)}
     arrays |= {"states": episodes.states[index], "actions": actions}
     return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
 

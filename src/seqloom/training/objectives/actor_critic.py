@@ -63,22 +63,24 @@ class ActorCritic(Objective):
 
     def __init__(self, config: ActorCriticConfig, dim: int, rows: int, seed: int) -> None:
         super().__init__()
-        self.config, self.rows, self.seed = config, rows, seed
+        self.config = config
+        self.rows = rows
+        self.seed = seed
         self.value = nn.Linear(dim, 1)
 
     @override
     def batch(self, seed: int, step: int, model: Any) -> Batch:
         """Episodes that the model plays: its inputs, and `gains` (B, T), the discounted returns G_t."""
-        learning = model.training
+        training = model.training
         model.eval()
         try:
             draws = [np.random.default_rng((seed, step, row)) for row in range(self.rows)]
             rewards, played, past = roll(model, np.zeros(self.rows, np.float32), draws)
         finally:
-            model.train(learning)
-        made = past.window(np.arange(self.rows), len(rewards) - 1, torch.device("cpu"))
+            model.train(training)
+        inputs = past.window(np.arange(self.rows), len(rewards) - 1, torch.device("cpu"))
         gains = discounted(rewards, self.config.discount)
-        return {**made, "keep": torch.from_numpy(played.T.copy()), "gains": torch.from_numpy(gains.T.copy())}
+        return {**inputs, "keep": torch.from_numpy(played.T.copy()), "gains": torch.from_numpy(gains.T.copy())}
 
     @override
     def targets(self, batch: Batch) -> int:
@@ -89,28 +91,28 @@ class ActorCritic(Objective):
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The actor's, the critic's and the entropy's, means over the steps."""
         keep = batch["keep"]
-        read = (batch["returns"], batch["states"], batch["actions"])
-        x, extras = model.features_with_extras(batch["ids"], keep, None, *read)
-        x = x[:, 1::TOKENS]
-        logs = widened(model.output(x)).log_softmax(-1)[keep]
+        inputs = (batch["returns"], batch["states"], batch["actions"])
+        x, extras = model.features_with_extras(batch["ids"], keep, None, *inputs)
+        x = x[:, 1::TOKENS]  # at the token of each state (B, T, D)
+        log_p = widened(model.output(x)).log_softmax(-1)[keep]
         values = self.value(model.norm(x))[..., 0][keep]
         gains = batch["gains"][keep].to(values.dtype)
-        chosen = logs.gather(-1, batch["actions"][keep][:, None])[:, 0]
-        actor = -(chosen * (gains - values.detach())).mean()
+        log_p_chosen = log_p.gather(-1, batch["actions"][keep][:, None])[:, 0]
+        actor = -(log_p_chosen * (gains - values.detach())).mean()
         critic = self.config.critic * (gains - values).square().mean()
-        entropy = self.config.entropy * (logs.exp() * logs).sum(-1).mean()
+        entropy = self.config.entropy * (log_p.exp() * log_p).sum(-1).mean()
         return Pass({"actor": actor, "critic": critic, "entropy": entropy}, extras)
 
     @override
     def score(self, model: Any, held_out: Any) -> Row:
         """The mean return of episodes that are never trained on; `held_out` is minus that."""
-        learning = model.training
+        training = model.training
         model.eval()
         try:
             draws = [np.random.default_rng((self.seed, SCORED, row)) for row in range(EPISODES)]
             rewards, played, _ = roll(model, np.zeros(EPISODES, np.float32), draws)
         finally:
-            model.train(learning)
+            model.train(training)
         reached = float(rewards.sum(0).mean())
         return {"held_out": -reached, "return": reached, "steps": float(played.sum(0).mean()), "episodes": EPISODES}
 

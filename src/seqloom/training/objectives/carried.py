@@ -31,7 +31,7 @@ from seqloom.data.segments import Segments
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.reading import score_reading
 from seqloom.evaluation.scores import widened
-from seqloom.training.objectives.neighbors import given
+from seqloom.training.objectives.neighbors import neighbor_arguments
 from seqloom.training.objectives.next_token import by_token
 
 
@@ -56,7 +56,9 @@ class CarriedNextToken(Objective):
         self, tokens: Tokens | None, context: int, rows: int, through: int, within_documents: bool = False
     ) -> None:
         super().__init__()
-        self.context, self.rows, self.through = context, rows, through
+        self.context = context
+        self.rows = rows
+        self.through = through
         self.eos = tokens.eos if tokens is not None and within_documents else None
 
         @cache
@@ -94,30 +96,29 @@ class CarriedNextToken(Objective):
         state = model.start(len(ids))
         if carried and not bool(batch["first"][0]):
             state = filled(state, carried)
-        pieces: list[Tensor] = []
+        all_logits: list[Tensor] = []  # of each piece
         extras = []
         for number, piece in enumerate(ids[:, :-1].split(self.context, 1)):
-            further = given(batch, number * self.context, (number + 1) * self.context)
+            arguments = neighbor_arguments(batch, number * self.context, (number + 1) * self.context)
             for part in self._documents(piece):
                 if part.begins is not None:
                     state = restarted(state, part.begins, model.start(len(ids)))
-                logits, state, more = model.extend_with_extras(piece, state, part.keep, **further)
+                logits, state, part_extras = model.extend_with_extras(piece, state, part.keep, **arguments)
                 if part.begins is None or part.keep is None:
-                    pieces.append(widened(logits))
+                    all_logits.append(widened(logits))
                 else:
-                    pieces[-1] = torch.where(part.keep[:, :, None], widened(logits), pieces[-1])
-                extras.append((more, part.share / self.through))
-        loss = cross_entropy(torch.cat(pieces, 1).flatten(0, 1), ids[:, 1:].flatten())
+                    all_logits[-1] = torch.where(part.keep[:, :, None], widened(logits), all_logits[-1])
+                extras.append((part_extras, part.share / self.through))
+        loss = cross_entropy(torch.cat(all_logits, 1).flatten(0, 1), ids[:, 1:].flatten())
         after = {name: tensor.detach() for name, tensor in flat(model.trim(state)).items()}
         return Pass({"loss": loss}, weighted(extras), after)
 
     def _documents(self, piece: Tensor) -> Iterator[_Part]:
         """A piece (B, T) by the documents in its rows: the rest of the one before it, the next one, and so on."""
-        one = torch.tensor(1.0, device=piece.device)
         if self.eos is None:
-            yield _Part(None, None, one)
+            yield _Part(None, None, torch.tensor(1.0, device=piece.device))
             return
-        number = (piece == self.eos).cumsum(1)
+        number = (piece == self.eos).cumsum(1)  # of each token's document in its row (B, T)
         for document in range(int(number.max()) + 1):
             keep = number == document
             yield _Part(keep, keep.any(1) if document else None, keep.sum() / keep.numel())

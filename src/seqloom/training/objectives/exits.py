@@ -93,6 +93,7 @@ class NextTokenExits(Exits):
     """The windows of next_token, predicted after every layer."""
 
     def __init__(self, windows: NextToken, by_layer: bool) -> None:
+        """With `by_layer` the loss of layer l has weight l; otherwise all have the same."""
         super().__init__(windows)
         self.by_layer = by_layer
 
@@ -127,14 +128,15 @@ class MixedExits(Exits):
     @override
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The mean loss over tokens and draws; the logits are taken in float32 at least."""
-        ids, targets = batch["ids"], batch["ids"][:, 1:]
-        parts: list[Tensor] = []
+        ids = batch["ids"]
+        targets = ids[:, 1:]
+        sums: list[Tensor] = []
         passes: list[tuple[Extras, Tensor]] = []
         for layers in batch["layers"].unbind(1):
             x, extras = model.exits_at(ids[:, :-1], layers)
             for layer in range(1, self.depth + 1):
-                chosen = layers == layer
-                logits = model.exit_logits(x[chosen][None], layer)[0]
-                parts.append(cross_entropy(widened(logits), targets[chosen], reduction="sum"))
+                exits_here = layers == layer
+                logits = model.exit_logits(x[exits_here][None], layer)[0]
+                sums.append(cross_entropy(widened(logits), targets[exits_here], reduction="sum"))
             passes.append((extras, torch.tensor(1 / self.samples)))
-        return Pass({"loss": torch.stack(parts).sum() / (self.samples * targets.numel())}, weighted(passes))
+        return Pass({"loss": torch.stack(sums).sum() / (self.samples * targets.numel())}, weighted(passes))

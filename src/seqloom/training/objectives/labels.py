@@ -69,19 +69,20 @@ class Labels(Objective):
                 f"examples of {held_out.texts} texts do not fit a model that was trained on {model.config.texts}"
             )
         labels = _labels(held_out)
-        nats, right = 0.0, 0
-        learning = model.training
+        nats = 0.0
+        right = 0
+        training = model.training
         model.eval()
         try:
             with torch.no_grad():
                 for first in range(0, len(labels), self.rows):
                     batch = examples(held_out, np.arange(first, min(first + self.rows, len(labels))))
-                    on = {name: tensor.to(model.device) for name, tensor in batch.items()}
-                    logits = widened(model(on["ids"], on["keep"], on.get("second"))).cpu()
+                    inputs = {name: tensor.to(model.device) for name, tensor in batch.items()}
+                    logits = widened(model(inputs["ids"], inputs["keep"], inputs.get("second"))).cpu()
                     nats += float(cross_entropy(logits.double(), batch["label"], reduction="sum"))
                     right += int((logits.argmax(1) == batch["label"]).sum())
         finally:
-            model.train(learning)
+            model.train(training)
         return {"held_out": nats / len(labels), "accuracy": right / len(labels), "examples": len(labels)}
 
     @override
@@ -100,7 +101,7 @@ def examples(tokens: Tokens, chosen: "np.ndarray") -> Batch:
     firsts = tokens.starts[chosen * texts]
     ends = tokens.ends[chosen * texts + texts - 1]
     offset = np.arange(1 + int((ends - firsts).max()))
-    positions = firsts[:, None] + offset - 1
+    positions = firsts[:, None] + offset - 1  # in the text; the one before the first stands for `<eos>`
     keep = positions < ends[:, None]
     ids = np.where(keep & (offset > 0), tokens.ids[np.clip(positions, 0, len(tokens) - 1)], tokens.eos)
     arrays = {"ids": ids.astype(np.int64), "keep": keep, "label": labels[chosen]}

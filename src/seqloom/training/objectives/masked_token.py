@@ -30,7 +30,7 @@ from seqloom.evaluation.scores import require_tokens, widened
 from seqloom.training.objectives.config import ObjectiveConfig
 
 JUDGED = 2**40
-"""the number of the first row that the held-out text is hidden by: no row of a training reaches it"""
+"""the number of the first held-out row: what is hidden in a row depends on its number, and no training reaches this one"""
 
 
 @final
@@ -64,7 +64,8 @@ class MaskedToken(Objective):
         self, tokens: Tokens | None, model: ModelConfig, rows: int, share: float, data: DataConfig, span: float = 1.0
     ) -> None:
         super().__init__()
-        self.rows, self.context = rows, model.context
+        self.rows = rows
+        self.context = model.context
         self.share = share
         self.span = span
         self.mask = model.vocab - 1
@@ -114,13 +115,13 @@ class MaskedToken(Objective):
         Windows lie side by side and restart at each document, as in `seqloom.evaluation.scores`.
         """
         require_tokens(held_out, self.mask)
-        learning = model.training
+        training = model.training
         model.eval()
         try:
             with torch.no_grad():
                 return self._scored(model, held_out)
         finally:
-            model.train(learning)
+            model.train(training)
 
     @override
     def summary(self, row: Row) -> str:
@@ -129,19 +130,25 @@ class MaskedToken(Objective):
         return f"held-out loss {loss} nats per masked token, {accuracy} of {row['masked']:,} right"
 
     def _scored(self, model: Any, tokens: Tokens) -> Row:
-        nats, right, count, first = 0.0, 0, 0, JUDGED
+        """`score`, of a model in evaluation mode."""
+        nats = 0.0
+        right = 0
+        count = 0
+        first_row = JUDGED
         for _, ids, keep in held_out(tokens, model.config.context, self.rows):
-            inputs, hiding = self._hidden(ids.numpy(), keep.numpy(), self.seed, first)
-            chosen = torch.from_numpy(hiding)
+            inputs, is_chosen = self._hidden(ids.numpy(), keep.numpy(), self.seed, first_row)
+            chosen = torch.from_numpy(is_chosen)
             targets = ids[chosen]
             x = model.features(torch.from_numpy(inputs).to(model.device), keep.to(model.device))
             logits = widened(model.logits(x[chosen.to(model.device)][None]))[0].cpu()
             nats += float(cross_entropy(logits.double(), targets, reduction="sum"))
             right += int((logits.argmax(1) == targets).sum())
             count += len(targets)
-            first += len(ids)
+            first_row += len(ids)
         return {"held_out": nats / count, "accuracy": right / count, "masked": count}
 
-    def _hidden(self, ids: Any, keep: Any, seed: int, first: int) -> tuple[Any, Any]:
-        chances = {"share": self.share, "span": self.span}
-        return hidden(ids, keep, **chances, vocab=self.mask, mask=self.mask, seed=seed, first=first)
+    def _hidden(self, ids: Any, keep: Any, seed: int, first_row: int) -> tuple[Any, Any]:
+        """The rows (B, T) with tokens hidden, and which tokens were chosen; the rows count from `first_row`."""
+        return hidden(
+            ids, keep, share=self.share, span=self.span, vocab=self.mask, mask=self.mask, seed=seed, first=first_row
+        )

@@ -23,19 +23,22 @@ def positions(tokens: Tokens) -> Tokens:
 
 @final
 class WithNeighbors(Objective):
-    """An objective, and the same over positions, which say where its tokens and their neighbors lie."""
+    """An objective, with the same over positions in place of ids, by which ids and neighbors are looked up."""
 
     def __init__(self, inner: Objective, places: Objective, tokens: Tokens, table: npt.NDArray[np.int32]) -> None:
         super().__init__()
-        self.inner, self.places = inner, places
-        self._ids, self._table = tokens.ids, table
+        self.inner = inner
+        self.places = places
+        self._ids = tokens.ids
+        self._table = table
 
     @override
     def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
         """`ids` (B, T + 1), `followed` (B, T, k), and what else the objective has."""
         batch = self.places.batch(seed, step, model)
-        at = batch["ids"].numpy()
-        ids, followed = self._ids[at].astype(np.int64), self._table[at[:, 1:]].astype(np.int64)
+        positions = batch["ids"].numpy()  # in the training text (B, T + 1)
+        ids = self._ids[positions].astype(np.int64)
+        followed = self._table[positions[:, 1:]].astype(np.int64)
         return {**batch, "ids": torch.from_numpy(ids), "followed": torch.from_numpy(followed)}
 
     @override
@@ -73,6 +76,6 @@ class WithNeighbors(Objective):
         return self.inner.check(model, step)
 
 
-def given(batch: Batch, first: int = 0, last: int | None = None) -> dict[str, Tensor]:
-    """What a model is given next to the tokens `first` … `last` of a batch, by the names of its verbs' arguments."""
+def neighbor_arguments(batch: Batch, first: int = 0, last: int | None = None) -> dict[str, Tensor]:
+    """The arguments of a model's verbs with the neighbors of targets `first` to `last`, if the batch has neighbors."""
     return {"followed": batch["followed"][:, first:last]} if "followed" in batch else {}

@@ -27,7 +27,7 @@ from seqloom.data.windows import Windows
 from seqloom.evaluation.scores import score, widened
 from seqloom.ops.pack import by_length, separate
 from seqloom.training.objectives.config import ObjectiveConfig
-from seqloom.training.objectives.neighbors import given
+from seqloom.training.objectives.neighbors import neighbor_arguments
 
 
 @final
@@ -50,7 +50,8 @@ class ScoredByToken(Objective, ABC):
 
     def __init__(self, rows: int, context: int) -> None:
         super().__init__()
-        self.rows, self.context = rows, context
+        self.rows = rows
+        self.context = context
 
     @override
     def resize(self, context: int) -> None:
@@ -68,7 +69,7 @@ class ScoredByToken(Objective, ABC):
 
 
 def by_token(row: Row) -> str:
-    """A score in a few words."""
+    """The held-out loss per token in words, with bits per byte or the share of unknown tokens."""
     if row.get("unknown"):
         return f"held-out loss {written(row['held_out'])} nats a token, {row['unknown']:.1%} of which are unknown"
     return f"held-out loss {written(row['held_out'])} nats a token, {written(row['bits_per_byte'])} bits a byte"
@@ -76,7 +77,10 @@ def by_token(row: Row) -> str:
 
 @final
 class NextToken(ScoredByToken):
-    """Windows of `context` + 1 ids of a text, `rows` per step; with `whole` passes, fewer in the last step of each."""
+    """Windows of `context` + 1 ids of a text, `rows` per step.
+
+    With `whole`, a step never crosses the end of a pass over the text: the last step of a pass may have fewer rows.
+    """
 
     def __init__(
         self,
@@ -116,7 +120,7 @@ class NextToken(ScoredByToken):
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The mean loss of a token; the logits are taken in float32 at least."""
         ids = batch["ids"]
-        logits, extras = model.forward_with_extras(ids[:, :-1], **given(batch))
+        logits, extras = model.forward_with_extras(ids[:, :-1], **neighbor_arguments(batch))
         return Pass({"loss": cross_entropy(widened(logits).flatten(0, 1), ids[:, 1:].flatten())}, extras)
 
 
@@ -154,7 +158,7 @@ class PackedNextToken(ScoredByToken):
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The mean loss of a token, each document read by itself: documents of similar lengths in one pass.
 
-        The shapes depend on the documents, so that the device is waited for.
+        The shapes depend on the documents, so that the host waits for the device.
         """
         ids, document = batch["ids"], batch["document"]
         count = _follows(document).sum()
@@ -165,10 +169,10 @@ class PackedNextToken(ScoredByToken):
             inputs = rows[:, :-1, 0]
             targets = rows[:, 1:, 0]
             keep = keep[:, 1:]  # a document's last token is a target alone
-            x, of_group = model.features_with_extras(inputs, keep)
+            x, group_extras = model.features_with_extras(inputs, keep)
             logits = model.logits(x[keep][None])[0]
             losses.append(cross_entropy(widened(logits), targets[keep], reduction="sum") / count)
-            extras.append((of_group, keep.sum() / count))
+            extras.append((group_extras, keep.sum() / count))
         return Pass({"loss": torch.stack(losses).sum()}, weighted(extras))
 
 

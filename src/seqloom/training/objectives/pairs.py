@@ -51,7 +51,9 @@ class Pairs(Objective):
 
     def __init__(self, tokens: Tokens | None, rows: int, smoothing: float = 0.0) -> None:
         super().__init__()
-        self.tokens, self.rows, self.smoothing = tokens, rows, smoothing
+        self.tokens = tokens
+        self.rows = rows
+        self.smoothing = smoothing
 
     @override
     def batch(self, seed: int, step: int, model: nn.Module) -> Batch:
@@ -79,21 +81,22 @@ class Pairs(Objective):
         if held_out.texts != 2:
             raise ValueError("a model that translates is scored on pairs: give a .tsv file or pairs:NAME")
         count = held_out.documents // 2
-        nats, tokens = 0.0, 0
+        nats = 0.0
+        tokens = 0
         right = 0
-        learning = model.training
+        training = model.training
         model.eval()
         try:
             with torch.no_grad():
                 for first in range(0, count, self.rows):
-                    made = pairs(held_out, np.arange(first, min(first + self.rows, count)))
-                    batch = {name: tensor.to(model.device) for name, tensor in made.items()}
+                    cpu_batch = pairs(held_out, np.arange(first, min(first + self.rows, count)))
+                    batch = {name: tensor.to(model.device) for name, tensor in cpu_batch.items()}
                     size = self.targets(batch)
                     nats += float(_loss(model, batch, smoothing=0.0)[0]) * size
                     tokens += size
                     right += _exact(model, batch, held_out.eos)
         finally:
-            model.train(learning)
+            model.train(training)
         return {"held_out": nats / tokens, "accuracy": right / count, "pairs": count}
 
     @override
@@ -135,6 +138,6 @@ def _loss(model: Any, batch: Batch, smoothing: float) -> tuple[Tensor, Extras]:
 def _exact(model: Any, batch: Batch, eos: int) -> int:
     """How many targets of a batch greedy decoding writes exactly."""
     longest = batch["target"].shape[1]
-    found = translate(model, batch["source"], batch["source_keep"], eos=eos, max_tokens=longest)
-    wanted = [row[keep][:-1].tolist() for row, keep in zip(batch["target"], batch["keep"], strict=True)]
-    return sum(ids == target for ids, target in zip(found, wanted, strict=True))
+    translations = translate(model, batch["source"], batch["source_keep"], eos=eos, max_tokens=longest)
+    targets = [row[keep][:-1].tolist() for row, keep in zip(batch["target"], batch["keep"], strict=True)]
+    return sum(translation == target for translation, target in zip(translations, targets, strict=True))

@@ -165,19 +165,20 @@ class ProbeObjective(Objective):
         return Check(f"right {accuracy:.1%}", accuracy >= self.solved)
 
     def _score(self, model: nn.Module, asked: Probe, rows: int, first: int) -> Any:
+        """The score on `rows` rows of a probe's held-out questions, from batch `first` on."""
         device = next(model.parameters()).device
 
         def predict(ids: Tensor) -> Tensor:
             return self.answers(model, ids.to(device))[0].cpu()
 
-        learning = [part for part in (model, self) if part.training]
-        for part in learning:
-            part.eval()
+        in_training_mode = [module for module in (model, self) if module.training]
+        for module in in_training_mode:
+            module.eval()
         try:
             return score(predict, asked, self.seed, rows, batch=self.rows, first=first)
         finally:
-            for part in learning:
-                part.train()
+            for module in in_training_mode:
+                module.train()
 
 
 @final
