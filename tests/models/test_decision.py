@@ -14,7 +14,8 @@ from seqloom.cli import command
 from seqloom.data.episodes import Environment, Episodes, read_episodes
 from seqloom.evaluation.playing import play
 from seqloom.mixers import kinds
-from seqloom.models.decision import Decision, DecisionConfig
+from seqloom.models.decision import Decision
+from seqloom.models.decision_config import DecisionConfig
 from seqloom.models.kinds import model_config
 from seqloom.training.objectives.actions import Actions, best_of, loss_of, require_same, windows
 from seqloom.training.settings import resolve

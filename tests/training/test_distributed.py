@@ -13,7 +13,7 @@ from torch import nn
 from seqloom.core import launch
 from seqloom.core.launch import Ended
 from seqloom.models.decoder import Decoder, DecoderConfig
-from seqloom.models.dropout import Dropout, rows_of
+from seqloom.models.dropout import Dropout, share_rows
 from seqloom.training import failures
 from seqloom.training.distributed import joined, require_even
 from seqloom.training.failures import Lost, Reports
@@ -171,7 +171,7 @@ def test_the_rows_of_all_ranks_drop_what_one_process_drops(ranks: int) -> None:
     parts = []
     for rank, part in enumerate(x.chunk(ranks)):
         torch.manual_seed(3)
-        with rows_of(layer, rank, ranks):
+        with share_rows(layer, rank, ranks):
             parts.append(layer(part))
     assert torch.equal(torch.cat(parts), whole)
     assert (layer.rank, layer.ranks) == (0, 1)

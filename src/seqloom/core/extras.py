@@ -52,7 +52,7 @@ def weighted(passes: Iterable[tuple[Extras, Tensor]]) -> Extras:
     return Extras(losses, statistics)
 
 
-def within(values: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def without_prefix(values: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """The values whose names begin with `prefix.`, by their names without it: the values of one part of a model."""
     start = f"{prefix}."
     return {name.removeprefix(start): value for name, value in values.items() if name.startswith(start)}

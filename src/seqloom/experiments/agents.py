@@ -30,7 +30,7 @@ from seqloom.experiments.contender import Contender
 from seqloom.experiments.results import Results
 from seqloom.experiments.study import Cell, Row, RunCell, Study
 from seqloom.face import load
-from seqloom.models.decision import DecisionConfig
+from seqloom.models.decision_config import DecisionConfig
 from seqloom.report.charts.chart import filename
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read

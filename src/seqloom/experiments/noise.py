@@ -11,7 +11,7 @@ from seqloom.core.objective import Objective
 from seqloom.data.config import DataConfig
 from seqloom.data.episodes import Episodes
 from seqloom.data.tokens import Tokens, id_type
-from seqloom.models.decision import DecisionConfig
+from seqloom.models.decision_config import DecisionConfig
 from seqloom.training.config import TrainConfig
 from seqloom.training.loop import Learner, Updates
 from seqloom.training.memory import require_room

@@ -49,7 +49,7 @@ class ComposedMixer(Mixer):
     @override
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         for name, mixer in self.mixers.items():
-            mixer.after_update(step, extras.within(statistics, name))
+            mixer.after_update(step, extras.without_prefix(statistics, name))
 
     @property
     @override

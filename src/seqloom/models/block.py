@@ -20,8 +20,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from seqloom.core import extras as named
-from seqloom.core.extras import Extras, merged
+from seqloom.core.extras import Extras, merged, without_prefix
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import LayerState, bounded, stepped
@@ -29,7 +28,7 @@ from seqloom.mixers.handing import Handed, Handing, HandingMixer
 from seqloom.models.channel import Channel
 from seqloom.models.dropout import Dropout
 from seqloom.models.gates import Gate, Residual, gate
-from seqloom.models.norm import Norm, normalisation, of_token
+from seqloom.models.norm import Norm, build_norm, norm_token
 
 
 @final
@@ -52,13 +51,16 @@ class Block(nn.Module):
         residual: Residual = "add",
     ) -> None:
         super().__init__()
-        self.norm_before, self.parallel = norm_place == "before", sublayers == "parallel"
+        self.norm_before = norm_place == "before"
+        self.parallel = sublayers == "parallel"
         self.reversible = sublayers == "reversible"
         if self.reversible and isinstance(mixer, Handing):
             raise ValueError("this mixer hands over to later layers, so that none is reversible: set sublayers=serial")
-        self.norm_1, self.mixer, self.kind = normalisation(norm, mixer.dim), mixer, kind
+        self.norm_1 = build_norm(norm, mixer.dim)
+        self.mixer = mixer
+        self.kind = kind
         if channel is not None:
-            self.norm_2 = normalisation(norm, mixer.dim)
+            self.norm_2 = build_norm(norm, mixer.dim)
             self.add_module(kind, channel)
         self.dropout = Dropout(dropout)
         self.gate_1 = gate(residual, mixer.dim)
@@ -86,16 +88,16 @@ class Block(nn.Module):
 
     @override
     def forward(self, x: Stream, keep: Keep | None = None) -> Stream:
-        """Its output at dropped positions is undefined. Nothing is handed to it."""
+        """The layer's output, undefined at dropped positions. No earlier layer hands anything over to it."""
         return self.forward_with_extras(x, {}, keep)[0]
 
     def forward_with_extras(
-        self, x: Stream, handed: Handed, keep: Keep | None = None, left: Keep | None = None
+        self, x: Stream, handed: Handed, keep: Keep | None = None, exited: Keep | None = None
     ) -> tuple[Stream, Handed, Extras]:
         """See `Mixer.forward_with_extras`, and what earlier and later layers hand over, see `HandingMixer`.
 
-        The extras of the second sublayer are under `channel.`. Positions in `left` leave the layer out, as in
-        `pass_by`: their output is undefined.
+        The extras of the second sublayer are under `channel.`. Positions in `exited` skip the layer, as in `pass_by`:
+        their output is undefined.
         """
         x, second = self._streams(x)
         z = self._input(self.norm_1, second)
@@ -107,10 +109,10 @@ class Block(nn.Module):
         h = self._joined(0, x, y)
         if self.channel is None:
             return h, handed, extras
-        if left is not None:
-            h = torch.where(left[..., None], x, h)
-        y, further = self.channel.forward_with_extras(self._input(self.norm_2, x if self.parallel else h), keep)
-        return self._outputs(h, second, y), handed, merged([extras, further.under("channel")])
+        if exited is not None:
+            h = torch.where(exited[..., None], x, h)
+        y, channel_extras = self.channel.forward_with_extras(self._input(self.norm_2, x if self.parallel else h), keep)
+        return self._outputs(h, second, y), handed, merged([extras, channel_extras.under("channel")])
 
     def residual(self, number: int, x: Stream, keep: Keep | None) -> tuple[Stream, Extras]:
         """What the first (0) or the second (1) sublayer adds after reading x (B, T, D), and its extras."""
@@ -121,14 +123,14 @@ class Block(nn.Module):
     @property
     def loss_weights(self) -> dict[str, float]:
         """See `Mixer.loss_weights`."""
-        further = {} if self.channel is None else self.channel.loss_weights
-        return {**self.mixer.loss_weights, **{f"channel.{name}": weight for name, weight in further.items()}}
+        channel_weights = {} if self.channel is None else self.channel.loss_weights
+        return {**self.mixer.loss_weights, **{f"channel.{name}": weight for name, weight in channel_weights.items()}}
 
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         """See `Mixer.after_update`."""
         self.mixer.after_update(step, statistics)
         if self.channel is not None:
-            self.channel.after_update(step, named.within(statistics, "channel"))
+            self.channel.after_update(step, without_prefix(statistics, "channel"))
 
     def start(self, batch: int, *, capacity: int | None = None) -> LayerState:
         """The states of its sublayers before the first token, see `Mixer.start`."""
@@ -149,22 +151,22 @@ class Block(nn.Module):
         if self.channel is None:
             return h, (mixer_state,), handed, extras
         z = self._input(self.norm_2, x if self.parallel else h)
-        y, channel_state, further = self.channel.extend_with_extras(z, state[1], keep)
+        y, channel_state, channel_extras = self.channel.extend_with_extras(z, state[1], keep)
         return (
             self._outputs(h, second, y),
             (mixer_state, channel_state),
             handed,
-            merged([extras, further.under("channel")]),
+            merged([extras, channel_extras.under("channel")]),
         )
 
     def step(
         self, x: Token, state: LayerState, handed: Handed, *, reuse: bool = False
     ) -> tuple[Token, LayerState, Handed]:
         """See `Mixer.step`, and what earlier and later layers hand over of this token."""
-        modules: dict[str, Any] = self._modules  # an attribute of a module takes as long as one token's product
+        modules: dict[str, Any] = self._modules  # reading a module's attribute takes as long as one token's product
         mixer, norm, before = modules["mixer"], modules["norm_1"], self.norm_before
         x, second = self._streams(x) if self.reversible else (x, x)
-        z = of_token(norm, second) if before else x
+        z = norm_token(norm, second) if before else x
         if isinstance(mixer, HandingMixer):
             y, mixer_state, handed = mixer.step_handed(z, state[0], reuse, handed)
         else:
@@ -176,7 +178,7 @@ class Block(nn.Module):
             return h, (mixer_state,), handed
         norm = modules["norm_2"]
         z = x if self.parallel else h
-        y, channel_state = channel.step(of_token(norm, z) if before else z, state[1], reuse=reuse)
+        y, channel_state = channel.step(norm_token(norm, z) if before else z, state[1], reuse=reuse)
         if self.reversible:
             return self._outputs(h, second, y), (mixer_state, channel_state), handed
         h = h + y if adds else self._joined(1, h, y)
@@ -188,7 +190,7 @@ class Block(nn.Module):
         The mixer still reads the token, because its state cannot be advanced otherwise; so does a second sublayer that
         has a state.
         """
-        z = of_token(self.norm_1, x) if self.norm_before else x
+        z = norm_token(self.norm_1, x) if self.norm_before else x
         if isinstance(self.mixer, HandingMixer):
             _, mixer_state, handed = self.mixer.step_handed(z, state[0], reuse, handed)
         else:
@@ -198,7 +200,7 @@ class Block(nn.Module):
             return (mixer_state,), handed
         if not channel.memory:
             return (mixer_state, stepped({}, bounded(state[1]))), handed
-        _, channel_state = channel.step(of_token(self.norm_2, x) if self.norm_before else x, state[1], reuse=reuse)
+        _, channel_state = channel.step(norm_token(self.norm_2, x) if self.norm_before else x, state[1], reuse=reuse)
         return (mixer_state, channel_state), handed
 
     def trim(self, state: LayerState) -> LayerState:
@@ -210,25 +212,25 @@ class Block(nn.Module):
         return tuple(sublayer.crop(part, tokens) for sublayer, part in zip(self.sublayers, state, strict=True))
 
     def _input(self, norm: nn.Module, x: Tensor) -> Tensor:
-        """What a sublayer reads of x."""
+        """What a sublayer reads: x, or its norm where norms come before sublayers."""
         z: Tensor = norm(x) if self.norm_before else x
         return z
 
     def _streams(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What the first sublayer adds to, and what it reads."""
+        """The stream that the first sublayer adds to, and the one that it reads; the same unless reversible."""
         if not self.reversible:
             return x, x
         first, second = x.chunk(2, -1)
         return first, second
 
     def _outputs(self, h: Tensor, second: Tensor, y: Tensor) -> Tensor:
-        """The layer's output: h, or both streams, and the output y of the second sublayer."""
+        """The layer's output, given h, the stream `second` where there are two, and the second sublayer's output y."""
         if not self.reversible:
             return self._joined(1, h, y)
         return torch.cat([h, self._joined(1, second, y)], -1)
 
     def _joined(self, number: int, x: Tensor, y: Tensor) -> Tensor:
-        """The residual x and the output y of the first (0) or the second (1) sublayer together."""
+        """The stream after the first (0) or the second (1) sublayer, given the stream before, x, and its output y."""
         y = self.dropout(y) if self.training else y
         gate = self.gate_2 if number else self.gate_1
         if gate is not None:

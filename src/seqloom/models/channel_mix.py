@@ -41,7 +41,10 @@ class ChannelMix(Channel):
         super().__init__()
         if not 0 <= layer < depth:
             raise ValueError(f"there is no layer {layer} in {depth}: layers count from 0")
-        self.dim, self.width, self.layer, self.depth = dim, width, layer, depth
+        self.dim = dim
+        self.width = width
+        self.layer = layer
+        self.depth = depth
         self.w_r, self.w_k = Linear(dim, dim, bias=False), Linear(dim, width, bias=False)
         self.w_v = Linear(width, dim, bias=False)
         self.mu_r, self.mu_k = (nn.Parameter(torch.empty(dim)) for _ in range(2))
@@ -78,12 +81,13 @@ class ChannelMix(Channel):
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # As `read`; the previous token is in the state. Where the C code can run, a token is one call.
-        parameters: dict[str, Any] = self._parameters  # an attribute of a module takes longer
-        shares, last = (parameters["mu_r"], parameters["mu_k"]), state["last"]
+        parameters: dict[str, Any] = self._parameters  # reading a module's attribute takes longer
+        mu = parameters["mu_r"], parameters["mu_k"]
+        last = state["last"]
         weights = matrices(*map(self._modules.get, ("w_r", "w_k", "w_v")))
-        if weights is not None and mixing.able(x, (last,), *shares, *weights):
+        if weights is not None and mixing.able(x, (last,), *mu, *weights):
             last = last if reuse else last.clone()
-            return mixing.channel_mixing(x, last, shares, *weights), {"last": last}
+            return mixing.channel_mixing(x, last, mu, *weights), {"last": last}
         earlier = last.to(x.dtype)
         difference = x - earlier
         r = self.w_r.token(torch.addcmul(earlier, difference, self.mu_r))
@@ -94,15 +98,17 @@ class ChannelMix(Channel):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        n, squares = span.rows * self.dim, span.rows * self.width
+        n = span.rows * self.dim
+        squares = span.rows * self.width
         shift = Cost(mul=2 * n, add=3 * n, path=("addition", "multiplication", "addition"))
         squared = Cost(mul=squares, other=squares, path=("multiplication",))
         return shift, self.w_k, squared, self.w_v, gate(n)
 
     def _mixed(self, x: Tensor, earlier: Tensor) -> Tensor:
-        moved = x - earlier
-        r = self.w_r(torch.addcmul(earlier, moved, self.mu_r))
-        k = self.w_k(torch.addcmul(earlier, moved, self.mu_k))
+        """y, given x and the token before each (B, T, D)."""
+        difference = x - earlier
+        r = self.w_r(torch.addcmul(earlier, difference, self.mu_r))
+        k = self.w_k(torch.addcmul(earlier, difference, self.mu_k))
         positive = torch.relu(k)
         y: Tensor = torch.sigmoid(r) * self.w_v(positive * positive)
         return y

@@ -36,7 +36,10 @@ class ChannelMix7(Channel):
         super().__init__()
         if not 0 <= layer < depth:
             raise ValueError(f"there is no layer {layer} in {depth}: layers count from 0")
-        self.dim, self.width, self.layer, self.depth = dim, width, layer, depth
+        self.dim = dim
+        self.width = width
+        self.layer = layer
+        self.depth = depth
         self.w_k, self.w_v = Linear(dim, width, bias=False), Linear(width, dim, bias=False)
         self.mu = nn.Parameter(torch.empty(dim))
         self.init()
@@ -64,18 +67,20 @@ class ChannelMix7(Channel):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y = self._mixed(x, state["last"].to(x.dtype))  # the token before is there already
+        y = self._mixed(x, state["last"].to(x.dtype))  # the state holds the token before
         last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
         return y, {"last": last}
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        n, squares = span.rows * self.dim, span.rows * self.width
+        n = span.rows * self.dim
+        squares = span.rows * self.width
         shift = Cost(mul=n, add=2 * n, path=("addition", "multiplication", "addition"))
         squared = Cost(mul=squares, other=squares, path=("multiplication",))
         return shift, self.w_k, squared, self.w_v
 
     def _mixed(self, x: Tensor, earlier: Tensor) -> Tensor:
+        """y, given x and the token before each, both (B, T, D) or (B, D)."""
         k = torch.relu(self.w_k(torch.addcmul(x, earlier - x, self.mu)))
         y: Tensor = self.w_v(k * k)
         return y

@@ -67,10 +67,11 @@ class TransformerConfig(LayeredConfig, ABC):
 
     @model_validator(mode="after")
     def _acts(self) -> "TransformerConfig":
-        acts_on, kinds = self.position.place, sorted({mixer.kind for mixer in self.pattern})
-        if acts_on not in (None, "embedding", "layers") and not any(acts_on in mixer.places for mixer in self.pattern):
+        place = self.position.place
+        if place not in (None, "embedding", "layers") and not any(place in mixer.places for mixer in self.pattern):
+            kinds = sorted({mixer.kind for mixer in self.pattern})
             raise ValueError(
-                f"{self.position.kind} positions act on {acts_on}, and {', '.join(kinds)} has no place for them: "
+                f"{self.position.kind} positions act on {place}, and {', '.join(kinds)} has no place for them: "
                 "choose another model.position or a mixer that has"
             )
         return self
@@ -97,31 +98,32 @@ class TransformerConfig(LayeredConfig, ABC):
     def shared(self) -> dict[str, nn.Module]:
         """What layers of equal settings share, by the kind of their mixer; `kind_2` for a kind's second settings."""
         kinds = [mixer.kind for mixer in self.mixers]
-        for mixer in self._names:
+        for mixer in self._shared_names:
             mixer.require_form(self.causal)
-        parts = {
-            name: mixer.shared(
-                Layer(self.dim, self.reach, self.causal, 0, kinds.count(mixer.kind), self._position_in(mixer))
-            )
-            for mixer, name in self._names.items()
-        }
-        return {name: part for name, part in parts.items() if part is not None}
+        modules: dict[str, nn.Module] = {}
+        for mixer, name in self._shared_names.items():
+            depth = kinds.count(mixer.kind)
+            module = mixer.shared(Layer(self.dim, self.reach, self.causal, 0, depth, self._position_in(mixer)))
+            if module is not None:
+                modules[name] = module
+        return modules
 
     def block(self, layer: int, shared: Mapping[str, nn.Module]) -> Block:
-        """The layer of a number, from 0, given what `shared` made; it holds weights of its own and refers to those.
+        """Layer number `layer`, from 0, given what `shared` returned: it refers to these modules and holds the others.
 
         ValueError where its mixer does not fit the sizes or the kind of the model.
         """
-        mixer = self.mixer_of(layer, shared.get(self._names[self.mixers[layer]]))
+        mixer = self.mixer_of(layer, shared.get(self._shared_names[self.mixers[layer]]))
         channel = self._channel(layer)
-        form = (self.norm_place, self.sublayers, self.residual)
-        return Block(mixer, self.channel, channel, self.dropout, self.norm, *form)
+        arrangement = (self.norm_place, self.sublayers, self.residual)
+        return Block(mixer, self.channel, channel, self.dropout, self.norm, *arrangement)
 
     def mixer_of(self, layer: int, shared: nn.Module | None) -> Mixer:
         """The mixer of a layer, given what it shares with others. Raises ValueError as `block` does."""
         config = self.mixers[layer]
         kinds = [mixer.kind for mixer in self.mixers]
-        number, depth = kinds[:layer].count(config.kind), kinds.count(config.kind)
+        number = kinds[:layer].count(config.kind)
+        depth = kinds.count(config.kind)
         position = self._position_in(config)
         return config.build(
             self.dim, self.reach, self.causal, layer=number, depth=depth, shared=shared, position=position
@@ -132,15 +134,16 @@ class TransformerConfig(LayeredConfig, ABC):
         return self.position if self.position.place in mixer.places else None
 
     @property
-    def _names(self) -> dict[MixerConfig, str]:
-        """The name of what the layers of each settings share."""
+    def _shared_names(self) -> dict[MixerConfig, str]:
+        """The name of the module that layers of the same mixer settings share, by these settings."""
         names: dict[MixerConfig, str] = {}
         for config in dict.fromkeys(self.pattern):
-            before = sum(other.kind == config.kind for other in names)
-            names[config] = f"{config.kind}_{before + 1}" if before else config.kind
+            earlier = sum(other.kind == config.kind for other in names)
+            names[config] = f"{config.kind}_{earlier + 1}" if earlier else config.kind
         return names
 
     def _channel(self, layer: int) -> Channel | None:
+        """The second sublayer of a layer, if there is one."""
         match self.channel:
             case "ffn" | "separable":
                 return self.transition()

@@ -6,7 +6,7 @@ What the settings leave out (√D, b, the last norm) is not priced, and a tied W
 
 Conventions as in `seqloom.core.cost`; a ReLU is a comparison and a root is one operation, both counted in `other`.
 Dropout is not priced: it is nothing at inference. Mixers and what follows them (`channel`) price themselves.
-A backward is not priced either; it is taken as two forwards, having two products for each of theirs.
+A backward is not priced either; it counts as two forwards, since it has two matrix products for each of theirs.
 
 Source: the Extractor paper's Eq. 4-22. The paper prices the mixers only (its Tables 3-7); the rest is counted here.
 """
@@ -21,28 +21,28 @@ from seqloom.core.cost import Cost, Per, Span, linear, softmax
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.parts import part_price
 from seqloom.models.block import Block
-from seqloom.models.norm import Norm, normalisation
+from seqloom.models.norm import Norm, build_norm
 
 
 def block_cost(block: Block, T: int, per: Per) -> Cost:
     """One layer: norm, mixer, residual or gate; the same of the feed-forward network or what is in its place."""
     span = Span(T, per)
     residual = Cost(add=span.rows * block.mixer.dim, path=("addition",))
-    joins = [gate.price(span) for gate in block.gates] or [residual] * len(block.sublayers)
+    residuals = [gate.price(span) for gate in block.gates] or [residual] * len(block.sublayers)
     norms = (block.norm_1, block.norm_2) if block.channel is not None else (block.norm_1,)
-    parts = [
+    sublayers = [
         part_price(norm, span) + sublayer.cost(T, per) for norm, sublayer in zip(norms, block.sublayers, strict=True)
     ]
     if block.parallel:
-        shorter, longer = sorted(parts, key=lambda part: len(part.path))
+        shorter, longer = sorted(sublayers, key=lambda sublayer: len(sublayer.path))
         return shorter.parallel() + longer + residual + residual
-    return sum((part + join for part, join in zip(parts, joins, strict=True)), Cost())
+    return sum((sublayer + join for sublayer, join in zip(sublayers, residuals, strict=True)), Cost())
 
 
 def norm_cost(rows: int, dim: int, kind: Norm = "layer") -> Cost:
     """A norm of `rows` vectors, of the kind that a model has."""
     with torch.device("meta"):
-        return part_price(normalisation(kind, dim), Span(rows))
+        return part_price(build_norm(kind, dim), Span(rows))
 
 
 def layers_cost(config: LayeredConfig, blocks: Sequence[Block], T: int, per: Per) -> Cost:
@@ -50,7 +50,7 @@ def layers_cost(config: LayeredConfig, blocks: Sequence[Block], T: int, per: Per
     layers = [block_cost(block, T, per) for block in blocks]
     if config.one_block:
         layers[1:] = [replace(layer, params=0) for layer in layers[1:]]
-    return sum(layers, _embed(config, T if per == "sequence" else 1)) + shared_cost(blocks)
+    return sum(layers, _embedding_cost(config, T if per == "sequence" else 1)) + shared_cost(blocks)
 
 
 def inner_cost(config: LayeredConfig, blocks: Sequence[Block], T: int) -> Cost:
@@ -81,7 +81,8 @@ def output_cost(config: LayeredConfig, rows: int) -> Cost:
     return normed + head + softmax(rows, W)
 
 
-def _embed(config: LayeredConfig, rows: int) -> Cost:
+def _embedding_cost(config: LayeredConfig, rows: int) -> Cost:
+    """The embeddings and positions of this many tokens, with their scale and norm, and the mean of two streams."""
     D, W = config.dim, config.vocab
     times = config.depth if config.position.place == "layers" else 1
     total = Cost(params=D * W) + config.position.price(rows, D, config.context).times(times)

@@ -55,7 +55,7 @@ class CrossConfig(Config):
         """The module for `dim` channels. ValueError where the heads do not divide them."""
         if dim % self.heads:
             raise ValueError(f"dim {dim} is not divisible by cross.heads={self.heads}: choose heads that divide dim")
-        return ByProducts(dim, self) if self.kind == "attention" else ByNetwork(dim, self)
+        return DotProductCross(dim, self) if self.kind == "attention" else AdditiveCross(dim, self)
 
 
 class CrossAttention(nn.Module, ABC):
@@ -63,7 +63,10 @@ class CrossAttention(nn.Module, ABC):
 
     def __init__(self, dim: int, config: CrossConfig) -> None:
         super().__init__()
-        self.dim, self.heads, self.K, self.scale = dim, config.heads, dim // config.heads, config.scale
+        self.dim = dim
+        self.heads = config.heads
+        self.K = dim // config.heads
+        self.scale = config.scale
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=config.bias) for _ in range(4))
 
     def init(self) -> None:
@@ -76,7 +79,8 @@ class CrossAttention(nn.Module, ABC):
         time = torch.arange(S, device=source.device).expand(B, S)
         length = time.new_full((B,), S)
         if keep is not None:
-            time, length = torch.where(keep, time, -1), keep.sum(1)
+            time = torch.where(keep, time, -1)
+            length = keep.sum(1)
         return State({"k": k, "v": v, "time": time.contiguous(), "length": length}, S, keep is None)
 
     @override
@@ -91,27 +95,26 @@ class CrossAttention(nn.Module, ABC):
         """The weighted sums of values."""
 
     @abstractmethod
-    def weighing(self, rows: int, terms: int) -> Cost:
+    def scoring_cost(self, rows: int, terms: int) -> Cost:
         """The price of scores, weights and sums, of `rows` queries over `terms` pairs per head."""
 
-    def cost(self, T: int, span: Span, again: bool = False) -> Cost:
-        """The price for a source of T tokens, of a target as long or of its token alone; the state is keys and values.
+    def cost(self, T: int, span: Span, projected: bool = False) -> Cost:
+        """The price for a source of T tokens, and a target of T tokens or one of them, as `span` says.
 
-        The projections of the source are of the sequence alone; `again` is the price where they are there already.
+        Only a whole sequence pays for the projections of the source; with `projected`, where an earlier layer with the
+        same weights has computed them, neither these nor parameters and state count. The state is keys and values.
         """
-        chain = part_price(self.w_q, span) + self.weighing(span.rows, span.rows * T) + part_price(self.w_out, span)
-        if again:
+        chain = part_price(self.w_q, span) + self.scoring_cost(span.rows, span.rows * T) + part_price(self.w_out, span)
+        if projected:
             return replace(chain, params=0, state=0)
         params = sum(parameter.numel() for parameter in self.parameters())
         source = Span(T if span.per == "sequence" else 0)
-        once = (part_price(self.w_k, source) + part_price(self.w_v, source)).parallel()
-        total = chain + once
-        numbers = {name: getattr(total, name) for name in ("mul", "add", "div", "exp", "other", "path")}
-        return Cost(**numbers, params=params, state=2 * T * self.dim + T)
+        projections = (part_price(self.w_k, source) + part_price(self.w_v, source)).parallel()
+        return replace(chain + projections, params=params, state=2 * T * self.dim + T)
 
 
 @final
-class ByProducts(CrossAttention):
+class DotProductCross(CrossAttention):
     """Multi-head attention."""
 
     @override
@@ -120,12 +123,12 @@ class ByProducts(CrossAttention):
         return attend(q, k, v, pattern=everywhere, key_time=source["time"], scale=self.scale)
 
     @override
-    def weighing(self, rows: int, terms: int) -> Cost:
+    def scoring_cost(self, rows: int, terms: int) -> Cost:
         return attention_price(rows, terms, self.dim, self.heads, scale=self.scale)
 
 
 @final
-class ByNetwork(CrossAttention):
+class AdditiveCross(CrossAttention):
     """Additive attention, whose network has the weights w (H, K)."""
 
     def __init__(self, dim: int, config: CrossConfig) -> None:
@@ -144,5 +147,5 @@ class ByNetwork(CrossAttention):
         return additive(q, k, v, self.w, causal=False, key_time=source["time"])
 
     @override
-    def weighing(self, rows: int, terms: int) -> Cost:
+    def scoring_cost(self, rows: int, terms: int) -> Cost:
         return additive_price(rows, terms, self.dim, self.heads)

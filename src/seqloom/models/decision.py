@@ -15,12 +15,10 @@ and returns, which the paper does not train either, are left out. Seed 002 print
 a_{t-1}).
 """
 
-from typing import Annotated, Any, ClassVar, Literal, NoReturn, TypeAlias, final
+from typing import Any, NoReturn, TypeAlias, final
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
-from pydantic import Field, model_validator
 from torch import Tensor, nn
 from typing_extensions import override
 
@@ -28,99 +26,17 @@ from seqloom.core.arguments import count, described
 from seqloom.core.cost import Cost, Per, linear, softmax
 from seqloom.core.extras import Extras
 from seqloom.core.model import ModelTraits
-from seqloom.core.position import PositionConfig
 from seqloom.core.shapes import Ids, Keep, Stream
 from seqloom.core.state import LayerState
-from seqloom.data.episodes import Environment, Episodes
 from seqloom.mixers.handing import Handed
 from seqloom.models import arguments
-from seqloom.models.config import TransformerConfig
 from seqloom.models.cost import block_cost, norm_cost, shared_cost
+from seqloom.models.decision_config import TOKENS, DecisionConfig
 from seqloom.models.transformer import Transformer
 from seqloom.ops.projection import Linear
-from seqloom.positions import AnyPosition
-from seqloom.positions.none import NoPositionConfig
 
-TOKENS = 3
-"""of a step: the return to go, the state, the action"""
-LEAST = 1e-6
-"""what a deviation is at least, so that a state which never changes can be divided by it"""
-Numbers = Annotated[tuple[float, ...], Field(strict=False)]
 Layers: TypeAlias = tuple[LayerState, ...]
 """what the layers hold of an episode so far"""
-
-
-@final
-class DecisionConfig(TransformerConfig):
-    """The sizes of a Decision Transformer and its mixers; what it plays follows from the episodes."""
-
-    kind: Literal["decision"] = "decision"
-    vocab: int = Field(
-        5000, ge=1, le=2**24, description="steps of an episode that have an embedding; set from the episodes"
-    )
-    context: int = Field(
-        20, ge=1, le=2**22, description="steps of a window, each of three tokens (return, state, action)"
-    )
-    position: AnyPosition = Field(NoPositionConfig(), description="kind of position information of the mixers, or none")
-    embed_norm: bool = Field(True, description="whether the embeddings are normalized")
-    embed_scale: Literal[False] = Field(False, description="only for embeddings of words")
-    tie: Literal[False] = Field(False, description="only for an output over the vocabulary")
-    returns: Literal["to_go", "end", "none"] = Field(
-        "to_go",
-        description="condition of each step: the return-to-go; end: the return-to-go if all rewards came at the "
-        "end; none: no return (behaviour cloning)",
-    )
-    environment: Environment = Field(Environment(), description="the environment; set from the episodes")
-    mean: Numbers = Field((), description="mean of each dimension of a state; set from the episodes")
-    deviation: Numbers = Field((), description="standard deviation of each dimension of a state; set from the episodes")
-    largest: float = Field(1.0, gt=0, description="largest return; set from the episodes")
-    causal: ClassVar = True
-    objective: ClassVar = "actions"
-
-    @property
-    @override
-    def outputs(self) -> int:
-        return self.environment.actions
-
-    @property
-    @override
-    def reach(self) -> int:
-        return TOKENS * self.context
-
-    @model_validator(mode="after")
-    def _one_position(self) -> "DecisionConfig":
-        position: PositionConfig = self.position
-        if position.place in ("embedding", "layers"):
-            raise ValueError(
-                f"each step has an embedding of its own, which model.position={position.kind} would be next to: choose "
-                "none, or one that acts in the mixers (rotary, t5, alibi, …)"
-            )
-        return self
-
-    def with_environment(self, environment: Environment) -> "DecisionConfig":
-        """The settings of a model that learns by playing and reads whole episodes. ValueError where it cannot."""
-        if self.returns != "none":
-            raise ValueError("a model that learns by playing is told no return: set model.returns=none")
-        if environment.limit is None or environment.continuous:
-            reason = "its episodes have no limit" if environment.limit is None else "its actions are continuous"
-            raise ValueError(f"{environment.name} cannot be learned by playing: {reason}")
-        sizes = {"environment": environment, "vocab": environment.limit, "context": environment.limit}
-        return self.model_copy(update=sizes)
-
-    def with_episodes(self, episodes: Episodes) -> "DecisionConfig":
-        """The settings with what follows from the episodes that are trained on."""
-        environment = episodes.environment
-        steps = max(int(episodes.lengths.max()), environment.limit or 0)
-        known: dict[str, Any] = {"environment": environment, "vocab": steps}
-        known["mean"] = tuple(map(float, episodes.states.astype(np.float64).mean(0)))
-        deviation = np.maximum(episodes.states.astype(np.float64).std(0), LEAST)
-        known["deviation"] = tuple(map(float, deviation))
-        known["largest"] = float(np.abs(episodes.returns).max()) or 1.0
-        return self.model_copy(update=known)
-
-    @override
-    def build(self, layers: int | None = None) -> "Decision":
-        return Decision(self, layers)
 
 
 @final
@@ -137,8 +53,8 @@ class Decision(Transformer):
         self.of_return = Linear(1, config.dim)
         self.of_state = Linear(environment.states, config.dim)
         self.of_action = Linear(environment.actions, config.dim)
-        for name, numbers, usual in (("mean", config.mean, 0.0), ("deviation", config.deviation, 1.0)):
-            values = torch.tensor(numbers or (usual,) * environment.states)
+        for name, numbers, default in (("mean", config.mean, 0.0), ("deviation", config.deviation, 1.0)):
+            values = torch.tensor(numbers or (default,) * environment.states)
             self.register_buffer(name, values, persistent=False)
         if not self.token.weight.is_meta:
             self.reset()
@@ -196,23 +112,26 @@ class Decision(Transformer):
         self._check_piece(ids, keep)
         self._check_steps(ids, keep, returns, states, actions)
         ids = ids if keep is None else torch.where(keep, ids, 0)
-        x = torch.stack([*self._seen(ids, returns, states), self._done(ids, actions)], 2).flatten(1, 2)
-        kept = None if keep is None else keep.repeat_interleave(TOKENS, 1)
-        return self._through(self._first_input(x), None, kept, None)
+        tokens = [*self._return_and_state(ids, returns, states), self._action(ids, actions)]
+        x = torch.stack(tokens, 2).flatten(1, 2)  # (B, 3T, D)
+        token_keep = None if keep is None else keep.repeat_interleave(TOKENS, 1)
+        return self._run_layers(self._first_input(x), None, token_keep, None)
 
-    def _seen(self, ids: Tensor, returns: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
-        """The embeddings (B, T, D) of what is wanted from each step on, and of its state."""
-        wanted = torch.zeros_like(returns) if self.config.returns == "none" else returns / self.config.largest
-        scaled = (states - self.mean) / self.deviation
+    def _return_and_state(self, ids: Tensor, returns: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
+        """The embeddings (B, T, D) of the return that is wanted from each step on, r, and of its state, u."""
+        scaled_returns = torch.zeros_like(returns) if self.config.returns == "none" else returns / self.config.largest
+        scaled_states = (states - self.mean) / self.deviation
         time = self.token(ids)
-        return self.of_return(wanted[..., None].to(self.dtype)) + time, self.of_state(scaled.to(self.dtype)) + time
+        r = self.of_return(scaled_returns[..., None].to(self.dtype)) + time
+        u = self.of_state(scaled_states.to(self.dtype)) + time
+        return r, u
 
-    def _done(self, ids: Tensor, actions: Tensor) -> Tensor:
-        """The embedding (B, T, D) of the action of each step."""
+    def _action(self, ids: Tensor, actions: Tensor) -> Tensor:
+        """The embedding (B, T, D) of the action of each step, v."""
         if not self.config.environment.continuous:
             actions = nn.functional.one_hot(actions, self.config.environment.actions)
-        embedded: Tensor = self.of_action(actions.to(self.dtype)) + self.token(ids)
-        return embedded
+        v: Tensor = self.of_action(actions.to(self.dtype)) + self.token(ids)
+        return v
 
     @property
     def reads_on(self) -> bool:
@@ -236,16 +155,16 @@ class Decision(Transformer):
             self._lacks("read an episode step by step")
         layers = tuple(block.start(len(ids)) for block in self.blocks) if memory is None else memory
         ids = ids[:, None]
-        tokens = list(self._seen(ids, returns[:, None], states[:, None]))
+        tokens = list(self._return_and_state(ids, returns[:, None], states[:, None]))
         if before is not None:
-            tokens.insert(0, self._done(ids - 1, before[:, None]))
+            tokens.insert(0, self._action(ids - 1, before[:, None]))
         x = self._first_input(torch.cat(tokens, 1))
-        after: list[LayerState] = []
+        new_layers: list[LayerState] = []
         handed: Handed = {}
         for block, state in zip(self.blocks, layers, strict=True):
-            x, read, handed, _ = block.extend_with_extras(x, state, handed)
-            after.append(read)
-        return self.output(x[:, -1:])[:, 0], tuple(after)
+            x, new_state, handed, _ = block.extend_with_extras(x, state, handed)
+            new_layers.append(new_state)
+        return self.output(x[:, -1:])[:, 0], tuple(new_layers)
 
     @override
     def output(self, x: Stream) -> Tensor:
@@ -262,21 +181,26 @@ class Decision(Transformer):
         count("T", T, least=1)
         if per != "sequence":
             raise ValueError("a decision model reads the steps of a window together: it has no price of a token")
-        config, environment = self.config, self.config.environment
-        embedded = linear(T, 1, config.dim, bias=True).parallel() + linear(T, environment.states, config.dim, bias=True)
-        embedded += linear(T, environment.actions, config.dim, bias=True).parallel()
-        embedded += Cost(add=TOKENS * T * config.dim, params=config.vocab * config.dim, path=("addition",))
+        config = self.config
+        environment = config.environment
+        returns = linear(T, 1, config.dim, bias=True)
+        states = linear(T, environment.states, config.dim, bias=True)
+        actions = linear(T, environment.actions, config.dim, bias=True)
+        times = Cost(add=TOKENS * T * config.dim, params=config.vocab * config.dim, path=("addition",))
         numbers = environment.states * T
-        embedded += Cost(add=numbers, div=numbers + T, path=("addition", "division")).parallel()
+        scaling = Cost(add=numbers, div=numbers + T, path=("addition", "division"))
+        embedding = returns.parallel() + states + actions.parallel() + times + scaling.parallel()
         head = linear(T, config.dim, environment.actions, bias=config.head_bias)
-        chosen = Cost(other=T * environment.actions, path=("other",)) if environment.continuous else None
-        return embedded + self.inner_cost(T) + head + (chosen or softmax(T, environment.actions))
+        tanh = Cost(other=T * environment.actions, path=("other",))
+        activation = tanh if environment.continuous else softmax(T, environment.actions)
+        return embedding + self.inner_cost(T) + head + activation
 
     @override
     def inner_cost(self, T: int) -> Cost:
         """The price of T steps of all layers and of the norms around them."""
         count("T", T)
-        config, tokens = self.config, TOKENS * T
+        config = self.config
+        tokens = TOKENS * T
         blocks = [self.blocks[config.like(layer)] for layer in range(config.depth)]
         total = shared_cost(blocks)
         if config.embed_norm:
@@ -284,14 +208,16 @@ class Decision(Transformer):
         if config.sublayers == "reversible":
             total += Cost(add=tokens * config.dim, div=tokens * config.dim, path=("addition", "division"))
         total += sum((block_cost(block, tokens, "sequence") for block in blocks), Cost())
-        return total + (norm_cost(T, config.dim, config.norm) if config.norm_place == "before" else Cost())
+        if config.norm_place == "before":
+            total += norm_cost(T, config.dim, config.norm)
+        return total
 
     def _check_steps(self, ids: Tensor, keep: Tensor | None, returns: Any, states: Any, actions: Any) -> None:
         """Raises TypeError or ValueError, in one line, unless all fit steps (B, T) and the environment."""
         environment = self.config.environment
-        shapes = {"returns": (returns, ()), "states": (states, (environment.states,))}
+        shapes = {"returns": (returns, ()), "states": (states, (environment.states,))}  # without B and T
         shapes["actions"] = (actions, (environment.actions,) if environment.continuous else ())
-        for name, (tensor, further) in shapes.items():
+        for name, (tensor, last_sizes) in shapes.items():
             if not isinstance(tensor, Tensor):
                 raise TypeError(f"{name} are a tensor, not {described(tensor)}")
             numbers = name != "actions" or environment.continuous
@@ -299,8 +225,8 @@ class Decision(Transformer):
                 kind = "numbers" if numbers else f"whole numbers below {environment.actions}"
                 learned = "continuous" if environment.continuous else "discrete"
                 raise ValueError(f"{name} are {kind}, not {described(tensor)}: the model learned {learned} actions")
-            if tensor.shape != (*ids.shape, *further) or tensor.device != ids.device:
-                wanted = (*ids.shape, *further)
-                raise ValueError(f"{name} are {wanted} on {ids.device}, not {described(tensor)}")
+            shape = (*ids.shape, *last_sizes)
+            if tensor.shape != shape or tensor.device != ids.device:
+                raise ValueError(f"{name} are {shape} on {ids.device}, not {described(tensor)}")
         if not environment.continuous:
             arguments.check_actions(actions if keep is None else torch.where(keep, actions, 0), environment.actions)

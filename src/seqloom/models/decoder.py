@@ -23,7 +23,7 @@ from seqloom.mixers.handing import Handed
 from seqloom.models import arguments
 from seqloom.models.config import TransformerConfig
 from seqloom.models.head import ExitHead
-from seqloom.models.norm import of_token
+from seqloom.models.norm import norm_token
 from seqloom.models.transformer import Transformer
 from seqloom.ops.projection import Linear
 
@@ -80,7 +80,7 @@ class CausalTransformer(Transformer, ABC):
 
     @override
     def extend(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Logits, ModelState]:
-        """Reads a further piece; logits after each of its positions, and the state after it. The given state stays."""
+        """Logits (B, T, W) of a piece that follows `state`, and the state after it. The given state does not change."""
         x, state = self.read(ids, state, keep)
         return self.logits(x, keep), state
 
@@ -103,30 +103,32 @@ class CausalTransformer(Transformer, ABC):
         """`read`, and the layers' auxiliary losses and statistics."""
         self._check_piece(ids, keep)
         arguments.check_state(state, len(ids), len(self.blocks), self._sublayers_per_layer)
-        length, T = length_of(bounded(state.extra)), ids.shape[1]
+        length = length_of(bounded(state.extra))
+        T = ids.shape[1]
         time = self._time(ids, length.tokens, keep)
         x = self._embed(ids, time, keep)
         layers: list[LayerState] = []
-        parts: list[Extras] = []
+        all_extras: list[Extras] = []
         handed: Handed = {}
-        signals, halting = self._signals(time), self._halting(keep)
+        signals = self._signals(time)
+        halting = self._halting(keep)
         for number, (block, memory) in enumerate(zip(self.blocks, state.layers, strict=True)):
             z = x if signals is None else x + signals(number)
             y, layer_state, handed, extras = block.extend_with_extras(z, memory, handed, keep)
             x = y if halting is None else halting.take(x, y)
             layers.append(layer_state)
-            parts.append(extras.under(f"layers.{number}"))
+            all_extras.append(extras.under(f"layers.{number}"))
         if halting is not None:
             x = halting.mean
-            parts.append(halting.extras)
+            all_extras.append(halting.extras)
         length = length.after(T, T) if keep is None else measured(length.tokens + keep.sum(1))
-        return self._joined(x), ModelState(tuple(layers), counted({}, length)), merged(parts)
+        return self._joined(x), ModelState(tuple(layers), counted({}, length)), merged(all_extras)
 
     @override
     def step(
         self, ids: Int[Tensor, " B"], state: ModelState, *, reuse: bool = False
     ) -> tuple[Float[Tensor, "B W"], ModelState]:
-        """Reads one token a row; with `reuse` the given state is given up. Logits of the next token.
+        """Logits of the token after `ids`, one token per row, and the new state; with `reuse` the given one may change.
 
         No value is read back from the device.
         """
@@ -153,32 +155,34 @@ class CausalTransformer(Transformer, ABC):
         arguments.check_state(state, ids.shape[0], len(self.blocks), self._sublayers_per_layer)
         arguments.check_flag("reuse", reuse)
         extra = bounded(state.extra)
-        pieces = ids[:, None]
-        time = self._time(pieces, extra["length"], None)
-        x = self._embed(pieces, time, None)[:, 0]
+        piece = ids[:, None]
+        time = self._time(piece, extra["length"], None)
+        x = self._embed(piece, time, None)[:, 0]
         layers: list[LayerState] = []
         handed: Handed = {}
-        signals, halting = self._signals(time), self._halting(None)
-        depth, left = len(state.layers), 0
+        signals = self._signals(time)
+        halting = self._halting(None)
+        depth = len(state.layers)
+        skipped = 0  # the number of last layers that are left out
         for number, (block, memory) in enumerate(zip(self.blocks, state.layers, strict=True)):
             z = x if signals is None else x + signals(number)[:, 0]
-            if left:
-                read, handed = block.pass_by(z, memory, handed, reuse=reuse)
-                layers.append(read)
+            if skipped:
+                layer_state, handed = block.pass_by(z, memory, handed, reuse=reuse)
+                layers.append(layer_state)
                 continue
-            y, read, handed = block.step(z, memory, handed, reuse=reuse)
+            y, layer_state, handed = block.step(z, memory, handed, reuse=reuse)
             if enough is not None and number < depth - 1 and enough(x, y):
-                left = depth - number - 1
+                skipped = depth - number - 1
             x = y if halting is None else halting.take(x, y)
-            layers.append(read)
+            layers.append(layer_state)
         if halting is not None:
             x = halting.mean
-        return self._joined(x), ModelState(tuple(layers), stepped({}, extra)), depth - left
+        return self._joined(x), ModelState(tuple(layers), stepped({}, extra)), depth - skipped
 
     def _token_logits(self, x: Tensor) -> Tensor:
         """The output layer over the stream (B, D) of one token per row."""
         head: Any = self.head
-        x = of_token(self.norm, x)
+        x = norm_token(self.norm, x)
         logits: Tensor = head.token(x) if isinstance(head, Linear) else head(x)
         return logits
 
@@ -197,10 +201,11 @@ class CausalTransformer(Transformer, ABC):
         return ModelState(layers, memory_of.crop({}, state.extra, tokens))
 
     def _check_room(self, batch: int, capacity: int | None) -> None:
+        """ValueError where a state of this many rows and tokens does not fit into memory."""
         tokens = max(capacity or 0, 1)
         if batch * tokens > 2**16:  # a small state always fits
-            row = sum(sublayer.cost(tokens, "token").state for sublayer in self.sublayers)
-            arguments.check_room(batch * max(row, 1), self.token.weight.itemsize, f"a state of {batch} rows")
+            per_row = sum(sublayer.cost(tokens, "token").state for sublayer in self.sublayers)
+            arguments.check_room(batch * max(per_row, 1), self.token.weight.itemsize, f"a state of {batch} rows")
 
 
 @final
@@ -212,8 +217,8 @@ class Decoder(CausalTransformer):
     def __init__(self, config: DecoderConfig, layers: int | None = None) -> None:
         super().__init__(config, layers)
         heads = config.depth - 1 if config.has_exit_heads else 0
-        built = (config.norm, config.norm_place, config.head_bias)
-        self.exit_heads = nn.ModuleList(ExitHead(config.dim, config.outputs, *built) for _ in range(heads))
+        options = (config.norm, config.norm_place, config.head_bias)
+        self.exit_heads = nn.ModuleList(ExitHead(config.dim, config.outputs, *options) for _ in range(heads))
         """the output layer of each layer but the last, where it is not the model's"""
         if heads and not self.token.weight.is_meta:
             plain(self.exit_heads, config.std)

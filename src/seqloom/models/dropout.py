@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from seqloom.core.row_draws import RowDraws
 
 LEVELS = 1 << 16
-"""of a draw"""
+"""the values that a draw of 16 bits can have"""
 
 
 @final
@@ -45,9 +45,9 @@ class Dropout(RowDraws, nn.Dropout):
 
 
 @contextmanager
-def rows_of(module: nn.Module, rank: int, ranks: int) -> Iterator[None]:
-    """Inside the block, each layer that draws for rows is given those of one process of several."""
-    layers = [part for part in module.modules() if isinstance(part, RowDraws)]
+def share_rows(module: nn.Module, rank: int, ranks: int) -> Iterator[None]:
+    """Inside the block, each layer that draws numbers for rows uses those for the rows of process `rank` of `ranks`."""
+    layers = [layer for layer in module.modules() if isinstance(layer, RowDraws)]
     for layer in layers:
         layer.rank = rank
         layer.ranks = ranks

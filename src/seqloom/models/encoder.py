@@ -20,7 +20,7 @@ from seqloom.core.parts import plain
 from seqloom.core.shapes import Stream
 from seqloom.models.config import BidirectionalConfig
 from seqloom.models.cost import norm_cost
-from seqloom.models.norm import normalisation
+from seqloom.models.norm import build_norm
 from seqloom.models.transformer import Transformer
 from seqloom.ops.activations import PRICES
 from seqloom.ops.projection import Linear
@@ -52,7 +52,7 @@ class Encoder(Transformer):
         self.head_layer: nn.Sequential | None = None
         if config.head_layer:
             self.head_layer = nn.Sequential(
-                Linear(config.dim, config.dim), nn.GELU(), normalisation(config.norm, config.dim)
+                Linear(config.dim, config.dim), nn.GELU(), build_norm(config.norm, config.dim)
             )
             if not self.token.weight.is_meta:
                 plain(self.head_layer, config.std)

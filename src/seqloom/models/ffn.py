@@ -5,8 +5,8 @@
 
 Source: Vaswani et al., arXiv:1706.03762, Eq. 2; the Extractor paper's Eq. 19; gated: Shazeer, arXiv:2002.05202, Eq. 6,
 where V is our W_1 and there are no biases. Here `bias` says whether there are. With `chunk` this many tokens are
-computed at a time, and again in the backward, so that no more hidden layers are in memory: Kitaev et al., Reformer,
-arXiv:2001.04451, section 3. The numbers are the same.
+computed at a time, and again in the backward, so that memory holds the hidden layer of one chunk alone: Kitaev et al.,
+Reformer, arXiv:2001.04451, section 3. The numbers are the same.
 """
 
 from collections.abc import Iterable
@@ -42,7 +42,10 @@ class FFN(Channel):
         chunk: int | None = None,
     ) -> None:
         super().__init__()
-        self.dim, self.width, self.activation, self.chunk = dim, width, activation, chunk
+        self.dim = dim
+        self.width = width
+        self.activation = activation
+        self.chunk = chunk
         self.w_1, self.w_2 = Linear(dim, width, bias=bias), Linear(width, dim, bias=bias)
         self.w_gate = Linear(dim, width, bias=bias) if gated else None
 
@@ -59,22 +62,23 @@ class FFN(Channel):
 
     def _tokens(self, x: Stream) -> Tensor:
         """The equation, whose hidden layer (B, T, width) is held as a whole."""
-        activated = FUNCTIONS[self.activation]
-        hidden = activated(self.w_1(x)) if self.w_gate is None else activated(self.w_gate(x)) * self.w_1(x)
+        phi = FUNCTIONS[self.activation]
+        hidden = phi(self.w_1(x)) if self.w_gate is None else phi(self.w_gate(x)) * self.w_1(x)
         y: Tensor = self.w_2(hidden)
         return y
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # As `read`; a token needs no axis of time.
-        activated, gate = FUNCTIONS[self.activation], self.w_gate
-        hidden = activated(self.w_1.token(x)) if gate is None else activated(gate.token(x)) * self.w_1.token(x)
+        phi = FUNCTIONS[self.activation]
+        gate = self.w_gate
+        hidden = phi(self.w_1.token(x)) if gate is None else phi(gate.token(x)) * self.w_1.token(x)
         return self.w_2.token(hidden), {}
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         numbers = span.rows * self.width
-        activated = PRICES[self.activation](numbers)
+        activation = PRICES[self.activation](numbers)
         if self.w_gate is None:
-            return self.w_1, activated, self.w_2
-        return self.w_gate, activated, Cost(mul=numbers, path=("multiplication",)), self.w_2
+            return self.w_1, activation, self.w_2
+        return self.w_gate, activation, Cost(mul=numbers, path=("multiplication",)), self.w_2

@@ -1,4 +1,4 @@
-"""The gates of GTrXL: how the stream x before a sublayer and what the sublayer says of it become one stream.
+"""The gates of GTrXL: how the stream x before a sublayer and the sublayer's output become one stream.
 
     y = relu(sublayer(norm(x)))                              the norm is of the input alone; `residual` other than add
     input         σ(W x) ∘ x + y
@@ -49,24 +49,24 @@ class Gate(nn.Module, ABC):
         """The price of `join` for this many tokens."""
 
     @override
-    def forward(self, x: Tensor, said: Tensor) -> Tensor:
-        """The stream (…, D), given it before the sublayer and what the sublayer said (…, D)."""
-        return self.join(x, torch.relu(said))
+    def forward(self, x: Tensor, output: Tensor) -> Tensor:
+        """The stream (…, D) after the sublayer, given it before, x, and the sublayer's output (…, D)."""
+        return self.join(x, torch.relu(output))
 
     @final
     def price(self, span: Span) -> Cost:
-        """The gate and the relu before it, of the tokens of a span."""
+        """The price of the gate and of the relu before it, for the tokens of a span."""
         return Cost(other=span.rows * self.dim, path=("other",)) + self.own_price(span.rows)
 
-    def _square(self, rows: int) -> Cost:
-        """A matrix (D, D) without a bias."""
+    def _matrix_cost(self, rows: int) -> Cost:
+        """The price of a matrix (D, D) without a bias, for this many tokens."""
         return linear(rows, self.dim, self.dim)
 
-    def _biased(self, rows: int) -> Cost:
-        """b, next to a product."""
+    def _bias_cost(self, rows: int) -> Cost:
+        """The price of adding or subtracting b, for this many tokens."""
         return Cost(add=rows * self.dim, params=self.dim, path=("addition",))
 
-    def _pointwise(self, rows: int, mul: int, add: int) -> Cost:
+    def _pointwise_cost(self, rows: int, mul: int, add: int) -> Cost:
         """The price of `mul` products and `add` sums per element, in sequence."""
         n = rows * self.dim
         product: tuple[Step, ...] = ("multiplication",) if mul else ()
@@ -99,7 +99,7 @@ class InputGate(Gate):
 
     @override
     def own_price(self, rows: int) -> Cost:
-        return self._square(rows) + sigmoid(rows * self.dim) + self._pointwise(rows, 1, 1)
+        return self._matrix_cost(rows) + sigmoid(rows * self.dim) + self._pointwise_cost(rows, 1, 1)
 
 
 @final
@@ -116,8 +116,8 @@ class OutputGate(BiasedGate):
 
     @override
     def own_price(self, rows: int) -> Cost:
-        gate = self._square(rows) + self._biased(rows) + sigmoid(rows * self.dim)
-        return gate + self._pointwise(rows, 1, 1)
+        gate = self._matrix_cost(rows) + self._bias_cost(rows) + sigmoid(rows * self.dim)
+        return gate + self._pointwise_cost(rows, 1, 1)
 
 
 @final
@@ -130,13 +130,13 @@ class HighwayGate(BiasedGate):
 
     @override
     def join(self, x: Tensor, y: Tensor) -> Tensor:
-        kept = torch.sigmoid(self.w(x) + self.b)
-        return kept * x + (1 - kept) * y
+        f = torch.sigmoid(self.w(x) + self.b)
+        return f * x + (1 - f) * y
 
     @override
     def own_price(self, rows: int) -> Cost:
-        gate = self._square(rows) + self._biased(rows) + sigmoid(rows * self.dim)
-        return gate + self._pointwise(rows, 0, 1) + self._pointwise(rows, 2, 1)
+        gate = self._matrix_cost(rows) + self._bias_cost(rows) + sigmoid(rows * self.dim)
+        return gate + self._pointwise_cost(rows, 0, 1) + self._pointwise_cost(rows, 2, 1)
 
 
 @final
@@ -154,9 +154,9 @@ class SigmoidTanhGate(BiasedGate):
 
     @override
     def own_price(self, rows: int) -> Cost:
-        gate = self._square(rows) + self._biased(rows) + sigmoid(rows * self.dim)
-        said = (self._square(rows) + tanh(rows * self.dim)).parallel()
-        return gate + said + self._pointwise(rows, 1, 1)
+        gate = self._matrix_cost(rows) + self._bias_cost(rows) + sigmoid(rows * self.dim)
+        candidate = (self._matrix_cost(rows) + tanh(rows * self.dim)).parallel()
+        return gate + candidate + self._pointwise_cost(rows, 1, 1)
 
 
 @final
@@ -173,22 +173,23 @@ class GRUGate(BiasedGate):
 
     @override
     def join(self, x: Tensor, y: Tensor) -> Tensor:
-        of_r, of_z, of_h = self.w(y).chunk(3, -1)
+        y_r, y_z, y_h = self.w(y).chunk(3, -1)
         x_r, x_z = self.u(x).chunk(2, -1)
-        r = torch.sigmoid(of_r + x_r)
-        z = torch.sigmoid(of_z + x_z - self.b)
-        h = torch.tanh(of_h + self.u_h(r * x))
+        r = torch.sigmoid(y_r + x_r)
+        z = torch.sigmoid(y_z + x_z - self.b)
+        h = torch.tanh(y_h + self.u_h(r * x))
         return (1 - z) * x + z * h
 
     @override
     def own_price(self, rows: int) -> Cost:
-        D, n = self.dim, rows * self.dim
+        D = self.dim
+        n = rows * D
         products = linear(rows, D, 3 * D) + linear(rows, D, 2 * D).parallel()
-        z = (Cost(add=n) + self._biased(rows) + sigmoid(n)).parallel()
-        r = self._pointwise(rows, 0, 1) + sigmoid(n) + self._pointwise(rows, 1, 0)
-        h = self._square(rows) + self._pointwise(rows, 0, 1) + tanh(n)
-        mixed = Cost(mul=2 * n, add=2 * n, path=("multiplication", "addition"))
-        return products + z + r + h + mixed
+        z = (Cost(add=n) + self._bias_cost(rows) + sigmoid(n)).parallel()
+        r = self._pointwise_cost(rows, 0, 1) + sigmoid(n) + self._pointwise_cost(rows, 1, 0)
+        h = self._matrix_cost(rows) + self._pointwise_cost(rows, 0, 1) + tanh(n)
+        mean = Cost(mul=2 * n, add=2 * n, path=("multiplication", "addition"))
+        return products + z + r + h + mean
 
 
 def tanh(numbers: int) -> Cost:

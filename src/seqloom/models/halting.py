@@ -29,7 +29,9 @@ class Halting(nn.Module):
 
     def __init__(self, dim: int, steps: int, epsilon: float) -> None:
         super().__init__()
-        self.dim, self.steps, self.threshold = dim, steps, 1 - epsilon
+        self.dim = dim
+        self.steps = steps
+        self.threshold = 1 - epsilon
         self.p = Linear(dim, 1)
 
     def init(self) -> None:
@@ -37,8 +39,9 @@ class Halting(nn.Module):
         nn.init.ones_(self.p.bias)
 
     def price(self, span: Span) -> Cost:
-        """All steps of these tokens, whichever of them count."""
-        rows, D = span.rows, self.dim
+        """The price of all steps of these tokens: they are computed for halted positions too."""
+        rows = span.rows
+        D = self.dim
         sums = Cost(add=5 * rows, path=("addition", "addition"))  # 1 - Σp, Σp + p twice, sums of R and of N
         mean = Cost(mul=rows * D, add=rows * D, path=("multiplication", "addition"))
         choices = Cost(other=rows * (D + 6))
@@ -51,7 +54,8 @@ class Pondering:
     """One pass: `take` is given the stream before and after each step, then `mean` is the output y (…, D)."""
 
     def __init__(self, halting: Halting, keep: Keep | None) -> None:
-        self._halting, self._keep = halting, keep
+        self._halting = halting
+        self._keep = keep
         self._step = 0
 
     def take(self, x: Tensor, y: Tensor) -> Tensor:
@@ -71,7 +75,8 @@ class Pondering:
         weight = torch.where(running, torch.where(halts, remainder, p), 0.0)
         stream = torch.where(running[..., None], y, x)
         self.mean = self.mean + (weight.to(stream.dtype))[..., None] * stream
-        self._total = self._total + torch.where(halts, torch.ones_like(p), weight)  # exactly 1, whatever was rounded
+        # exactly 1 where a position halts, whatever the rounding errors of its p
+        self._total = self._total + torch.where(halts, torch.ones_like(p), weight)
         self._remainder = self._remainder + torch.where(halts, remainder, 0.0)
         self.steps = self.steps + running
         return stream

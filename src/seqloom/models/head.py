@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.core.shapes import Logits, Stream
-from seqloom.models.norm import Norm, normalisation
+from seqloom.models.norm import Norm, build_norm
 from seqloom.ops.projection import Linear, project
 
 
@@ -46,7 +46,7 @@ class ExitHead(nn.Module):
 
     def __init__(self, dim: int, outputs: int, norm: Norm, norm_place: Literal["before", "after"], bias: bool) -> None:
         super().__init__()
-        self.norm = normalisation(norm, dim) if norm_place == "before" else nn.Identity()
+        self.norm = build_norm(norm, dim) if norm_place == "before" else nn.Identity()
         self.head = Linear(dim, outputs, bias=bias)
 
     def forward(self, x: Stream) -> Logits:

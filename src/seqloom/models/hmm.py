@@ -66,8 +66,8 @@ class HMM(CountedModel):
         self.config = config
         N, W = config.states, config.vocab
         for name, sizes in (("initial", (N,)), ("moves", (N, N)), ("writes", (N, W))):
-            drawn = torch.randn(sizes).log_softmax(-1)  # equal states would stay equal
-            self.register_buffer(name, drawn)
+            random = torch.randn(sizes).log_softmax(-1)  # equal states would stay equal
+            self.register_buffer(name, random)
             self.register_buffer(f"{name}_sum", torch.zeros(sizes))
         self.register_buffer("nats", torch.zeros(()))
         self.register_buffer("tokens", torch.zeros((), dtype=torch.int64))
@@ -104,14 +104,16 @@ class HMM(CountedModel):
             counts = total + self.config.smoothing
             self.get_buffer(name).copy_(counts.log() - counts.sum(-1, keepdim=True).log())
             total.zero_()
-        nats, tokens, before = self.get_buffer("nats"), self.get_buffer("tokens"), self.get_buffer("before")
+        nats = self.get_buffer("nats")
+        tokens = self.get_buffer("tokens")
+        loss_before = self.get_buffer("before")
         loss = nats / tokens
-        gained = float(before - loss)
-        before.copy_(loss)
+        improvement = float(loss_before - loss)
+        loss_before.copy_(loss)
         nats.zero_()
         tokens.zero_()
         self.get_buffer("passed").add_(1)
-        return int(self.get_buffer("passed")) == self.config.passes or gained < self.config.tolerance
+        return int(self.get_buffer("passed")) == self.config.passes or improvement < self.config.tolerance
 
     @override
     def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
@@ -125,8 +127,8 @@ class HMM(CountedModel):
         predicted = state["next"]
         x = torch.empty(*ids.shape, self.config.states, dtype=self.dtype, device=self.device)
         for t in range(ids.shape[1]):
-            now = (predicted + self.writes.T[ids[:, t]]).log_softmax(-1)
-            predicted = torch.where(real[:, t, None], _log_product(now, self.moves), predicted)
+            alpha = (predicted + self.writes.T[ids[:, t]]).log_softmax(-1)
+            predicted = torch.where(real[:, t, None], _log_product(alpha, self.moves), predicted)
             x[:, t] = predicted
         return x, {"next": predicted}
 
@@ -169,6 +171,6 @@ class HMM(CountedModel):
 
 
 def _log_product(x: Float[Tensor, "... N"], weights: Float[Tensor, "N M"]) -> Float[Tensor, "... M"]:
-    """ln(e^x e^weights), with the largest x of each row taken out."""
-    most = x.amax(-1, keepdim=True)
-    return ((x - most).exp() @ weights.exp()).log() + most
+    """ln(e^x e^weights); the largest x of each row is subtracted first, so that no exponential overflows."""
+    largest = x.amax(-1, keepdim=True)
+    return ((x - largest).exp() @ weights.exp()).log() + largest

@@ -8,7 +8,7 @@ from seqloom.core.config import read_inside, suggestion
 from seqloom.core.model_config import ModelConfig
 from seqloom.models.classifier import ClassifierConfig
 from seqloom.models.config import TransformerConfig
-from seqloom.models.decision import DecisionConfig
+from seqloom.models.decision_config import DecisionConfig
 from seqloom.models.decoder import DecoderConfig
 from seqloom.models.encoder import EncoderConfig
 from seqloom.models.hmm import HMMConfig

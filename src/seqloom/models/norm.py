@@ -18,12 +18,12 @@ Norm: TypeAlias = Literal["layer", "rms"]
 EPS = 1e-5
 
 
-def normalisation(kind: Norm, dim: int) -> nn.Module:
+def build_norm(kind: Norm, dim: int) -> nn.Module:
     """The norm of `dim` channels, at gain 1."""
     return nn.LayerNorm(dim, eps=EPS) if kind == "layer" else nn.RMSNorm(dim, eps=EPS)
 
 
-def of_token(norm: nn.Module, x: Token) -> Token:
+def norm_token(norm: nn.Module, x: Token) -> Token:
     """`norm(x)` of one token per row; without hooks on the module, by the functional form, which is faster."""
     if type(norm) is nn.LayerNorm and not hooked(norm):
         parameters = norm._parameters

@@ -30,13 +30,13 @@ def stack(blocks: Sequence[Block], x: Stream, keep: Keep | None) -> tuple[Stream
     """The outputs of all layers on both streams, concatenated (B, T, 2D), and the extras of each layer."""
     sublayers = [Sublayer(block, number, keep) for block in blocks for number in (0, 1)]
     parameters = list({id(p): p for sublayer in sublayers for p in sublayer.parameters}.values())
-    names: list[tuple[int, str, bool]] = []
+    names: list[tuple[int, str, bool]] = []  # filled by the forward: sublayer, name, and whether it is a loss
     seed = int(torch.randint(2**31, ()))
     y, *values = _Stack.apply(sublayers, seed, names, x, *parameters)  # type: ignore[no-untyped-call]  # torch leaves it
     extras = [Extras({}, {}) for _ in blocks]
-    for (number, name, loss), value in zip(names, values, strict=True):
-        of_layer = extras[number // 2]
-        values_by_name: Any = of_layer.losses if loss else of_layer.statistics
+    for (number, name, is_loss), value in zip(names, values, strict=True):
+        layer_extras = extras[number // 2]
+        values_by_name: Any = layer_extras.losses if is_loss else layer_extras.statistics
         values_by_name[name] = value
     return y, extras
 
@@ -82,25 +82,29 @@ class _Stack(torch.autograd.Function):
         a, b = x.chunk(2, -1)
         values: list[Tensor] = []
         statistics: list[Tensor] = []
-        made = []
+        all_choices = []
         for number, sublayer in enumerate(sublayers):
-            with choices.recorded() as chosen:
+            with choices.recorded() as recorded:
                 y, extras = sublayer(b, seed + number)
-            made.append(chosen)
-            a, b = b, a + y  # the sublayers take turns
+            all_choices.append(recorded)
+            a, b = b, a + y  # the next sublayer reads the stream that this one added to
             names += [(number, name, True) for name in extras.losses] + [(number, n, False) for n in extras.statistics]
             statistics += extras.statistics.values()
             values += [*extras.losses.values(), *extras.statistics.values()]
         ctx.save_for_backward(a, b)
-        ctx.sublayers, ctx.seed, ctx.names, ctx.parameters = sublayers, seed, names, parameters
-        ctx.made, ctx.forced = made, backends.captured()
+        ctx.sublayers = sublayers
+        ctx.seed = seed
+        ctx.names = names
+        ctx.parameters = parameters
+        ctx.choices = all_choices
+        ctx.forced = backends.captured()
         kind = x.device.type
         ctx.autocast = kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind)
         ctx.mark_non_differentiable(*statistics)
         return torch.cat([a, b], -1), *values
 
     @staticmethod
-    def backward(ctx: Any, dy: Tensor, *of_values: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, dy: Tensor, *dvalues: Tensor) -> tuple[Any, ...]:
         if torch.is_grad_enabled():
             raise RuntimeError("second derivatives of reversible layers are not implemented: choose sublayers=serial")
         a, b = ctx.saved_tensors
@@ -110,22 +114,26 @@ class _Stack(torch.autograd.Function):
         with torch.autocast(kind, dtype, enabled), backends.restored(ctx.forced):
             for number in reversed(range(len(ctx.sublayers))):
                 sublayer = ctx.sublayers[number]
-                of_losses = [d for (n, _, loss), d in zip(ctx.names, of_values, strict=True) if n == number and loss]
-                a, b = b, a  # what the sublayer wrote to, and what it read
+                named_dvalues = zip(ctx.names, dvalues, strict=True)
+                dlosses = [d for (n, _, is_loss), d in named_dvalues if n == number and is_loss]
+                a, b = b, a  # a: the stream that the sublayer added to, b: the stream that it read
                 da, db = db, da
-                read = b.detach().requires_grad_()
-                with torch.enable_grad(), choices.fixed(ctx.made[number]):
-                    y, extras = sublayer(read, ctx.seed + number)
+                x = b.detach().requires_grad_()
+                with torch.enable_grad(), choices.fixed(ctx.choices[number]):
+                    y, extras = sublayer(x, ctx.seed + number)
                 a = a - y.detach()
                 parameters = sublayer.parameters
-                outputs = [(o, d) for o, d in zip((y, *extras.losses.values()), (da, *of_losses), strict=True)]
-                outputs = [(o, d.to(o.dtype)) for o, d in outputs if o.requires_grad]
-                found = torch.autograd.grad(
-                    [o for o, _ in outputs], [read, *parameters], [d for _, d in outputs], allow_unused=True
+                outputs = zip((y, *extras.losses.values()), (da, *dlosses), strict=True)
+                with_gradient = [(output, d.to(output.dtype)) for output, d in outputs if output.requires_grad]
+                dx, *gradients = torch.autograd.grad(
+                    [output for output, _ in with_gradient],
+                    [x, *parameters],
+                    [d for _, d in with_gradient],
+                    allow_unused=True,
                 )
-                db = db if found[0] is None else db + found[0]
-                for parameter, slope in zip(parameters, found[1:], strict=True):
-                    if slope is not None:
-                        before = sums.get(id(parameter))
-                        sums[id(parameter)] = slope if before is None else before + slope
+                db = db if dx is None else db + dx
+                for parameter, gradient in zip(parameters, gradients, strict=True):
+                    if gradient is not None:
+                        earlier = sums.get(id(parameter))
+                        sums[id(parameter)] = gradient if earlier is None else earlier + gradient
         return None, None, None, torch.cat([da, db], -1), *(sums.get(id(p)) for p in ctx.parameters)

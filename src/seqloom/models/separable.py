@@ -41,7 +41,9 @@ class Separable(Channel):
 
     def __init__(self, dim: int, width: int, causal: bool = True) -> None:
         super().__init__()
-        self.dim, self.width, self.causal = dim, width, causal
+        self.dim = dim
+        self.width = width
+        self.causal = causal
         self.traits = Traits("always", True, "window") if causal else Traits("never", False, "none")
         self.a, self.c = (nn.Parameter(torch.empty(k, n)) for k, n in zip(KERNELS, (dim, width), strict=True))
         self.w_1, self.w_2 = Linear(dim, width), Linear(width, dim)

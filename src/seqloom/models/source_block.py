@@ -21,7 +21,7 @@ from seqloom.core.state import LayerState, State
 from seqloom.models.channel import Channel
 from seqloom.models.cross_attention import CrossAttention
 from seqloom.models.dropout import Dropout
-from seqloom.models.norm import Norm, normalisation
+from seqloom.models.norm import Norm, build_norm
 
 
 @final
@@ -39,8 +39,10 @@ class SourceBlock(nn.Module):
     ) -> None:
         super().__init__()
         self.norm_before = norm_place == "before"
-        self.norm_1, self.cross = normalisation(norm, channel.dim), cross
-        self.norm_2, self.kind = normalisation(norm, channel.dim), kind
+        self.norm_1 = build_norm(norm, channel.dim)
+        self.cross = cross
+        self.norm_2 = build_norm(norm, channel.dim)
+        self.kind = kind
         self.add_module(kind, channel)
         self.dropout = Dropout(dropout)
 
@@ -66,7 +68,7 @@ class SourceBlock(nn.Module):
         return (self.channel.start(batch),) if self.channel.memory else ()
 
     def extend(self, x: Stream, source: State, memory: LayerState, keep: Keep | None) -> tuple[Stream, LayerState]:
-        """`forward` from what `begin` gave, or an earlier piece."""
+        """`forward` of a piece, given the memory that `begin` or an earlier piece returned; and the memory after it."""
         if not memory:
             return self(x, source, keep), ()
         h = self._sum(self.norm_1, x, self.cross(self._input(self.norm_1, x), source))
@@ -74,12 +76,12 @@ class SourceBlock(nn.Module):
         return self._sum(self.norm_2, h, y), (new_state,)
 
     def step(self, x: Token, source: State, memory: LayerState, reuse: bool) -> tuple[Token, LayerState]:
-        """`extend` by one token."""
+        """`extend` by one token; with `reuse` the given memory may be overwritten."""
         if not memory:
             y: Tensor = self(x[:, None], source)
             return y[:, 0], ()
-        read = self.cross(self._input(self.norm_1, x)[:, None], source)[:, 0]
-        h = self._sum(self.norm_1, x, read)
+        attended = self.cross(self._input(self.norm_1, x)[:, None], source)[:, 0]
+        h = self._sum(self.norm_1, x, attended)
         y, new_state = self.channel.step(self._input(self.norm_2, h), memory[0], reuse=reuse)
         return self._sum(self.norm_2, h, y), (new_state,)
 
@@ -87,21 +89,23 @@ class SourceBlock(nn.Module):
         """See `Mixer.trim`."""
         return tuple(self.channel.trim(state) for state in memory)
 
-    def cost(self, T: int, per: Per, again: bool = False) -> Cost:
-        """The price for a source of T tokens, of a target as long or of its token at position T alone.
+    def cost(self, T: int, per: Per, projected: bool = False) -> Cost:
+        """The price for a source of T tokens, and a target of T tokens or its token at position T alone.
 
-        `again` is that of a further step with the same weights, for which the source is projected already.
+        With `projected` it is that of a further step with the same weights, for which the source is projected already.
         """
         span = Span(T, per)
         residual = Cost(add=span.rows * self.channel.dim, path=("addition",))
         norms = part_price(self.norm_1, span) + part_price(self.norm_2, span)
-        total = norms + self.cross.cost(T, span, again) + residual + self.channel.cost(T, per) + residual
-        return replace(total, params=0) if again else total
+        total = norms + self.cross.cost(T, span, projected) + residual + self.channel.cost(T, per) + residual
+        return replace(total, params=0) if projected else total
 
     def _input(self, norm: nn.Module, x: Tensor) -> Tensor:
+        """What a sublayer reads: x, or its norm where norms come before sublayers."""
         z: Tensor = norm(x) if self.norm_before else x
         return z
 
     def _sum(self, norm: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        """The stream after a sublayer, given it before, x, and the sublayer's output y."""
         h = x + self.dropout(y)
         return h if self.norm_before else norm(h)

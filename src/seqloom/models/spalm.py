@@ -89,12 +89,12 @@ class Spalm(CausalTransformer):
     def mixed(self, x: Float[Tensor, "*rows D"], followed: Int[Tensor, "*rows k"]) -> Float[Tensor, "*rows D"]:
         """z of the stream x after the last layer, and of the tokens that followed; an entry of -1 is none."""
         h = self.norm(x)
-        known = followed >= 0
-        found = known.any(-1, keepdim=True)
+        is_token = followed >= 0  # (…, k)
+        has_tokens = is_token.any(-1, keepdim=True)
         y = arguments.embedded(self.token, followed.clamp(min=0))  # (…, k, D)
-        scores = (y @ h[..., None])[..., 0].masked_fill(~known & found, -torch.inf)
+        scores = (y @ h[..., None])[..., 0].masked_fill(~is_token & has_tokens, -torch.inf)
         m = (scores.softmax(-1)[..., None, :].to(y.dtype) @ y)[..., 0, :]
-        g = torch.where(found, torch.sigmoid(self.gate(h)), 1.0)
+        g = torch.where(has_tokens, torch.sigmoid(self.gate(h)), 1.0)
         return ((1 - g) * m + g * h).to(x.dtype)
 
     @override
@@ -111,8 +111,8 @@ class Spalm(CausalTransformer):
     ) -> tuple[Stream, Extras]:
         """z (B, T, D), which `logits` reads, and the layers' extras."""
         x, extras = super().features_with_extras(ids, keep, added)
-        given = self._open().read(ids, keep) if followed is None else _fitting(followed, ids)
-        return self.mixed(x, given), extras
+        tokens = self._open().read(ids, keep) if followed is None else _fitting(followed, ids)
+        return self.mixed(x, tokens), extras
 
     @override
     def output(self, x: Stream) -> Tensor:
@@ -173,18 +173,19 @@ class Spalm(CausalTransformer):
         if outputs is not None:
             count("outputs", outputs)
             rows = outputs
-        own_state = super().cost(T, per, outputs)
+        own_price = super().cost(T, per, outputs)
         gate = linear(rows, self.config.dim, 1) + sigmoid(rows) + Cost(add=rows, path=("addition",))
         mixture = Cost(mul=2 * rows * self.config.dim, add=rows * self.config.dim, path=("multiplication", "addition"))
-        total = own_state + self._memory_price(rows) + replace(gate, path=()) + mixture
+        total = own_price + self._memory_price(rows) + replace(gate, path=()) + mixture
         return total if self.lookup is None else total + self.lookup.cost(T, per, rows).parallel()
 
     def _memory_price(self, rows: int) -> Cost:
-        """m of this many tokens."""
-        k, D = self.config.k, self.config.dim
+        """The price of m for this many tokens."""
+        k = self.config.k
+        D = self.config.dim
         scores = Cost(mul=rows * k * D, add=rows * k * (D - 1), path=("multiplication", "cumulation"))
-        summed = Cost(mul=rows * k * D, add=rows * (k - 1) * D, path=("multiplication", "cumulation"))
-        return scores + softmax(rows, k) + summed
+        weighted_sum = Cost(mul=rows * k * D, add=rows * (k - 1) * D, path=("multiplication", "cumulation"))
+        return scores + softmax(rows, k) + weighted_sum
 
     @override
     def _check_exits(self) -> NoReturn:
@@ -205,12 +206,16 @@ class Spalm(CausalTransformer):
 
     def _require_read_along(self, state: ModelState) -> None:
         """Raises ValueError for a state of pieces whose `followed` was given, which the frozen model has not read."""
-        known = [bounded(part).bound for layer in state.layers[self.config.depth :][:1] for part in layer[:1]]
-        if known and known[0] != bounded(state.extra).bound:
+        frozen_layers = state.layers[self.config.depth :]
+        if not frozen_layers or not frozen_layers[0]:
+            return
+        first_sublayer = frozen_layers[0][0]
+        if bounded(first_sublayer).bound != bounded(state.extra).bound:
             raise ValueError("the frozen model has not read what this state holds: give `followed`, as before")
 
 
 def _joined(own_state: ModelState, frozen_state: ModelState) -> ModelState:
+    """The inverse of `Spalm._divided`."""
     return ModelState(own_state.layers + frozen_state.layers, own_state.extra)
 
 

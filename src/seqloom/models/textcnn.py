@@ -131,8 +131,12 @@ class TextCNN(Model):
 
     def vectors(self, ids: Ids) -> Stream:
         """The channels of each token side by side (B, T, C D)."""
-        channels = [] if self.token is None else [arguments.embedded(self.token, ids)]
-        return torch.cat(channels if self.static is None else [*channels, self.static[ids]], -1)
+        channels = []
+        if self.token is not None:
+            channels.append(arguments.embedded(self.token, ids))
+        if self.static is not None:
+            channels.append(self.static[ids])
+        return torch.cat(channels, -1)
 
     def pooled(self, x: Stream, n: Int[Tensor, " B"]) -> Float[Tensor, "B F"]:
         """The largest value of each map in rows of n tokens; x is 0 beyond them."""
@@ -141,16 +145,17 @@ class TextCNN(Model):
         largest = []
         for h, layer in zip(self.config.widths, self.filters, strict=True):
             c = torch.relu(layer(x))
-            read = within((n - h + 1).clamp(min=1), c.shape[2])
-            largest.append(torch.where(read[:, None], c, 0.0).amax(2))
+            in_row = within((n - h + 1).clamp(min=1), c.shape[2])  # the windows that begin and end in the row
+            largest.append(torch.where(in_row[:, None], c, 0.0).amax(2))
         return torch.cat(largest, 1)
 
     @override
     @torch.no_grad()
     def take_vectors(self, vectors: Float[Tensor, "W D"]) -> None:
-        for table in (None if self.token is None else self.token.weight, self.static):
-            if table is not None:
-                table.copy_(vectors)
+        if self.token is not None:
+            self.token.weight.copy_(vectors)
+        if self.static is not None:
+            self.static.copy_(vectors)
 
     @override
     @torch.no_grad()
@@ -167,7 +172,8 @@ class TextCNN(Model):
         if per != "sequence":
             raise ValueError("a textcnn reads whole rows: it has no price of a token")
         config = self.config
-        L, M = max(len(config.labels), 1), config.maps
+        L = max(len(config.labels), 1)
+        M = config.maps
         inputs = config.dim * (2 if config.channels == "both" else 1)
         total = Cost(params=config.vocab * config.dim if config.channels != "static" else 0)
         for h in config.widths:

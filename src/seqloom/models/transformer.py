@@ -19,10 +19,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from typing_extensions import override
 
-from seqloom.core import extras as named
 from seqloom.core.arguments import count, mask
 from seqloom.core.cost import Cost, Per, span
-from seqloom.core.extras import Extras, merged
+from seqloom.core.extras import Extras, merged, without_prefix
 from seqloom.core.hooks import hooked
 from seqloom.core.mixer import Mixer
 from seqloom.core.model import Model
@@ -38,18 +37,18 @@ from seqloom.models.cost import inner_cost, layers_cost, output_cost
 from seqloom.models.dropout import Dropout
 from seqloom.models.halting import Pondering
 from seqloom.models.head import TiedHead
-from seqloom.models.norm import normalisation
+from seqloom.models.norm import build_norm
 from seqloom.ops.projection import Linear
 
 Signals: TypeAlias = Callable[[int], Tensor]
-"""what is added to the input (B, T, D) of the layer of a number"""
+"""number of a layer, from 0 → what is added to its input (B, T, D)"""
 
 
 class Transformer(Model, ABC):
     """Embedding, blocks, head.
 
     Every verb raises TypeError or ValueError, in one line, for arguments that do not fit (`seqloom.models.arguments`).
-    With `layers` only the first so many are built, to count the weights of a model whose layers repeat.
+    With `layers` only that many of the first layers are built, to count the weights of a model whose layers repeat.
     """
 
     config: TransformerConfig
@@ -62,17 +61,17 @@ class Transformer(Model, ABC):
         embedded = config.position.place == "embedding"
         self.position = config.position.build(config.dim, config.context) if embedded else None
         in_layers = config.position.place == "layers"
-        self.embed_norm = normalisation(config.norm, config.dim) if config.embed_norm else None
+        self.embed_norm = build_norm(config.norm, config.dim) if config.embed_norm else None
         self.dropout = Dropout(config.dropout)
         shared = config.shared()
         self.shared = nn.ModuleDict(shared)  # the only owner: the layers' mixers refer to it
         depth = config.depth if layers is None else layers
         self.layers = nn.ModuleList(config.block(layer, shared) for layer in range(depth))
-        built = [config.position.build(config.dim, config.context) for _ in range(depth if in_layers else 0)]
-        self.positions = nn.ModuleList(part for part in built if part is not None)
+        positions = [config.position.build(config.dim, config.context) for _ in range(depth if in_layers else 0)]
+        self.positions = nn.ModuleList(position for position in positions if position is not None)
         """what is added to the input of each layer, where a position acts there"""
-        before = config.norm_place == "before"
-        self.norm = normalisation(config.norm, config.dim) if before else nn.Identity()
+        pre_norm = config.norm_place == "before"
+        self.norm = build_norm(config.norm, config.dim) if pre_norm else nn.Identity()
         self.head: Linear | TiedHead
         if config.tie:
             self.head = TiedHead(self.token, config.head_bias)
@@ -116,10 +115,10 @@ class Transformer(Model, ABC):
     @override
     def key_norm(self) -> nn.Module:
         """The norm before the last layer's second sublayer, or before the output layer if there is none."""
-        last, before = self.blocks[-1], self.config.norm_place == "before"
-        if last.channel is None:
-            return self.norm if before else last.norm_1
-        return last.norm_2 if before else last.norm_1
+        last = self.blocks[-1]
+        if self.config.norm_place == "after":
+            return last.norm_1
+        return self.norm if last.channel is None else last.norm_2
 
     @property
     @override
@@ -141,7 +140,7 @@ class Transformer(Model, ABC):
     @override
     @torch.no_grad()
     def take_vectors(self, vectors: Float[Tensor, "W D"]) -> None:
-        # of the embedding, which the stream begins with
+        # so that the stream begins with the vectors themselves
         scale = self.config.dim**0.5 if self.config.embed_scale else 1.0
         self.token.weight.copy_(vectors / scale)
 
@@ -149,13 +148,13 @@ class Transformer(Model, ABC):
     def take_windows(self, config: ModelConfig) -> None:
         assert isinstance(config, TransformerConfig)
         for number, block in enumerate(self.blocks):
-            before = block.mixer
+            old = block.mixer
             if config.mixers[number] == self.config.mixers[number]:
                 continue
             with torch.device("meta"):
-                mixer = config.mixer_of(number, before.shared)
-            mixer.load_state_dict(before.state_dict(keep_vars=True), assign=True)  # the parameters themselves
-            block.mixer = mixer.train(before.training)
+                mixer = config.mixer_of(number, old.shared)
+            mixer.load_state_dict(old.state_dict(keep_vars=True), assign=True)  # the parameters themselves
+            block.mixer = mixer.train(old.training)
         self.config = config
 
     @override
@@ -209,46 +208,48 @@ class Transformer(Model, ABC):
         keep: Tensor | None,
         added: Tensor | None,
         streams: list[Tensor] | None,
-        last: Tensor | None = None,
+        exit_layers: Tensor | None = None,
     ) -> tuple[Tensor, Extras]:
-        """`features_with_extras`; `streams` and `last` as of `_through`."""
+        """`features_with_extras`; `streams` and `exit_layers` are those of `_run_layers`."""
         self._check_piece(ids, keep)
         if added is not None:
             arguments.check_added(added, ids, self.config.dim, self.token.weight.dtype, self.device)
         time = self._time(ids, ids.new_zeros(len(ids)), keep)
-        return self._through(self._embed(ids, time, keep, added), time, keep, streams, last)
+        return self._run_layers(self._embed(ids, time, keep, added), time, keep, streams, exit_layers)
 
-    def _through(
+    def _run_layers(
         self,
         x: Tensor,
         time: Tensor | None,
         keep: Tensor | None,
         streams: list[Tensor] | None,
-        last: Tensor | None = None,
+        exit_layers: Tensor | None = None,
     ) -> tuple[Tensor, Extras]:
-        """What the layers make of the embeddings x of tokens at `time`, and their extras.
+        """The stream (B, T, D) after all layers, given the embeddings x of tokens at positions `time`; and the extras.
 
-        The stream after each layer is appended to `streams`; with `last` (B, T) a token goes on as it is after the
-        layer of that number.
+        The stream after each layer is appended to `streams`. With `exit_layers` (B, T), a token leaves after the layer
+        of that number, from 1: later layers read it unchanged.
         """
-        parts: list[Extras] = []
-        handed: Handed = {}
         if self._reversible and self.training and torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            x, found = reversible.stack(self.blocks, x, keep)
-            return self._joined(x), merged(extras.under(f"layers.{n}") for n, extras in enumerate(found))
-        signals, halting = self._signals(time), self._halting(keep)
+            x, layer_extras = reversible.stack(self.blocks, x, keep)
+            return self._joined(x), merged(extras.under(f"layers.{n}") for n, extras in enumerate(layer_extras))
+        all_extras: list[Extras] = []
+        handed: Handed = {}
+        signals = self._signals(time)
+        halting = self._halting(keep)
         for number, block in enumerate(self.blocks):
-            z, exited = x if signals is None else x + signals(number), None if last is None else last <= number
+            z = x if signals is None else x + signals(number)
+            exited = None if exit_layers is None else exit_layers <= number
             y, handed, extras = block.forward_with_extras(z, handed, keep, exited)
             y = y if exited is None else torch.where(exited[..., None], x, y)
             x = y if halting is None else halting.take(x, y)
-            parts.append(extras.under(f"layers.{number}"))
+            all_extras.append(extras.under(f"layers.{number}"))
             if streams is not None:
                 streams.append(x)
         if halting is not None:
             x = halting.mean
-            parts.append(halting.extras)
-        return self._joined(x), merged(parts)
+            all_extras.append(halting.extras)
+        return self._joined(x), merged(all_extras)
 
     def _check_exits(self) -> None:
         """Raises ValueError where a layer's stream is not what the output layer reads."""
@@ -279,7 +280,7 @@ class Transformer(Model, ABC):
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         """Called after each optimizer step, from 1, with the sums of its passes' statistics: see `Mixer`."""
         for number, block in enumerate(self.blocks):
-            block.after_update(step, named.within(statistics, f"layers.{number}"))
+            block.after_update(step, without_prefix(statistics, f"layers.{number}"))
 
     @override
     def features(self, ids: Ids, keep: Keep | None = None) -> Stream:
@@ -329,7 +330,7 @@ class Transformer(Model, ABC):
         arguments.check_range(ids if keep is None else torch.where(keep, ids, 0), self.config.vocab)
 
     def _time(self, ids: Tensor, length: Tensor, keep: Tensor | None) -> Tensor | None:
-        """The position (B, T) of each token after `length` (B,) others, where the model itself asks for it."""
+        """The position (B, T) of each token after `length` (B,) others; None where the model has no use for it."""
         if self.position is None and not self.positions:
             return None
         if keep is None:
@@ -338,6 +339,7 @@ class Transformer(Model, ABC):
         return (length[:, None] + keep.cumsum(1) - 1).clamp(min=0)  # positions count kept tokens
 
     def _embed(self, ids: Tensor, time: Tensor | None, keep: Tensor | None, added: Tensor | None = None) -> Tensor:
+        """The input of the first layer: √D (token + position + `added`), as `_first_input` gives it."""
         if keep is not None:
             ids = torch.where(keep, ids, 0)  # the id of a dropped position is ignored
         x = arguments.embedded(self.token, ids)
@@ -353,7 +355,7 @@ class Transformer(Model, ABC):
         return self._first_input(x)
 
     def _first_input(self, x: Tensor) -> Tensor:
-        """What the first layer reads of embeddings: their norm if any, after the dropout; of two streams, twice."""
+        """The input of the first layer, given embeddings: their norm, if any, then dropout; twice for two streams."""
         normed: Tensor = x if self.embed_norm is None else self.embed_norm(x)
         drops = self.dropout.training or hooked(self.dropout)
         embedded: Tensor = self.dropout(normed) if drops else normed
@@ -367,12 +369,12 @@ class Transformer(Model, ABC):
         return lambda number: self.positions[number](time) * scale
 
     def _halting(self, keep: Tensor | None) -> Pondering | None:
-        """What decides in a pass after how many layers a position has its output; None where all go through all."""
+        """Decides in one pass after how many layers each position halts; None where all run through all layers."""
         return None
 
     @torch.no_grad()
     def _scale(self) -> None:
-        """Divides what each sublayer adds to the stream, so that their initial sum is as large as one of them."""
+        """Divides the last matrix of each of N sublayers by √N: initially their sum has the variance of one of them."""
         count = self.config.depth * len(self.blocks[0].sublayers)
         for sublayer in dict.fromkeys(self.sublayers):
             if sublayer.output_layer is not None:

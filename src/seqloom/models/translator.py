@@ -19,10 +19,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from typing_extensions import override
 
-from seqloom.core import extras as named
 from seqloom.core.arguments import count
 from seqloom.core.cost import Cost, Per, span
-from seqloom.core.extras import Extras, merged
+from seqloom.core.extras import Extras, merged, without_prefix
 from seqloom.core.mixer import Mixer
 from seqloom.core.model import ModelTraits
 from seqloom.core.model_config import ModelConfig
@@ -91,8 +90,8 @@ class Translator(Transformer, ABC):
     @property
     def source_blocks(self) -> list[SourceBlock]:
         """What follows self-mixing in each layer, in order."""
-        built = [block for block in self.after if isinstance(block, SourceBlock)]
-        return [built[number % len(built)] for number in range(len(self.blocks))]
+        distinct = [block for block in self.after if isinstance(block, SourceBlock)]
+        return [distinct[number % len(distinct)] for number in range(len(self.blocks))]
 
     @property
     @override
@@ -136,13 +135,13 @@ class Translator(Transformer, ABC):
         """The stream (B, T, D) of the target after the last layer. ValueError without a source."""
         if added is not None:
             raise ValueError(f"nothing is added to the embeddings of a {self.config.kind} model: leave added out")
-        x, extras, _ = self.passed(ids, keep, source, source_keep)
+        x, extras, _ = self.features_and_halting(ids, keep, source, source_keep)
         return x, extras
 
-    def passed(
+    def features_and_halting(
         self, ids: Ids, keep: Keep | None, source: Ids | None, source_keep: Keep | None
     ) -> tuple[Stream, Extras, Pondering | None]:
-        """`features_with_extras`, and when positions of the target have halted, where they do."""
+        """`features_with_extras`, and after how many layers each position of the target has halted, where they do."""
         if source is None:
             raise ValueError(f"a model of kind {self.config.kind} reads a source with each target: give source (B, S)")
         self._check_piece(ids, keep)
@@ -151,24 +150,26 @@ class Translator(Transformer, ABC):
             raise ValueError(f"{len(source)} sources for {len(ids)} targets: give one for each")
         time = self._time(ids, ids.new_zeros(len(ids)), keep)
         x = self._embed(ids, time, keep)
-        parts, handed = [extras], Handed()
-        signals, halting = self._signals(time), self._halting(keep)
+        all_extras = [extras]
+        handed: Handed = {}
+        signals = self._signals(time)
+        halting = self._halting(keep)
         sources = self._sources(encoded, source_keep)
         for number, (block, source_block) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
             z = x if signals is None else x + signals(number)
             h, handed, extras = block.forward_with_extras(z, handed, keep)
             y = source_block(h, sources[number], keep)
             x = y if halting is None else halting.take(x, y)
-            parts.append(extras.under(f"layers.{number}"))
+            all_extras.append(extras.under(f"layers.{number}"))
         if halting is not None:
             x = halting.mean
-            parts.append(halting.extras)
-        return x, merged(parts), halting
+            all_extras.append(halting.extras)
+        return x, merged(all_extras), halting
 
     def _sources(self, encoded: Tensor, keep: Tensor | None) -> list[State]:
-        """What each layer keeps of the encoder's stream (B, S, D); layers of the same weights keep the same."""
-        kept = {block: block.start(encoded, keep) for block in dict.fromkeys(self.source_blocks)}
-        return [kept[block] for block in self.source_blocks]
+        """Keys and values of the encoder's stream (B, S, D) for each layer; layers of the same weights share them."""
+        states = {block: block.start(encoded, keep) for block in dict.fromkeys(self.source_blocks)}
+        return [states[block] for block in self.source_blocks]
 
     def encode(self, source: Ids, keep: Keep | None = None) -> tuple[Stream, Extras]:
         """The encoder's stream (B, S, D) after its norm, and its extras under `encoder.`."""
@@ -179,11 +180,10 @@ class Translator(Transformer, ABC):
         """The state before the first token of the target, given sources (B, S) of kept tokens `keep` (B, S)."""
         encoded, _ = self.encode(source, keep)
         B = len(source)
+        sources = self._sources(encoded, keep)
         layers = tuple(
-            (*block.start(B), source, *source_block.begin(B))
-            for block, source_block, source in zip(
-                self.blocks, self.source_blocks, self._sources(encoded, keep), strict=True
-            )
+            (*block.start(B), source_state, *source_block.begin(B))
+            for block, source_block, source_state in zip(self.blocks, self.source_blocks, sources, strict=True)
         )
         return ModelState(layers, unread(B, self.device))
 
@@ -204,18 +204,21 @@ class Translator(Transformer, ABC):
     def read(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Stream, ModelState]:
         self._check_piece(ids, keep)
         arguments.check_state(state, len(ids), len(self.blocks), self._sublayers_per_layer)
-        length, T = length_of(bounded(state.extra)), ids.shape[1]
+        length = length_of(bounded(state.extra))
+        T = ids.shape[1]
         time = self._time(ids, length.tokens, keep)
         x = self._embed(ids, time, keep)
         layers: list[LayerState] = []
-        handed, signals, halting = Handed(), self._signals(time), self._halting(keep)
+        handed: Handed = {}
+        signals = self._signals(time)
+        halting = self._halting(keep)
         for number, (block, source_block) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
-            mixer_state, source, *rest = state.layers[number]
+            mixer_state, source, *channel_memory = state.layers[number]
             z = x if signals is None else x + signals(number)
-            h, memory, handed, _ = block.extend_with_extras(z, (mixer_state,), handed, keep)
-            y, channel_state = source_block.extend(h, source, tuple(rest), keep)
+            h, new_mixer_state, handed, _ = block.extend_with_extras(z, (mixer_state,), handed, keep)
+            y, new_memory = source_block.extend(h, source, tuple(channel_memory), keep)
             x = y if halting is None else halting.take(x, y)
-            layers.append((*memory, source, *channel_state))
+            layers.append((*new_mixer_state, source, *new_memory))
         if halting is not None:
             x = halting.mean
         length = length.after(T, T) if keep is None else measured(length.tokens + keep.sum(1))
@@ -225,23 +228,25 @@ class Translator(Transformer, ABC):
     def step(
         self, ids: Int[Tensor, " B"], state: ModelState, *, reuse: bool = False
     ) -> tuple[Float[Tensor, "B W"], ModelState]:
-        """Reads one token of each target; with `reuse` the given state is given up. Logits of the next token."""
+        """Logits of the token after `ids`, one of each target, and the new state; with `reuse` the given may change."""
         arguments.check_ids(ids, 1, self.device)
         arguments.check_state(state, len(ids), len(self.blocks), self._sublayers_per_layer)
         arguments.check_flag("reuse", reuse)
         extra = bounded(state.extra)
-        pieces = ids[:, None]
-        time = self._time(pieces, extra["length"], None)
-        x = self._embed(pieces, time, None)[:, 0]
+        piece = ids[:, None]
+        time = self._time(piece, extra["length"], None)
+        x = self._embed(piece, time, None)[:, 0]
         layers: list[LayerState] = []
-        handed, signals, halting = Handed(), self._signals(time), self._halting(None)
+        handed: Handed = {}
+        signals = self._signals(time)
+        halting = self._halting(None)
         for number, (block, source_block) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
-            mixer_state, source, *rest = state.layers[number]
+            mixer_state, source, *channel_memory = state.layers[number]
             z = x if signals is None else x + signals(number)[:, 0]
-            h, memory, handed = block.step(z, (mixer_state,), handed, reuse=reuse)
-            y, channel_state = source_block.step(h, source, tuple(rest), reuse)
+            h, new_mixer_state, handed = block.step(z, (mixer_state,), handed, reuse=reuse)
+            y, new_memory = source_block.step(h, source, tuple(channel_memory), reuse)
             x = y if halting is None else halting.take(x, y)
-            layers.append((*memory, source, *channel_state))
+            layers.append((*new_mixer_state, source, *new_memory))
         if halting is not None:
             x = halting.mean
         return self.output(x[:, None])[:, 0], ModelState(tuple(layers), stepped({}, extra))
@@ -251,8 +256,8 @@ class Translator(Transformer, ABC):
         """The same state, contiguous and without unused room, as it is saved."""
         arguments.check_state(state, None, len(self.blocks), self._sublayers_per_layer)
         layers = tuple(
-            (*block.trim((mixer_state,)), source, *source_block.trim(tuple(rest)))
-            for block, source_block, (mixer_state, source, *rest) in zip(
+            (*block.trim((mixer_state,)), source, *source_block.trim(tuple(channel_memory)))
+            for block, source_block, (mixer_state, source, *channel_memory) in zip(
                 self.blocks, self.source_blocks, state.layers, strict=True
             )
         )
@@ -267,7 +272,7 @@ class Translator(Transformer, ABC):
     @override
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         super().after_update(step, statistics)
-        self.encoder.after_update(step, named.within(statistics, "encoder"))
+        self.encoder.after_update(step, without_prefix(statistics, "encoder"))
 
     @property
     def _sublayers_per_layer(self) -> int:
@@ -291,22 +296,22 @@ class Translator(Transformer, ABC):
             rows = outputs
         decoder = layers_cost(self.config, self.blocks, T, per)
         source_blocks = self._source_cost(T, per)
-        return self._encoding(T, per) + decoder + source_blocks + output_cost(self.config, rows)
+        return self._encoder_cost(T, per) + decoder + source_blocks + output_cost(self.config, rows)
 
     @override
     def inner_cost(self, T: int) -> Cost:
         count("T", T)
-        inside = inner_cost(self.config, self.blocks, T) + self._source_cost(T, "sequence")
-        return self.encoder.inner_cost(T) + inside
+        decoder = inner_cost(self.config, self.blocks, T) + self._source_cost(T, "sequence")
+        return self.encoder.inner_cost(T) + decoder
 
     def _source_cost(self, T: int, per: Per) -> Cost:
         """The price of what follows self-mixing; layers of the same weights project the source once."""
         blocks = self.source_blocks
-        again = [block in blocks[:number] for number, block in enumerate(blocks)]
-        return sum((block.cost(T, per, again=twice) for block, twice in zip(blocks, again, strict=True)), Cost())
+        prices = (block.cost(T, per, projected=block in blocks[:number]) for number, block in enumerate(blocks))
+        return sum(prices, Cost())
 
-    def _encoding(self, T: int, per: Per) -> Cost:
-        """The price of the encoder, which one more token of the target does not run; the embedding is the decoder's."""
+    def _encoder_cost(self, T: int, per: Per) -> Cost:
+        """The price of the encoder, which a further token does not run; the embedding is priced with the decoder."""
         config = self.encoder.config
         total = layers_cost(config, self.encoder.blocks, T, "sequence")
         if config.norm_place == "before":

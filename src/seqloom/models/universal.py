@@ -22,8 +22,8 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from typing_extensions import override
 
-from seqloom.core import extras as named
 from seqloom.core.cost import Cost, Per, span
+from seqloom.core.extras import added, without_prefix
 from seqloom.core.mixer import Mixer
 from seqloom.core.model import ModelTraits
 from seqloom.core.position import EmbeddingPosition
@@ -104,7 +104,9 @@ class Repeated(Transformer, ABC):
             raise ValueError("every position has all steps in this model: set model.halt=true")
         self._check_piece(ids, keep)
         time = self._time(ids, ids.new_zeros(len(ids)), keep)
-        x, signals, halting = self._embed(ids, time, keep), self._signals(time), Pondering(self.halting, keep)
+        x = self._embed(ids, time, keep)
+        signals = self._signals(time)
+        halting = Pondering(self.halting, keep)
         handed: Handed = {}
         for number, block in enumerate(self.blocks):
             y, handed, _ = block.forward_with_extras(x + signals(number), handed, keep)
@@ -120,7 +122,7 @@ class Repeated(Transformer, ABC):
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         total: dict[str, Tensor] = {}
         for number in range(self.config.depth):
-            total = named.added(total, named.within(statistics, f"layers.{number}"))
+            total = added(total, without_prefix(statistics, f"layers.{number}"))
         self.blocks[0].after_update(step, total)
 
     @override
@@ -134,9 +136,12 @@ class Repeated(Transformer, ABC):
 
     @override
     def extra_cost(self, T: int, per: Per) -> Cost:
-        """The waves of the steps, what is added at each step, and the halting; the position itself is priced before."""
-        config, priced = self.config, span(T, per)
-        numbers, steps, half = priced.rows * config.dim, config.depth, (config.dim + 1) // 2
+        """The waves of the steps, what is added at each step, and the halting; the position has its own price."""
+        config = self.config
+        priced = span(T, per)
+        numbers = priced.rows * config.dim
+        steps = config.depth
+        half = (config.dim + 1) // 2
         waves = Cost(mul=(1 + steps) * half, exp=half, other=steps * config.dim, path=("multiplication", "other"))
         added = Cost(add=numbers, path=("addition",))
         total = waves.parallel() + added.times(steps)

@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor
 from typing_extensions import override
 
-from seqloom.core import extras as named
+from seqloom.core.extras import without_prefix
 from seqloom.core.shapes import Ids, Keep
 from seqloom.models.translator import Translator
 from seqloom.models.translator_config import TranslatorConfig
@@ -55,7 +55,7 @@ class UniversalSeq2Seq(Repeated, Translator):
 
         ValueError in a model without `halt`. `encoder.steps` gives the steps of the source.
         """
-        _, _, halting = self.passed(ids, keep, source, source_keep)
+        _, _, halting = self.features_and_halting(ids, keep, source, source_keep)
         if halting is None:
             raise ValueError("every position has all steps in this model: set model.halt=true")
         return (halting.steps if keep is None else torch.where(keep, halting.steps, 0.0)).long()
@@ -63,4 +63,4 @@ class UniversalSeq2Seq(Repeated, Translator):
     @override
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         super().after_update(step, statistics)
-        self.encoder.after_update(step, named.within(statistics, "encoder"))
+        self.encoder.after_update(step, without_prefix(statistics, "encoder"))

@@ -14,7 +14,7 @@ from seqloom.data.paired import prepare_paired
 from seqloom.data.prepare import Corpus, prepare
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
-from seqloom.models.decision import DecisionConfig
+from seqloom.models.decision_config import DecisionConfig
 from seqloom.retrieval.lookup import attach
 from seqloom.training.config import RunConfig
 from seqloom.training.loop import Learner

@@ -17,7 +17,7 @@ from seqloom.core.model import Model
 from seqloom.core.objective import Row
 from seqloom.core.progress import Advance, Say, Show, progress
 from seqloom.data.prepare import Corpus
-from seqloom.models.dropout import rows_of
+from seqloom.models.dropout import share_rows
 from seqloom.ops.backends import use
 from seqloom.runs.layout import Run, open_run, tokenizer_digest
 from seqloom.runs.lock import lock
@@ -108,7 +108,7 @@ def _train(
         session = Session(config, run, learner, None if corpus is None else corpus.held_out, say, group)
         mark = session.restore(stack, allow_drift)
         group.require_same({**identity(config, corpus), **session.facts()})
-        stack.enter_context(rows_of(learner, group.rank, group.size))
+        stack.enter_context(share_rows(learner, group.rank, group.size))
         first = session.step
         settings = flattened(config.model_dump(mode="json"))
         session.track = stack.enter_context(tracked(trackers, run.folder, settings, first, say))

@@ -65,78 +65,88 @@ def context_tree(ids: Int64[np.ndarray, " T"], order: int, vocab: int, cutoff: f
     """
     if isinstance(cutoff, bool) or not isinstance(cutoff, int | float) or not 0 <= cutoff < math.inf:
         raise ValueError(f"cutoff must be a number of nats from 0, got {cutoff!r}")
-    counted = grams(ids, order, vocab)
-    retained = _retained(counted, vocab, cutoff) if cutoff else None
+    table = grams(ids, order, vocab)
+    retained = _retained(table, vocab, cutoff) if cutoff else None
     K = decisions(vocab)
     depths: list[Depth] = []
-    below: np.ndarray | None = None
+    log_product: np.ndarray | None = None  # Σ_σ ln P_w(σ s) of the contexts s of this depth; None at depth D
     evidence = 0.0
-    tables = [_counts(counted, depth, vocab, retained) for depth in range(order)]
-    for depth, (keys, zeros, ones) in reversed(list(enumerate(tables))):
+    counts = [_counts(table, depth, vocab, retained) for depth in range(order)]
+    for depth, (keys, zeros, ones) in reversed(list(enumerate(counts))):
         log_e = gammaln(zeros + 0.5) + gammaln(ones + 0.5) - math.log(math.pi) - gammaln(zeros + ones + 1)
-        log_w = log_e if below is None else np.logaddexp(log_e, below) - math.log(2)
-        weights = np.ones(len(keys)) if below is None or retained else np.exp(log_e - math.log(2) - log_w)
+        log_w = log_e if log_product is None else np.logaddexp(log_e, log_product) - math.log(2)
+        weights = np.ones(len(keys))
+        if log_product is not None and not retained:
+            weights = np.exp(log_e - math.log(2) - log_w)
         depths.insert(0, Depth(keys, (ones + 0.5) / (zeros + ones + 1), weights))
         if depth:
-            shorter = _shorter(counted, depth, keys >> K) << K | keys & (1 << K) - 1
-            above = tables[depth - 1][0]
-            below = np.bincount(np.searchsorted(above, shorter), log_w, len(above))
+            node = keys & (1 << K) - 1
+            shorter_keys = _shorter(table, depth, keys >> K) << K | node
+            keys_above = counts[depth - 1][0]
+            log_product = np.bincount(np.searchsorted(keys_above, shorter_keys), log_w, len(keys_above))
         evidence = float(log_w.sum())
-    return ContextTree(counted.keys[: order - 1], depths, evidence)
+    return ContextTree(table.keys[: order - 1], depths, evidence)
 
 
 def _counts(
-    counted: Grams, depth: int, vocab: int, retained: list[Bool[np.ndarray, " _"]] | None
+    table: Grams, depth: int, vocab: int, retained: list[Bool[np.ndarray, " _"]] | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Keys of the nodes that the contexts of a length have seen, and how many zeros and ones followed there."""
     K = decisions(vocab)
-    contexts, tokens = _followed(counted, depth, vocab)
-    counts = counted.counts[depth].astype(np.float64)
-    real = tokens < vocab  # not the symbol of a beginning
+    contexts, tokens = _context_and_token(table, depth, vocab)
+    counts = table.counts[depth].astype(np.float64)
+    is_counted = tokens < vocab  # not the begin symbol
     if retained is not None and depth:
-        real &= retained[depth][contexts]
-    contexts, tokens, counts = contexts[real], tokens[real], counts[real]
+        is_counted &= retained[depth][contexts]
+    contexts = contexts[is_counted]
+    tokens = tokens[is_counted]
+    counts = counts[is_counted]
     keys, bits, weights = [], [], []
     for level in range(K):
         nodes = 1 << level | tokens >> (K - level)
         least_id_with_one = ((nodes << 1 | 1) << (K - level - 1)) - (1 << K)
-        free = least_id_with_one < vocab  # else every id below this node has a 0 as its next bit, and none is decided
-        keys.append((contexts << K | nodes)[free])
-        bits.append((tokens >> (K - 1 - level) & 1)[free])
-        weights.append(counts[free])
+        decides = least_id_with_one < vocab  # otherwise the next bit of all ids below this node is 0
+        keys.append((contexts << K | nodes)[decides])
+        bits.append((tokens >> (K - 1 - level) & 1)[decides])
+        weights.append(counts[decides])
     unique, inverse = np.unique(np.concatenate(keys), return_inverse=True)
-    bit, weight = np.concatenate(bits), np.concatenate(weights)
-    ones = np.bincount(inverse.reshape(-1), weight * bit, len(unique))
-    return unique, np.bincount(inverse.reshape(-1), weight, len(unique)) - ones, ones
+    index = inverse.reshape(-1)
+    bit = np.concatenate(bits)
+    weight = np.concatenate(weights)
+    ones = np.bincount(index, weight * bit, len(unique))
+    zeros = np.bincount(index, weight, len(unique)) - ones
+    return unique, zeros, ones
 
 
-def _followed(counted: Grams, depth: int, vocab: int) -> tuple[np.ndarray, np.ndarray]:
+def _context_and_token(table: Grams, depth: int, vocab: int) -> tuple[np.ndarray, np.ndarray]:
     """The context of `depth` tokens and the token after it of each n-gram of depth + 1 tokens."""
-    contexts, tokens = np.divmod(counted.keys[depth], vocab + 1)
+    contexts, tokens = np.divmod(table.keys[depth], vocab + 1)
     return contexts, tokens
 
 
-def _shorter(counted: Grams, depth: int, contexts: Int64[np.ndarray, " N"]) -> Int64[np.ndarray, " N"]:
+def _shorter(table: Grams, depth: int, contexts: Int64[np.ndarray, " N"]) -> Int64[np.ndarray, " N"]:
     """The contexts without their first tokens, of `depth` - 1 tokens."""
-    return counted.suffixes[depth - 2][contexts] if depth > 1 else np.zeros_like(contexts)
+    return table.suffixes[depth - 2][contexts] if depth > 1 else np.zeros_like(contexts)
 
 
-def _retained(counted: Grams, vocab: int, cutoff: float) -> list[Bool[np.ndarray, " _"]]:
+def _retained(table: Grams, vocab: int, cutoff: float) -> list[Bool[np.ndarray, " _"]]:
     """Whether each context of 0 … D tokens is retained."""
-    order = len(counted.keys)
-    retained = [np.ones(1, bool), *(np.zeros(len(counted.keys[depth - 1]), bool) for depth in range(1, order))]
+    order = len(table.keys)
+    retained = [np.ones(1, bool)]
+    retained += [np.zeros(len(table.keys[depth - 1]), bool) for depth in range(1, order)]
     for depth in range(order - 1, 0, -1):
-        contexts, tokens = _followed(counted, depth, vocab)
-        followed = tokens < vocab
-        contexts, counts = contexts[followed], counted.counts[depth][followed]
-        shortened = counted.suffixes[depth - 1][followed]  # the same n-gram without its first token
-        shorter, _ = _followed(counted, depth - 1, vocab)
-        counts_before = counted.counts[depth - 1] * (counted.keys[depth - 1] % (vocab + 1) < vocab)
+        contexts, tokens = _context_and_token(table, depth, vocab)
+        is_token = tokens < vocab  # not the begin symbol
+        contexts = contexts[is_token]
+        counts = table.counts[depth][is_token]  # n(σ s w)
+        suffixes = table.suffixes[depth - 1][is_token]  # the entry of s w
+        shorter_contexts, shorter_tokens = _context_and_token(table, depth - 1, vocab)
+        shorter_counts = table.counts[depth - 1] * (shorter_tokens < vocab)  # n(s w)
         totals = np.bincount(contexts, counts, len(retained[depth]))
-        totals_before = np.bincount(shorter, counts_before, len(retained[depth - 1]))
-        gained = counts * np.log(
-            counts / totals[contexts] * totals_before[shorter[shortened]] / counts_before[shortened]
+        shorter_totals = np.bincount(shorter_contexts, shorter_counts, len(retained[depth - 1]))
+        gains = counts * np.log(
+            counts / totals[contexts] * shorter_totals[shorter_contexts[suffixes]] / shorter_counts[suffixes]
         )
-        retained[depth] |= np.bincount(contexts, gained, len(retained[depth])) >= cutoff
-        retained[depth - 1][_shorter(counted, depth, np.flatnonzero(retained[depth]))] = True
+        retained[depth] |= np.bincount(contexts, gains, len(retained[depth])) >= cutoff
+        retained[depth - 1][_shorter(table, depth, np.flatnonzero(retained[depth]))] = True
     return retained

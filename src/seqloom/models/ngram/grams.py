@@ -40,15 +40,16 @@ def grams(ids: Int64[np.ndarray, " T"], order: int, vocab: int) -> Grams:
     if len(ids) < order:
         raise ValueError(f"order {order} is above the text, which has {len(ids)} tokens; lower the order")
     text = np.concatenate([np.full(order - 1, vocab), ids]).astype(np.int64)
-    keys, suffixes = [np.arange(vocab + 1)], []
+    keys = [np.arange(vocab + 1)]
+    suffixes = []
     counts = [np.bincount(ids, minlength=vocab + 1).astype(np.int32)]
     entries = text
     for m in range(2, order + 1):
         pairs = entries[:-1] * (vocab + 1) + text[m - 1 :]
-        unique, first, longer = np.unique(pairs, return_index=True, return_inverse=True)
+        unique, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
         keys.append(unique)
         suffixes.append(entries[1:][first])
-        entries = longer.reshape(-1)
+        entries = inverse.reshape(-1)  # of the m-gram that begins at each position of the text
         counts.append(np.bincount(entries, minlength=len(unique)).astype(np.int32))
     return Grams(keys, suffixes, counts)
 

@@ -51,13 +51,14 @@ class Interpolated(Ngram):
         W = self.config.vocab
         p = self.get_buffer("p_1")[:W].repeat(len(h), 1)
         for order in range(2, self.config.order + 1):
-            context, keys = h[:, order - 2].contiguous(), self.keys(order)
+            context = h[:, order - 2].contiguous()
+            keys = self.keys(order)
             if len(keys) == 0:
                 continue
             back = self.get_buffer(f"back_{order - 1}")[context.clamp(min=0)]
             p *= torch.where(context < 0, 1.0, back)[:, None]
-            after = Follower(keys, context, W + 1)
-            p[after.row, after.last] = self.get_buffer(f"p_{order}")[after.entry]
+            follower = Follower(keys, context, W + 1)
+            p[follower.row, follower.last] = self.get_buffer(f"p_{order}")[follower.entry]
         return p.log()
 
     @override
@@ -67,7 +68,9 @@ class Interpolated(Ngram):
         A search has as many comparisons as the tables at hand need; they are empty before a text was counted. The
         numbers of the tables are not trained, so that they are no parameters.
         """
-        rows, W, n = span(T, per).rows, self.config.vocab, self.config.order
+        rows = span(T, per).rows
+        W = self.config.vocab
+        n = self.config.order
         searched = sum(len(self.keys(order)).bit_length() for order in range(2, n))
         read = Cost(other=rows * searched, mul=rows * max(n - 2, 0), add=rows * max(n - 2, 0), state=n - 1)
         predicted = rows if outputs is None else outputs

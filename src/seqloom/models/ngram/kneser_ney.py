@@ -49,37 +49,40 @@ class KneserNey:
         require_ids(ids, self.vocab)
         begin_symbols = len(self.orders) - 1 if begin else 0
         text = np.concatenate([np.full(begin_symbols, self.vocab), ids]).astype(np.int64)
-        entries, p = text, self.orders[0].probabilities[text]
-        for below, order in zip(self.orders, self.orders[1:], strict=False):
-            known = np.flatnonzero(entries[:-1] >= 0)  # contexts of this length that were counted; elsewhere p stays
-            contexts, at = entries[known], known + 1
-            longer = _find(order.keys, contexts * (self.vocab + 1) + text[at])
-            p[at] = np.where(longer < 0, below.backoffs[contexts] * p[at], order.probabilities[longer])
+        entries = text  # of the m-gram that ends at each position; -1 where the counted text does not have it
+        p = self.orders[0].probabilities[text]
+        for shorter, order in zip(self.orders, self.orders[1:], strict=False):
+            ends = np.flatnonzero(entries[:-1] >= 0)  # of contexts that were counted; elsewhere p stays
+            contexts = entries[ends]
+            tokens = ends + 1  # the positions after them
+            longer = _find(order.keys, contexts * (self.vocab + 1) + text[tokens])
+            p[tokens] = np.where(longer < 0, shorter.backoffs[contexts] * p[tokens], order.probabilities[longer])
             entries = np.full(len(text), -1)
-            entries[at] = longer
+            entries[tokens] = longer
         return np.asarray(np.log(p[begin_symbols:]))
 
     def arpa(self, words: Sequence[str]) -> Iterator[str]:
         """The lines of an ARPA file, logarithms to base 10; `words` has the text of every token, without spaces.
 
-        ValueError for as many words as the vocabulary has not, and for an empty, repeated or spaced one.
+        ValueError where the words are not as many as the vocabulary has, and where one is empty, repeated or spaced.
         """
         if len(words) != self.vocab or len(set(words)) != self.vocab:
             raise ValueError(f"an ARPA file needs {self.vocab} different words, got {len(set(words))} of {len(words)}")
         if wrong := [word for word in words if word.split() != [word]]:
             raise ValueError(f"{wrong[0]!r} is empty or has a space, so an ARPA file cannot hold it")
-        further = [word for word in ("<unk>", "</s>") if word not in words]  # which readers of such files expect
+        markers = [word for word in ("<unk>", "</s>") if word not in words]  # which readers of such files expect
         yield "\\data\\"
         for m, order in enumerate(self.orders, 1):
-            yield f"ngram {m}={len(order.keys) + len(further) * (m == 1)}"
-        grams = ends = [*words, "<s>"]
+            yield f"ngram {m}={len(order.keys) + len(markers) * (m == 1)}"
+        tokens = [*words, "<s>"]
+        grams = tokens
         for m, order in enumerate(self.orders, 1):
             yield f"\n\\{m}-grams:"
             if m == 1:
-                yield from (f"-99\t{word}" for word in further)
+                yield from (f"-99\t{word}" for word in markers)
             else:
                 prefixes, last = np.divmod(order.keys, self.vocab + 1)
-                grams = [f"{grams[i]} {ends[j]}" for i, j in zip(prefixes.tolist(), last.tolist(), strict=True)]
+                grams = [f"{grams[i]} {tokens[j]}" for i, j in zip(prefixes.tolist(), last.tolist(), strict=True)]
             with np.errstate(divide="ignore"):
                 logs = np.maximum(np.log10(order.probabilities), -99).tolist()
             backs = np.log10(order.backoffs).tolist()
@@ -91,7 +94,7 @@ class KneserNey:
 def kneser_ney(ids: Int64[np.ndarray, " T"], order: int, vocab: int) -> KneserNey:
     """Counts a text once and estimates orders 1 to `order` (at most 8). Raises ValueError as `grams` does."""
     counted = grams(ids, order, vocab)
-    continuations = [  # of each gram below the highest order: the different tokens before it
+    continuations = [  # of each gram below the highest order: how many different tokens stand before it
         np.bincount(suffixes, minlength=len(keys))
         for keys, suffixes in zip(counted.keys, counted.suffixes, strict=False)
     ]
@@ -105,34 +108,36 @@ def discounts(counts: Int[np.ndarray, " grams"]) -> tuple[float, float, float]:
         return FALLBACK
     y = n[1] / (n[1] + 2 * n[2])
     one, two, three = (j - (j + 1) * y * n[j + 1] / n[j] for j in (1, 2, 3))
-    return (one, two, three) if 0 <= one <= 1 and 0 <= two <= 2 and 0 <= three <= 3 else FALLBACK
+    in_range = 0 <= one <= 1 and 0 <= two <= 2 and 0 <= three <= 3
+    return (one, two, three) if in_range else FALLBACK
 
 
 def _estimated(keys: list[np.ndarray], suffixes: list[np.ndarray], counts: list[np.ndarray], vocab: int) -> KneserNey:
+    """The estimates from keys, suffixes and the counts c(h w) of each order; those of begin symbols do not count."""
     orders: list[Order] = []
-    below = np.full(vocab + 1, 1 / vocab)
+    p = np.full(vocab + 1, 1 / vocab)
     contexts = 1
-    for m, (key, seen) in enumerate(zip(keys, counts, strict=True)):
+    for m, (key, gram_counts) in enumerate(zip(keys, counts, strict=True)):
         prefixes, last = np.divmod(key, vocab + 1)
-        count = np.where(last == vocab, 0, seen)
-        steps = discounts(count)
-        discount = np.array([0.0, *steps])[np.minimum(count, 3)]
-        total = np.bincount(prefixes, count, contexts)
-        taken = np.bincount(prefixes, discount, contexts)
-        gamma = np.divide(taken, total, out=np.ones(contexts), where=total > 0)
+        count = np.where(last == vocab, 0, gram_counts)
+        order_discounts = discounts(count)
+        discount = np.array([0.0, *order_discounts])[np.minimum(count, 3)]
+        total = np.bincount(prefixes, count, contexts)  # c(h ·)
+        discounted = np.bincount(prefixes, discount, contexts)
+        gamma = np.divide(discounted, total, out=np.ones(contexts), where=total > 0)
         share = np.divide(count - discount, total[prefixes], out=np.zeros(len(key)), where=total[prefixes] > 0)
-        lower = below if m == 0 else below[suffixes[m - 1]]
-        below = np.where(last == vocab, 0.0, share + gamma[prefixes] * lower)
+        lower_p = p if m == 0 else p[suffixes[m - 1]]
+        p = np.where(last == vocab, 0.0, share + gamma[prefixes] * lower_p)
         if orders:
             orders[-1].backoffs[:] = gamma
-        orders.append(Order(key, below, np.ones(len(key)), steps))
+        orders.append(Order(key, p, np.ones(len(key)), order_discounts))
         contexts = len(key)
     return KneserNey(vocab, tuple(orders))
 
 
 def _find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where each wanted key stands, else -1. Searched in sorted order, since neighbors share cache lines."""
+    """The index of each wanted key, or -1. Searched in sorted order, since neighbors share cache lines."""
     order = np.argsort(wanted)
-    at = np.empty_like(order)
-    at[order] = np.minimum(np.searchsorted(keys, wanted[order]), len(keys) - 1)
-    return np.where(keys[at] == wanted, at, -1)
+    index = np.empty_like(order)
+    index[order] = np.minimum(np.searchsorted(keys, wanted[order]), len(keys) - 1)
+    return np.where(keys[index] == wanted, index, -1)

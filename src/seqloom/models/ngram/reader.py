@@ -62,13 +62,14 @@ class Ngram(CountedModel):
         ids = torch.cat([first, ids[:, 1:].flatten()]).to(torch.int32)
         count = int(self.collected) + len(ids)
         if count > len(self.text):
-            self.text = torch.cat([self.text, self.text.new_zeros(max(count, 2 * len(self.text)) - len(self.text))])
+            capacity = max(count, 2 * len(self.text))
+            self.text = torch.cat([self.text, self.text.new_zeros(capacity - len(self.text))])
         self.text[int(self.collected) : count] = ids
         self.collected.fill_(count)
 
     @override
     def end_pass(self) -> bool:
-        """Counts the collected text, which is then no longer needed. ValueError where the order is above it."""
+        """Counts the collected text, which is then dropped. ValueError where it has fewer tokens than the order."""
         ids = self.text[: int(self.collected)].cpu().numpy().astype(np.int64)
         self.estimate(ids)
         self.text = self.text[:0].clone()
@@ -87,8 +88,8 @@ class Ngram(CountedModel):
         """The entries of the contexts of 1 … M = order - 1 tokens that end at each position; or `ABSENT`."""
         past = state["past"]
         M = past.shape[1]
-        known = torch.ones_like(past, dtype=torch.bool)
-        order = torch.argsort(torch.cat([known, real], 1).long(), dim=1, stable=True)  # what is dropped comes first
+        is_token = torch.cat([torch.ones_like(past, dtype=torch.bool), real], 1)
+        order = torch.argsort(is_token.long(), dim=1, stable=True)  # dropped tokens come first
         text = torch.cat([past, torch.where(real, ids, ABSENT).long()], 1).gather(1, order)
         h = torch.empty(*text.shape, M, dtype=torch.long, device=self.device)
         h = h.scatter(1, order[:, :, None].expand_as(h), self._contexts(text))[:, M:]
@@ -112,7 +113,9 @@ class Ngram(CountedModel):
             shorter = torch.cat([torch.full_like(text[:, :1], ABSENT), h[-1][:, :-1]], 1)
             longer = torch.where((shorter < 0) | (text < 0), ABSENT, shorter * (W + 1) + text)
             h.append(lookup(self.keys(order), longer))
-        return torch.stack(h[: self.config.order - 1], 2) if self.config.order > 1 else text[:, :, None][:, :, :0]
+        if self.config.order == 1:
+            return text[:, :, None][:, :, :0]
+        return torch.stack(h, 2)
 
 
 @final
@@ -130,7 +133,7 @@ class Follower:
 
 
 def lookup(keys: Int[Tensor, " grams"], wanted: Tensor) -> Tensor:
-    """Where each wanted key stands in the sorted keys; `ABSENT` where it is none of them."""
+    """The index of each wanted key in the sorted keys; `ABSENT` where it is none of them."""
     if len(keys) == 0:
         return torch.full_like(wanted, ABSENT)
     entry = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)

@@ -43,11 +43,9 @@ class Weighted(Ngram):
         for order, keys in enumerate(tree.contexts[1:], 2):
             setattr(self, f"keys_{order}", torch.from_numpy(keys).to(self.device))
         for number, depth in enumerate(tree.depths):
-            nodes, ones, weights = (
-                torch.from_numpy(depth.keys),
-                self._converted(depth.ones),
-                self._converted(depth.weights),
-            )
+            nodes = torch.from_numpy(depth.keys)
+            ones = self._converted(depth.ones)
+            weights = self._converted(depth.weights)
             if number == 0:
                 self.get_buffer("ones_0")[nodes] = ones
                 self.get_buffer("weights_0")[nodes] = weights
@@ -61,13 +59,14 @@ class Weighted(Ngram):
         q = torch.full((len(h), 1 << self.decisions), 0.5, dtype=self.dtype, device=self.device)
         depths = range(self.config.order)
         for depth in depths if self.config.cutoff else reversed(depths):
-            ones, weights = self.get_buffer(f"ones_{depth}"), self.get_buffer(f"weights_{depth}")
+            ones = self.get_buffer(f"ones_{depth}")
+            weights = self.get_buffer(f"weights_{depth}")
             if depth == 0:
                 q = weights * ones + (1 - weights) * q
                 continue
-            seen = Follower(self.get_buffer(f"nodes_{depth}"), h[:, depth - 1].contiguous(), 1 << self.decisions)
-            weight = weights[seen.entry]
-            q[seen.row, seen.last] = weight * ones[seen.entry] + (1 - weight) * q[seen.row, seen.last]
+            nodes = Follower(self.get_buffer(f"nodes_{depth}"), h[:, depth - 1].contiguous(), 1 << self.decisions)
+            weight = weights[nodes.entry]
+            q[nodes.row, nodes.last] = weight * ones[nodes.entry] + (1 - weight) * q[nodes.row, nodes.last]
         return self._tokens(q)
 
     @override
@@ -77,7 +76,9 @@ class Weighted(Ngram):
         A search has as many comparisons as the tables at hand need; they are empty before a text was counted. The
         numbers of the tables are not trained, so that they are no parameters.
         """
-        rows, D, nodes = span(T, per).rows, self.config.order - 1, self.config.vocab - 1
+        rows = span(T, per).rows
+        D = self.config.order - 1
+        nodes = self.config.vocab - 1
         searched = sum(len(self.keys(order)).bit_length() for order in range(2, self.config.order))
         read = Cost(other=rows * searched, mul=rows * max(D - 1, 0), add=rows * max(D - 1, 0), state=D)
         predicted = nodes * (rows if outputs is None else outputs)
@@ -87,14 +88,15 @@ class Weighted(Ngram):
         return total + Cost(add=3 * predicted, other=2 * predicted) + steps
 
     def _tokens(self, q: Float[Tensor, "N nodes"]) -> Float[Tensor, "N W"]:
-        """Log probabilities of the tokens, given those of a one at each node."""
+        """Log probabilities of the tokens, given q, the probability of a one at each node."""
         log_p = torch.zeros(len(q), 1, dtype=q.dtype, device=q.device)
         for level in range(self.decisions):
             nodes = torch.arange(1 << level, 2 << level, device=q.device)
-            first = ((nodes << 1 | 1) << (self.decisions - level - 1)) - (1 << self.decisions)
-            one = torch.where(first < self.config.vocab, q[:, nodes], 0.0)
-            log_p = torch.stack([log_p + torch.log1p(-one), log_p + one.log()], 2).flatten(1)
+            least_id_with_one = ((nodes << 1 | 1) << (self.decisions - level - 1)) - (1 << self.decisions)
+            p_one = torch.where(least_id_with_one < self.config.vocab, q[:, nodes], 0.0)
+            log_p = torch.stack([log_p + torch.log1p(-p_one), log_p + p_one.log()], 2).flatten(1)
         return log_p[:, : self.config.vocab]
 
     def _converted(self, values: np.ndarray) -> Tensor:
+        """The values as a tensor of the dtype and on the device of the tables."""
         return torch.from_numpy(values).to(self.device, self.dtype)

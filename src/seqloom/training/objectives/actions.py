@@ -33,7 +33,7 @@ from seqloom.data.episodes import Environment, Episodes, read_episodes, sides
 from seqloom.data.permutation import permute
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import widened
-from seqloom.models.decision import DecisionConfig
+from seqloom.models.decision_config import DecisionConfig
 from seqloom.training.objectives.config import ObjectiveConfig
 
 

@@ -26,7 +26,7 @@ from seqloom.data.config import DataConfig
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.playing import roll
 from seqloom.evaluation.scores import widened
-from seqloom.models.decision import TOKENS, DecisionConfig
+from seqloom.models.decision_config import TOKENS, DecisionConfig
 from seqloom.training.objectives.config import ObjectiveConfig
 
 EPISODES = 100

@@ -30,7 +30,7 @@ from seqloom.evaluation.scores import require_tokens, widened
 from seqloom.training.objectives.config import ObjectiveConfig
 
 JUDGED = 2**40
-"""the number of the first held-out row: what is hidden in a row depends on its number, and no training reaches this one"""
+"""the number of the first held-out row: it decides what is hidden in the row, and no training reaches it"""
 
 
 @final
