@@ -1,4 +1,4 @@
-"""What a decoder and an encoder share: embedding, blocks, head.
+"""What a decoder and an encoder share: embedding (see `embedding`), blocks, head.
 
     x = dropout(√D (token + position)),   m times Block,   logits = norm(x) W + b
 
@@ -11,65 +11,46 @@ matrix that ends each of N sublayers divided by √N (`scaled_init`: Radford et 
 """
 
 from abc import ABC
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Mapping
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.arguments import count, mask
 from seqloom.core.cost import Cost, Per, span
 from seqloom.core.extras import Extras, merged, without_prefix
-from seqloom.core.hooks import hooked
 from seqloom.core.mixer import Mixer
-from seqloom.core.model import Model
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.parts import plain
-from seqloom.core.position import EmbeddingPosition
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.mixers.handing import Handed
 from seqloom.models import arguments, reversible
 from seqloom.models.block import Block
 from seqloom.models.config import TransformerConfig
 from seqloom.models.cost import inner_cost, layers_cost, output_cost
-from seqloom.models.dropout import Dropout
+from seqloom.models.embedding import EmbeddedModel
 from seqloom.models.halting import Pondering
 from seqloom.models.head import TiedHead
 from seqloom.models.norm import build_norm
 from seqloom.ops.projection import Linear
 
-Signals: TypeAlias = Callable[[int], Tensor]
-"""number of a layer, from 0 → what is added to its input (B, T, D)"""
 
-
-class Transformer(Model, ABC):
-    """Embedding, blocks, head.
+class Transformer(EmbeddedModel, ABC):
+    """An embedding, blocks and a head.
 
     Every verb raises TypeError or ValueError, in one line, for arguments that do not fit (`seqloom.models.arguments`).
     With `layers` only that many of the first layers are built, to count the weights of a model whose layers repeat.
     """
 
-    config: TransformerConfig
-    token: nn.Embedding
-
     def __init__(self, config: TransformerConfig, layers: int | None = None) -> None:
-        super().__init__()
-        self.config = config
-        self.token = nn.Embedding(config.vocab, config.dim)
-        embedded = config.position.place == "embedding"
-        self.position = config.position.build(config.dim, config.context) if embedded else None
-        in_layers = config.position.place == "layers"
-        self.embed_norm = build_norm(config.norm, config.dim) if config.embed_norm else None
-        self.dropout = Dropout(config.dropout)
+        super().__init__(config)
         shared = config.shared()
         self.shared = nn.ModuleDict(shared)  # the only owner: the layers' mixers refer to it
         depth = config.depth if layers is None else layers
         self.layers = nn.ModuleList(config.block(layer, shared) for layer in range(depth))
-        positions = [config.position.build(config.dim, config.context) for _ in range(depth if in_layers else 0)]
-        self.positions = nn.ModuleList(position for position in positions if position is not None)
-        """what is added to the input of each layer, where a position acts there"""
+        self.positions = self.build_positions(depth)
         pre_norm = config.norm_place == "before"
         self.norm = build_norm(config.norm, config.dim) if pre_norm else nn.Identity()
         self.head: Linear | TiedHead
@@ -121,28 +102,11 @@ class Transformer(Model, ABC):
         return self.norm if last.channel is None else last.norm_2
 
     @property
-    @override
-    def device(self) -> torch.device:
-        return self.token.weight.device
-
-    @property
-    @override
-    def dtype(self) -> torch.dtype:
-        return self.token.weight.dtype
-
-    @property
     def longest(self) -> int | None:
         """The longest text in tokens that the model reads from its start; None for any."""
         limits = [sublayer.traits.longest for sublayer in self.sublayers]
         limits.append(self.config.position.longest(self.config.context))
         return min((limit for limit in limits if limit is not None), default=None)
-
-    @override
-    @torch.no_grad()
-    def take_vectors(self, vectors: Float[Tensor, "W D"]) -> None:
-        # so that the stream begins with the vectors themselves
-        scale = self.config.dim**0.5 if self.config.embed_scale else 1.0
-        self.token.weight.copy_(vectors / scale)
 
     @override
     def take_windows(self, config: ModelConfig) -> None:
@@ -258,10 +222,6 @@ class Transformer(Model, ABC):
         if self._halting(None) is not None:
             raise ValueError("positions of this model halt by themselves: leave exits out, or set model.halt=false")
 
-    @property
-    def _reversible(self) -> bool:
-        return self.config.sublayers == "reversible"
-
     def _joined(self, x: Tensor) -> Tensor:
         """The output of the layers: x, or the mean of both streams (…, 2D)."""
         return x.unflatten(-1, (2, -1)).mean(-2) if self._reversible else x
@@ -321,52 +281,6 @@ class Transformer(Model, ABC):
     def extra_cost(self, T: int, per: Per) -> Cost:
         """The price of what a kind of model computes besides its embedding, layers and output."""
         return Cost()
-
-    def _check_piece(self, ids: Tensor, keep: Tensor | None) -> None:
-        """Raises unless ids (B, T) and keep (B, T) fit the model, and every id that is kept the vocabulary."""
-        arguments.check_ids(ids, 2, self.device)
-        if keep is not None:
-            mask(keep, ids)
-        arguments.check_range(ids if keep is None else torch.where(keep, ids, 0), self.config.vocab)
-
-    def _time(self, ids: Tensor, length: Tensor, keep: Tensor | None) -> Tensor | None:
-        """The position (B, T) of each token after `length` (B,) others; None where the model has no use for it."""
-        if self.position is None and not self.positions:
-            return None
-        if keep is None:
-            first = length[:, None]
-            return first if ids.shape[1] == 1 else first + torch.arange(ids.shape[1], device=ids.device)
-        return (length[:, None] + keep.cumsum(1) - 1).clamp(min=0)  # positions count kept tokens
-
-    def _embed(self, ids: Tensor, time: Tensor | None, keep: Tensor | None, added: Tensor | None = None) -> Tensor:
-        """The input of the first layer: √D (token + position + `added`), as `_first_input` gives it."""
-        if keep is not None:
-            ids = torch.where(keep, ids, 0)  # the id of a dropped position is ignored
-        x = arguments.embedded(self.token, ids)
-        position = self.position if isinstance(self.position, EmbeddingPosition) else None
-        if position is not None and position.scaled:
-            x = x + position(time)
-        if added is not None:
-            x = x + added
-        if self.config.embed_scale:
-            x = x * self.config.dim**0.5
-        if position is not None and not position.scaled:
-            x = x + position(time).to(x.dtype)
-        return self._first_input(x)
-
-    def _first_input(self, x: Tensor) -> Tensor:
-        """The input of the first layer, given embeddings: their norm, if any, then dropout; twice for two streams."""
-        normed: Tensor = x if self.embed_norm is None else self.embed_norm(x)
-        drops = self.dropout.training or hooked(self.dropout)
-        embedded: Tensor = self.dropout(normed) if drops else normed
-        return torch.cat([embedded, embedded], -1) if self._reversible else embedded
-
-    def _signals(self, time: Tensor | None) -> Signals | None:
-        """What is added to the input of each layer, if anything is: vectors of the positions `time` (B, T)."""
-        if not self.positions:
-            return None
-        scale = self.config.dim**0.5 if self.config.embed_scale else 1.0
-        return lambda number: self.positions[number](time) * scale
 
     def _halting(self, keep: Tensor | None) -> Pondering | None:
         """Decides in one pass after how many layers each position halts; None where all run through all layers."""

@@ -32,8 +32,9 @@ from seqloom.mixers.handing import Handed
 from seqloom.models.block import Block
 from seqloom.models.config import BidirectionalConfig, TransformerConfig
 from seqloom.models.decoder import CausalTransformer
+from seqloom.models.embedding import Signals
 from seqloom.models.halting import Halting, Pondering
-from seqloom.models.transformer import Signals, Transformer
+from seqloom.models.transformer import Transformer
 from seqloom.positions.sinusoidal import Sinusoidal, SinusoidalConfig
 
 
