@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from seqloom.core.parts import plain
+from seqloom.core.parts import init_weights
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.positions.learned import LearnedPositions
 from seqloom.runs import model as stored
@@ -69,7 +69,7 @@ def test_a_seed_draws_the_weights_that_it_always_did(kind: str) -> None:
         nn.Linear(config.dim, config.ffn)
         nn.Linear(config.ffn, config.dim)
     nn.Linear(config.dim, config.vocab)
-    plain(older, config.std)
+    init_weights(older, config.std)
     for block in older.blocks:
         block.mixer.reset(config.std)
     expected = older.state_dict()

@@ -18,7 +18,7 @@ from seqloom.core.arguments import Accepted, autocasts, count, deviation, mask, 
 from seqloom.core.cost import Cost, Per, Span, span
 from seqloom.core.extras import Extras
 from seqloom.core.memory import Memory
-from seqloom.core.parts import part_price, parts, plain
+from seqloom.core.parts import init_weights, part_price, parts
 from seqloom.core.roles import Role
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import State, require_reusable
@@ -146,7 +146,7 @@ class Mixer(nn.Module, ABC):
         Raises TypeError or ValueError unless `std` is a finite number of 0 or more.
         """
         deviation(std)
-        plain(self, std)
+        init_weights(self, std)
 
     def rebuild(self) -> None:
         """Computes the buffers that are not saved, on the device of the parameters; by default none.

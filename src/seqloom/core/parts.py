@@ -51,7 +51,7 @@ def part_price(part: nn.Module, span: Span) -> Cost:
     raise ValueError(f"{name} has no price: give it a method price(span), or leave it out of the mixer's `parts`")
 
 
-def plain(module: nn.Module, std: float) -> None:
+def init_weights(module: nn.Module, std: float) -> None:
     """Initializes the weights of linear layers and embeddings from N(0, std²), biases with 0, gains of norms with 1."""
     for part in module.modules():
         if isinstance(part, (nn.Linear, nn.Embedding)):

@@ -16,7 +16,7 @@ from seqloom.core.arguments import described
 from seqloom.core.cost import Cost, Per
 from seqloom.core.extras import Extras, merged
 from seqloom.core.model import Enough, ModelTraits
-from seqloom.core.parts import plain
+from seqloom.core.parts import init_weights
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.core.state import LayerState, ModelState, bounded, counted, length_of, measured, stepped, unread
 from seqloom.mixers.handing import Handed
@@ -221,7 +221,7 @@ class Decoder(CausalTransformer):
         self.exit_heads = nn.ModuleList(ExitHead(config.dim, config.outputs, *options) for _ in range(heads))
         """the output layer of each layer but the last, where it is not the model's"""
         if heads and not self.token.weight.is_meta:
-            plain(self.exit_heads, config.std)
+            init_weights(self.exit_heads, config.std)
 
     @override
     def exit_output(self, x: Stream, layer: int) -> Tensor:

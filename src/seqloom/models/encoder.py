@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Per, linear
 from seqloom.core.model import ModelTraits
-from seqloom.core.parts import plain
+from seqloom.core.parts import init_weights
 from seqloom.core.shapes import Stream
 from seqloom.models.config import BidirectionalConfig
 from seqloom.models.cost import norm_cost
@@ -55,7 +55,7 @@ class Encoder(Transformer):
                 Linear(config.dim, config.dim), nn.GELU(), build_norm(config.norm, config.dim)
             )
             if not self.token.weight.is_meta:
-                plain(self.head_layer, config.std)
+                init_weights(self.head_layer, config.std)
 
     @property
     @override

@@ -28,7 +28,7 @@ from seqloom.core.cost import Cost, Per, linear, sigmoid, softmax, span
 from seqloom.core.extras import Extras
 from seqloom.core.lookup import Followed, Lookup
 from seqloom.core.model import ModelTraits
-from seqloom.core.parts import plain
+from seqloom.core.parts import init_weights
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.core.state import ModelState, bounded
 from seqloom.models import arguments
@@ -69,7 +69,7 @@ class Spalm(CausalTransformer):
         super().__init__(config, layers)
         self.gate = Linear(config.dim, 1, bias=False)
         if not self.token.weight.is_meta:
-            plain(self.gate, config.std)
+            init_weights(self.gate, config.std)
 
     @override
     def take_lookup(self, lookup: Lookup) -> None:

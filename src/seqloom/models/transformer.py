@@ -23,7 +23,7 @@ from seqloom.core.cost import Cost, Per, span
 from seqloom.core.extras import Extras, merged, without_prefix
 from seqloom.core.mixer import Mixer
 from seqloom.core.model_config import ModelConfig
-from seqloom.core.parts import plain
+from seqloom.core.parts import init_weights
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.mixers.handing import Handed
 from seqloom.models import arguments, reversible
@@ -63,7 +63,7 @@ class Transformer(EmbeddedModel, ABC):
 
     def reset(self) -> None:
         """Draws all weights again: matrices, embeddings and taps N(0, std²), biases 0, norms at gain 1."""
-        plain(self, self.config.std)
+        init_weights(self, self.config.std)
         if self.head.bias is not None:
             nn.init.zeros_(self.head.bias)
         for block in dict.fromkeys(self.blocks):  # mixers and channels then initialize their own parameters

@@ -25,7 +25,7 @@ from seqloom.core.extras import Extras, merged, without_prefix
 from seqloom.core.mixer import Mixer
 from seqloom.core.model import ModelTraits
 from seqloom.core.model_config import ModelConfig
-from seqloom.core.parts import plain
+from seqloom.core.parts import init_weights
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.core.state import (
     LayerState,
@@ -83,7 +83,7 @@ class Translator(Transformer, ABC):
         if "after" in self._modules:  # the base class calls `reset` before the encoder exists
             self.encoder.reset()
             for block in dict.fromkeys(self.source_blocks):
-                plain(block, self.config.std)
+                init_weights(block, self.config.std)
                 block.cross.init()
                 block.channel.init()
 

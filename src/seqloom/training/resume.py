@@ -12,6 +12,8 @@ from seqloom.runs.rows import Mark
 
 
 class _Part(BaseModel):
+    """Some fields of a JSON object; its others are ignored."""
+
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
 
