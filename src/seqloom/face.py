@@ -121,15 +121,18 @@ def load(folder: str | Path, *, step: int | None = None, device: str = "cpu") ->
         attach(model)
     if run.has_tokenizer():
         model.tokenizer = Tokenizer.load(run.tokenizer)
-        known, vocab = model.tokenizer.vocab, model.config.vocab
-        if known > vocab:
-            raise ValueError(f"{run.tokenizer} has {known} tokens, the model {vocab}: put the run's own tokenizer back")
+        tokens = model.tokenizer.vocab
+        vocab = model.config.vocab
+        if tokens > vocab:
+            raise ValueError(
+                f"{run.tokenizer} has {tokens} tokens, the model {vocab}: put the run's own tokenizer back"
+            )
     return model
 
 
 def _mixer_list(kinds: Any, settings: dict[str, Any]) -> list[dict[str, Any]]:
     """The list of the mixers' settings; ValueError unless it is one and there are no `settings` next to it."""
-    if not isinstance(kinds, (list, tuple)) or not all(isinstance(entry, dict) for entry in kinds):
+    if not isinstance(kinds, (list, tuple)) or not all(isinstance(values, dict) for values in kinds):
         raise ValueError(f"kind is a mixer's name, or a list such as [{{'kind': 'she'}}], not {kinds!r}")
     if settings:
         raise ValueError(f"in a list, each mixer carries its settings itself: move {', '.join(settings)} into it")
@@ -143,8 +146,8 @@ def _require_known(kind: str, settings: dict[str, Any]) -> None:
     fields = kinds()[kind].model_fields
     unknown = next((name for name in settings if name not in fields), None)
     if unknown is not None:
-        known = {*fields, *MODEL_SETTINGS, *signature(decoder).parameters} - {"settings"}
-        raise ValueError(f"unknown setting {unknown!r}; {suggestion(unknown, known)}")
+        known_names = {*fields, *MODEL_SETTINGS, *signature(decoder).parameters} - {"settings"}
+        raise ValueError(f"unknown setting {unknown!r}; {suggestion(unknown, known_names)}")
 
 
 def _require_size(name: str, size: Any) -> None:

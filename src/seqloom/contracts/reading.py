@@ -85,6 +85,7 @@ def _require_streams(subject: Subject) -> None:
 
 @torch.no_grad()
 def _pieces_are_the_whole(subject: Subject, module: nn.Module, T: int, worst: Largest) -> None:
+    """Compares outputs, and in a mixer the final states, of a sequence read at once and in pieces cut in many ways."""
     draws = random.Random(0)
     x = subject.draw(2, T, subject.dim)
     whole = forward(module, x)
@@ -102,6 +103,7 @@ def _pieces_are_the_whole(subject: Subject, module: nn.Module, T: int, worst: La
 
 
 def _steps_are_the_whole(subject: Subject, mixer: Mixer, T: int, worst: Largest) -> None:
+    """Compares outputs of a sequence read at once, by steps, and by a prompt, steps and a last piece."""
     x = subject.draw(2, T, subject.dim)
     draws = random.Random(1)
     whole = mixer(x)

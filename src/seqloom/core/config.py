@@ -63,6 +63,7 @@ class SizedConfig(Config):
 
     @model_validator(mode="after")
     def _sizes(self) -> Self:
+        """Raises ValueError for a whole number above `LARGEST`."""
         for name in type(self).model_fields:
             value = getattr(self, name)
             if isinstance(value, int) and value > LARGEST:
@@ -76,13 +77,13 @@ MANY = 30
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """The end of an error about an unknown name: the nearest known name, else all of them, or some of many."""
-    known = sorted(known)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if close:
         return f"did you mean {close[0]!r}?"
-    if len(known) > MANY:
-        return f"there are {len(known)}, such as {', '.join(known[:: len(known) // 5])}"
-    return f"there is {', '.join(known)}"
+    if len(names) > MANY:
+        return f"there are {len(names)}, such as {', '.join(names[:: len(names) // 5])}"
+    return f"there is {', '.join(names)}"
 
 
 @final

@@ -112,6 +112,7 @@ def _require_path(path: Path) -> None:
 
 
 def _require_regular(path: Path, status: os.stat_result) -> None:
+    """Raises ValueError, which names the kind of the file, unless it is a regular one."""
     kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
         name = _KINDS.get(kind, "something else")

@@ -110,8 +110,9 @@ class Mixer(nn.Module, ABC):
         """Operations and critical path of `chain`, plus the operations of the parts that `chain` leaves out."""
         chain = [part for part in self.chain(span) if part is not None]
         critical = [part if isinstance(part, Cost) else part_price(part, span) for part in chain]
-        others = [part_price(part, span).parallel() for part in self.parts if all(part is not link for link in chain)]
-        return sum([*critical, *others], Cost())
+        off_chain = [part for part in self.parts if all(part is not link for link in chain)]
+        parallel = [part_price(part, span).parallel() for part in off_chain]
+        return sum([*critical, *parallel], Cost())
 
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         """The critical path in order: a module stands for its own price, a `Cost` for other lines of the equation.

@@ -42,6 +42,7 @@ def progress(
 
 
 def _lines(label: str, total: float, unit: str, start: float, every: float, out: TextIO) -> Advance:
+    """The function that advances the progress and prints a line at most every `every` seconds."""
     done = start
     began = printed = time.monotonic()
 
@@ -69,6 +70,7 @@ def _lines(label: str, total: float, unit: str, start: float, every: float, out:
 
 @contextmanager
 def _bar(label: str, total: float, unit: str, start: float, out: TextIO) -> Iterator[Advance]:
+    """A live bar on a terminal; yields the function that advances it."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -170,6 +170,7 @@ def _token_ids(prompt: Any) -> list[int]:
 
 
 def _is_integer(id: Any) -> bool:
+    """Whether a value is an integer of any library, and no bool."""
     if isinstance(id, bool) or (isinstance(id, Tensor) and id.dtype == torch.bool):
         return False
     try:

@@ -63,10 +63,10 @@ class Draft:
     def __str__(self) -> str:
         """A report on the drafts in words: how many there were, and the share that was accepted."""
         share = f"{self.stayed / max(self.drafted, 1):.0%}"
-        further = "" if self.exact else f", {self.differing:,} of which it would have written otherwise"
+        differing = "" if self.exact else f", {self.differing:,} of which it would have written otherwise"
         return (
             f"{self.written:,} tokens in {self.readings:,} readings of the large model; "
-            f"{self.stayed:,} of {self.drafted:,} drafts stayed ({share}){further}"
+            f"{self.stayed:,} of {self.drafted:,} drafts stayed ({share}){differing}"
         )
 
 
@@ -119,6 +119,7 @@ def _written(
     sampling: Sampling,
     generator: torch.Generator,
 ) -> Iterator[int]:
+    """`drafted`, with checked arguments: draft, read the drafts, accept some, and so on."""
     modules = [[*each_model.modules()] for each_model in (model, draft.model)]
     remaining = max_tokens
     with ExitStack() as stack:

@@ -89,6 +89,7 @@ class Exits:
         layer_numbers = count(1)
 
         def enough(before: Tensor, after: Tensor) -> bool:
+            """Whether all rows exit after this layer, given the stream (B, D) before and after it."""
             nonlocal chosen
             layer = next(layer_numbers)
             if layer == 1 and isinstance(self.by, Multinomial):

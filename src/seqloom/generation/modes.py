@@ -84,6 +84,7 @@ class Slide(Reader):
         self._state = None if self._state is None else select(self._state, rows)
 
     def _read(self) -> Tensor:
+        """Reads the window, with a state where the next token can continue from it; logits of the next token."""
         if not self._streams or self._window.shape[1] == self._length:
             self._state = None  # not needed: the window is read again for the next token
             x = self._model.features(self._window)

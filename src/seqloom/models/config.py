@@ -67,6 +67,7 @@ class TransformerConfig(LayeredConfig, ABC):
 
     @model_validator(mode="after")
     def _acts(self) -> "TransformerConfig":
+        """Raises ValueError for a position that acts inside mixers, none of which has a place for it."""
         place = self.position.place
         if place not in (None, "embedding", "layers") and not any(place in mixer.places for mixer in self.pattern):
             kinds = sorted({mixer.kind for mixer in self.pattern})

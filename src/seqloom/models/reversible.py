@@ -79,6 +79,7 @@ class _Stack(torch.autograd.Function):
     def forward(
         ctx: Any, sublayers: list[Sublayer], seed: int, names: list[Any], x: Tensor, *parameters: Tensor
     ) -> Any:
+        """Runs the sublayers in order; a and b are the two streams, which take turns in being read."""
         a, b = x.chunk(2, -1)
         values: list[Tensor] = []
         statistics: list[Tensor] = []
@@ -105,6 +106,7 @@ class _Stack(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor, *dvalues: Tensor) -> tuple[Any, ...]:
+        """Runs the sublayers once more, from the last to the first, and subtracts what each one added."""
         if torch.is_grad_enabled():
             raise RuntimeError("second derivatives of reversible layers are not implemented: choose sublayers=serial")
         a, b = ctx.saved_tensors

@@ -101,6 +101,7 @@ def _loaded(path: Path) -> dict[str, Tensor]:
 
 
 def _refuse_unstorable(name: str, tensor: object) -> None:
+    """Raises ValueError for what is not a dense tensor of a dtype that the file format has."""
     if not isinstance(tensor, Tensor):
         raise ValueError(f"{name} is a {type(tensor).__name__}, not a tensor: put it into the checkpoint's meta")
     if tensor.layout != torch.strided or tensor.is_meta or tensor.dtype not in _STORED:

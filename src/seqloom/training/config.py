@@ -133,6 +133,7 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _fits(self) -> "RunConfig":
+        """Raises ValueError where the kind of the model is not one that the objective trains."""
         objective = self.training.objective
         required = self.model.objective
         if required is not None and objective.kind != required and not (objective.acts and required == "actions"):

@@ -38,10 +38,10 @@ def surroundings(learner: Learner, batch: Batch) -> dict[str, Any]:
 def threads_of(earlier: dict[str, Any], say: Callable[[str], None]) -> Iterator[None]:
     """Inside the block, as many threads as the run was computed with before; a change is reported."""
     threads = torch.get_num_threads()
-    wanted = int(earlier.get("threads", threads))
-    if wanted != threads:
-        say(f"using {wanted} threads, as the run did before (there are {threads} here; --allow-drift takes them)")
-        torch.set_num_threads(wanted)
+    run_threads = int(earlier.get("threads", threads))
+    if run_threads != threads:
+        say(f"using {run_threads} threads, as the run did before (there are {threads} here; --allow-drift takes them)")
+        torch.set_num_threads(run_threads)
     try:
         yield
     finally:

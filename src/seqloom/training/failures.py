@@ -38,7 +38,7 @@ class Reports:
 
     def require_none(self) -> None:
         """Raises Lost where a rank has reported a failure."""
-        if self._reported():
+        if self._read_reports():
             raise Lost
 
     def ending(self, error: BaseException) -> BaseException:
@@ -50,7 +50,7 @@ class Reports:
         report = {"lost": lost, "seconds": getattr(error, "seconds", 0.0), "text": text}
         try:
             self._store.set(f"failure/{self._rank}", json.dumps(report))
-            reports = self._waited_for()
+            reports = self._wait_for_reports()
         except RuntimeError:  # rank 0 held the store and died, or the launcher did
             reports = {self._rank: report}
         if not (lost or isinstance(error, ValueError | OSError)):
@@ -75,14 +75,14 @@ class Reports:
         why = f"did not answer for {seconds:.0f} s" if seconds else "died"
         return f"{which} {why}; the same command continues from the last checkpoint"
 
-    def _waited_for(self) -> dict[int, dict[str, Any]]:
+    def _wait_for_reports(self) -> dict[int, dict[str, Any]]:
         """The reports of all ranks, or of those that report within `GRACE` seconds."""
         deadline = time.monotonic() + GRACE
-        while len(reports := self._reported()) < self._size and time.monotonic() < deadline:
+        while len(reports := self._read_reports()) < self._size and time.monotonic() < deadline:
             time.sleep(0.05)
         return reports
 
-    def _reported(self) -> dict[int, dict[str, Any]]:
+    def _read_reports(self) -> dict[int, dict[str, Any]]:
         """The reports that are in the store now, by rank."""
         ranks = [rank for rank in range(self._size) if self._store.check([f"failure/{rank}"])]
         return {rank: json.loads(self._store.get(f"failure/{rank}")) for rank in ranks}

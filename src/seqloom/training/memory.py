@@ -31,8 +31,8 @@ def keep_freed_memory(say: Callable[[str], object] | None = None) -> bool:
     if os.environ.get("SEQLOOM_KEEP_MEMORY") == "0" or platform.libc_ver()[0] != "glibc":
         return False
     mallopt = ctypes.CDLL(None).mallopt
-    wanted = {_MMAP_MAX: 0, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: 64 << 20}
-    accepted = [mallopt(name, value) == 1 for name, value in wanted.items()]
+    options = {_MMAP_MAX: 0, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: 64 << 20}
+    accepted = [mallopt(name, value) == 1 for name, value in options.items()]
     if say is not None and all(accepted) and not _reported:
         _reported = True
         say("freed memory is kept for the next step, which is faster; SEQLOOM_KEEP_MEMORY=0 hands it back")

@@ -85,9 +85,10 @@ def _count_stages(training: Any, names: set[str]) -> None:
     if not isinstance(stages, list) or "training.batches" in names:
         return
     batches = [stage.get("batches") for stage in stages if isinstance(stage, dict)]
-    known = [number for number in batches if type(number) is int]
-    if known and len(known) == len(stages) and ("training.stages" in names or "batches" not in training):
-        training["batches"] = sum(known)
+    if not stages or len(batches) < len(stages) or not all(type(number) is int for number in batches):
+        return  # an error of the stages, which their own check reports
+    if "training.stages" in names or "batches" not in training:
+        training["batches"] = sum(batches)
 
 
 def _put(values: dict[str, Any], path: list[str], value: Any) -> None:

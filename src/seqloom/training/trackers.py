@@ -127,6 +127,7 @@ def tracked(
     open_trackers: dict[str, Tracker] = {}
 
     def attempt(name: str, action: Callable[[], None]) -> None:
+        """Runs an action of a tracker; where it fails, reports that and switches the tracker off."""
         try:
             with redirect_stdout(sys.stderr):  # standard output is for results
                 action()
