@@ -57,7 +57,7 @@ class Streamed(Ahead):
         common = _common_prefix(ids, self._predicted)
         self._states = [(count, state) for count, state in self._states if count <= common]
         usable = [(count, state) for count, state in self._states if count < first]
-        # `state` is after the first `count` of ids; a negative count is that of tokens of the text that are unread
+        # the state after the first `count` of ids; a negative count: it has not read so many last tokens of the text
         count, state = usable[-1] if usable else (-len(self._unread), self._base)
         piece = (self._unread + ids)[len(self._unread) + count :]
         if len(piece) == 1:
