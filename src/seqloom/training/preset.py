@@ -84,7 +84,7 @@ def _count_stages(training: Any, names: set[str]) -> None:
     stages = training.get("stages") if isinstance(training, dict) else None
     if not isinstance(stages, list) or "training.batches" in names:
         return
-    batches = [stage.get("batches") for stage in stages if isinstance(stage, dict)]
+    batches: list[Any] = [stage.get("batches") for stage in stages if isinstance(stage, dict)]
     if not stages or len(batches) < len(stages) or not all(type(number) is int for number in batches):
         return  # an error of the stages, which their own check reports
     if "training.stages" in names or "batches" not in training:
