@@ -104,7 +104,7 @@ def elementwise(name: str) -> Rule:
 
 
 def times(price: Cost, n: int) -> Cost:
-    """The operations of `price`, n times over."""
+    """The operations of `price`, n times."""
     return Cost(price.mul * n, price.add * n, price.div * n, price.exp * n, price.other * n)
 
 
