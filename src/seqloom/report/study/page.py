@@ -38,16 +38,19 @@ class StudyReport:
     @classmethod
     def from_rows(cls, study: Study) -> Self:
         """The report of these rows."""
-        shown = columns(study)
+        shown_columns = columns(study)
         return cls(
             study=study,
             conclusion=conclusion(study),
             caption=caption(study),
             claims=decided(study),
             charts=charts(study),
-            columns=shown,
+            columns=shown_columns,
             table=[
-                (line, [(_text(column, cell), _sorted(cell)) for column, cell in zip(shown, row, strict=True)])
+                (
+                    line,
+                    [(_text(column, cell), _sort_value(cell)) for column, cell in zip(shown_columns, row, strict=True)],
+                )
                 for line, row in table_rows(study)
             ],
             smallest_difference=Compared(study, "held_out").beneath,
@@ -103,7 +106,7 @@ def _text(column: Column, value: Value) -> str:
     return f"{value:,.3f}" if abs(value) < 100 else f"{value:,.1f}"
 
 
-def _sorted(value: Value) -> str:
+def _sort_value(value: Value) -> str:
     return "" if value is None or isinstance(value, str) else str(value)
 
 
