@@ -22,8 +22,8 @@ SHORT = {
     "path": "path",
 }
 LARGEST = 10**6
-"""of a size given here: beyond it torch's own sizes would overflow"""
-ALONE = ("json", "all")
+"""the largest size that may be given; torch's own sizes would overflow at larger ones"""
+FLAGS = ("json", "all")
 """options without a value"""
 COLUMNS = ("mixer", *SHORT)
 
@@ -83,10 +83,10 @@ def _mixer(kind: str, arguments: list[str]) -> PricedMixer:
             )
     fields = [field["name"] for field in registry.mixers()[kind]["settings"]]
     given, _ = options(arguments, (*OWN, *fields))
-    dim, context = whole(given, "dim", 128), whole(given, "context", 128)
+    dim, context = size(given, "dim", 128), size(given, "context", 128)
     settings = {name: plain(value) for name, value in given.items() if name in fields}
     require_mixer({"kind": kind, **settings})
-    tokens = whole(given, "tokens", context)
+    tokens = size(given, "tokens", context)
     per: Any = choice(given, "per", ("sequence", "token")) or "sequence"
     return PricedMixer(kind, settings, dim, context, tokens, per, "json" in given)
 
@@ -114,11 +114,12 @@ def options(arguments: list[str], known: tuple[str, ...]) -> tuple[dict[str, str
         if not word.startswith("--"):
             raise ValueError(f"unexpected argument {word!r}: options are --name value")
         if name not in known:
-            named = [f"--{name.replace('_', '-')}" for name in known]
-            raise ValueError(f"unknown option {word.partition('=')[0]!r}; {suggestion(word.partition('=')[0], named)}")
-        if name in ALONE and sign:
+            option_names = [f"--{name.replace('_', '-')}" for name in known]
+            typed = word.partition("=")[0]
+            raise ValueError(f"unknown option {typed!r}; {suggestion(typed, option_names)}")
+        if name in FLAGS and sign:
             raise ValueError(f"option --{name} takes no value")
-        if name not in ALONE and not sign:
+        if name not in FLAGS and not sign:
             value = next(words, "")
             if not value or value.startswith("--"):
                 raise ValueError(f"option --{name} needs a value")
@@ -129,7 +130,7 @@ def options(arguments: list[str], known: tuple[str, ...]) -> tuple[dict[str, str
     return given, changes
 
 
-def whole(given: dict[str, str], name: str, default: int) -> int:
+def size(given: dict[str, str], name: str, default: int) -> int:
     """A size, from 1 to `LARGEST`."""
     text = given.get(name, str(default))
     if len(text) > 100 or not text.isdecimal() or int(text) < 1:
@@ -143,8 +144,8 @@ def choice(given: dict[str, str], name: str, allowed: tuple[str, ...]) -> Any:
     """One of the words that are allowed, or None where the option is not given."""
     value = given.get(name)
     if value is not None and value not in allowed:
-        *most, last = allowed
-        raise ValueError(f"--{name} must be {', '.join(most)} or {last}, not {value!r}")
+        *first, last = allowed
+        raise ValueError(f"--{name} must be {', '.join(first)} or {last}, not {value!r}")
     return value
 
 

@@ -19,7 +19,7 @@ LEGEND = (
 )
 WIDTH = 80
 GAP = "  "
-ABREAST = 3
+PER_LINE = 3
 """drawings next to each other in 80 columns"""
 
 
@@ -35,8 +35,10 @@ def listed(family: str | None = None, *, wide: bool = False, as_json: bool = Fal
     if wide:
         return table(WIDE, [_wide(name, mixer) for name, mixer in chosen.items()])
     rows = [(name, mixer["family"], mixer["summary"]) for name, mixer in chosen.items()]
-    others = {} if family else {name: of for name, of in registry.installed().items() if name not in known}
-    rows += [(name, "installed", f"of the package {of}"[:40]) for name, of in others.items()]
+    if not family:
+        for name, package in registry.installed().items():
+            if name not in known:
+                rows.append((name, "installed", f"of the package {package}"[:40]))
     return table(("mixer", "family", "what it is"), rows)
 
 
@@ -62,8 +64,16 @@ def shown(name: str, *, as_json: bool = False) -> str:
 
 def _wide(name: str, mixer: dict[str, Any]) -> tuple[object, ...]:
     traits = mixer["traits"]
-    can = (traits["causal"], traits["streams"], traits["state"], traits["longest"] or "any", traits["selects_ahead"])
-    return (name, mixer["about"], *can, ", ".join(setting["name"] for setting in mixer["settings"]))
+    return (
+        name,
+        mixer["about"],
+        traits["causal"],
+        traits["streams"],
+        traits["state"],
+        traits["longest"] or "any",
+        traits["selects_ahead"],
+        ", ".join(setting["name"] for setting in mixer["settings"]),
+    )
 
 
 def _traits(traits: dict[str, Any]) -> list[str]:
@@ -98,8 +108,8 @@ def drawing(name: str, pattern: dict[str, Any]) -> str:
     form = "causal" if pattern["causal"] else "bidirectional"
     heads = list(pattern["heads"].items())
     lines = wrap(f"{name} ({form}): {', '.join(pattern['settings'])}", WIDTH, subsequent_indent="  ")
-    for first in range(0, len(heads), ABREAST):
-        some = heads[first : first + ABREAST]
-        lines.append(GAP.join(f"{title:{len(rows[0])}}" for title, rows in some).rstrip())
-        lines += [GAP.join(row) for row in zip(*(rows for _, rows in some), strict=True)]
+    for first in range(0, len(heads), PER_LINE):
+        group = heads[first : first + PER_LINE]
+        lines.append(GAP.join(f"{title:{len(rows[0])}}" for title, rows in group).rstrip())
+        lines += [GAP.join(row) for row in zip(*(rows for _, rows in group), strict=True)]
     return "\n".join(lines)

@@ -72,6 +72,6 @@ def _settings(changes: list[str]) -> dict[str, Any]:
     return values
 
 
-def _one_line(text: str, most: int = 200) -> str:
+def _one_line(text: str, limit: int = 200) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
