@@ -102,6 +102,7 @@ def match(
 
 
 def _by_count(config: LayeredConfig, to: LayeredConfig, equal: Counted, by: By) -> Match:
+    """The match in a quantity that is counted. ValueError, with advice, where no size is close enough."""
     aim = quantity(to, equal)
     quantity(config, equal)  # raises the error of a model that cannot be built
 
@@ -123,6 +124,7 @@ def _by_count(config: LayeredConfig, to: LayeredConfig, equal: Counted, by: By) 
 
 
 def _by_time(config: LayeredConfig, to: LayeredConfig, by: By, row: TimedSizes | None) -> Match:
+    """The match in time, from the timed sizes. ValueError, with advice, where none is close enough."""
     if row is None:
         raise ValueError("to match time, time it first: row=seqloom.experiments.clock.clock(config, to, by, training)")
     row.require(config, to, by)

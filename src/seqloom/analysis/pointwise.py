@@ -109,6 +109,7 @@ def times(price: Cost, n: int) -> Cost:
 
 
 def _complex(name: str, call: Call) -> Cost | None:
+    """The price of one number of an op on complex numbers; None where it is not known."""
     if name == "mul":
         return Cost(mul=4, add=2) if all(_is_complex(x) for x in call.args[:2]) else Cost(mul=2)
     if name == "div":
