@@ -115,6 +115,7 @@ def key(author: str) -> str:
 
 
 def _manifest(folder: Path) -> dict[str, str]:
+    """The author of each file by manifest.csv; {} where the folder has none."""
     path = folder / MANIFEST
     if not path.is_file():
         return {}

@@ -23,6 +23,7 @@ def folder(cache: str | Path | None = None) -> Path:
 
 @functools.cache
 def _default_folder(name: str) -> Path:
+    """The folder of this name, or a temporary one where it cannot be written, with a warning."""
     try:
         path = Path(name).expanduser()
         path.mkdir(parents=True, exist_ok=True)

@@ -111,6 +111,7 @@ def _documents(
     change: Callable[[str], str],
     skipped: dict[str, int] | None = None,
 ) -> Documents:
+    """The documents of a column of several files, which each pass reads again in batches."""
     if find_spec("pyarrow") is None:
         raise ValueError(f"{source}: reading it needs pyarrow: pip install 'seqloom[data]'")
     counts, sizes_and_times = [], []
@@ -149,6 +150,7 @@ def _reading(path: Path) -> Iterator[BinaryIO]:
 
 
 def _require_strings(schema: Any, column: str, path: Path) -> None:
+    """ValueError unless the schema has exactly one column of that name, and it holds strings."""
     from pyarrow import types
 
     columns = ", ".join(f"{field.name} ({field.type})" for field in schema)

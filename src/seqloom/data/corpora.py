@@ -79,6 +79,7 @@ def _path(name: str) -> Path:
 
 
 def _folder(folder: Path, column: str) -> Documents:
+    """The documents of a folder: its text files, or its Parquet files if it has no text."""
     if columns.is_saved(folder):
         return columns.saved(folder, column, _plain)
     files, skipped = _files(folder)
@@ -152,6 +153,7 @@ def _plain(text: str) -> str:
 
 
 def _json_lines(path: Path, column: str) -> Documents:
+    """A document for each line of a .jsonl file, from its field `column`."""
     documents: list[Document] = []
     for number, line in enumerate(read_text_file(path).split("\n"), 1):
         if not line.strip():
@@ -172,6 +174,7 @@ def _json_lines(path: Path, column: str) -> Documents:
 
 
 def _stories(name: str) -> Documents:
+    """The documents of `stories[:COUNT[:SEED]]`."""
     from seqloom.data.stories import corpus
 
     numbers = name.split(":")[1:]
@@ -192,6 +195,7 @@ def chain_of(name: str | Path) -> "Chain | HiddenChain | None":
 
 @lru_cache(maxsize=4)
 def _chain(name: str) -> "Chain | HiddenChain":
+    """The chain of a name `markov:…` or `hmm:…`. ValueError for a name of another form."""
     from seqloom.data.markov import chain, hidden_chain
 
     kind = name.partition(":")[0]

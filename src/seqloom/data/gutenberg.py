@@ -66,6 +66,7 @@ def _digests(path: Path) -> dict[str, str]:
 
 
 def _book(id: int, address: str, folder: Path, digests: dict[str, str], attempts: int, pause: float) -> str:
+    """The text of one book, from the cache or from `address`; a downloaded book is cached with its digest."""
     path, expected = folder / f"pg{id}.txt", digests.get(str(id))
     if path.is_file() and expected:
         raw = read_bytes(path, LARGEST)
@@ -102,6 +103,7 @@ def strip(raw: bytes, name: str) -> str:
 
 
 def _fetch(address: str, attempts: int, pause: float) -> bytes:
+    """The content at an address. Errors as `books` has them."""
     request = urllib.request.Request(address, headers={"User-Agent": "seqloom (text corpus; one book at a time)"})
     reason = ""
     for attempt in range(attempts):

@@ -93,6 +93,7 @@ def _row(name: str, line: str, column: str) -> Example:
 
 
 def _object(name: str, line: str, column: str) -> Example:
+    """The example in a line of a .jsonl file."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -105,6 +106,7 @@ def _object(name: str, line: str, column: str) -> Example:
 
 
 def _example(name: str, label: str, texts: Sequence[str]) -> Example:
+    """An example, after its texts are checked: none is empty, all are UTF-8."""
     if not label or not all(text.strip() for text in texts):
         raise ValueError(f"{name}: an empty {'text' if label else 'label'}")
     for text in (label, *texts):

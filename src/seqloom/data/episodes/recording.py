@@ -48,6 +48,7 @@ def read_episodes(source: str, *, cache: str | Path | None = None) -> Episodes:
 
 @lru_cache(maxsize=2)  # a run asks for its sizes, for its batches and for its held-out part
 def _recorded(name: str, policy_name: str, count: int, seed: int, cache: Path) -> Episodes:
+    """The episodes from the cache, or recorded now and stored there."""
     key = hashlib.sha256(f"{_FORMAT}\n{name}\n{policy_name}\n{count}\n{seed}".encode()).hexdigest()
     path = cache / PREFIX / f"{key}.episodes"
     if path.is_file():

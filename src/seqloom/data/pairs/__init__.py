@@ -39,6 +39,7 @@ def read_pairs(source: str | Path) -> list[Pair]:
 
 
 def _generated(name: str) -> list[Pair]:
+    """The pairs of a name `pairs:NAME[:COUNT[:SEED]]`."""
     kind, *numbers = name.split(":")[1:]
     if kind not in KINDS:
         raise ValueError(f"{name}: unknown kind of pairs {kind!r}; {suggestion(kind, KINDS)}")

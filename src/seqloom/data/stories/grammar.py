@@ -93,6 +93,7 @@ def _forms(text: str, extra: Mapping[str, str]) -> dict[str, str]:
 
 
 def _rule(name: str, lines: list[str]) -> Rule:
+    """A rule from the lines of its options, each WEIGHT TEMPLATE."""
     options = []
     for line in lines:
         weight, template = line.strip().split(" ", 1)
