@@ -32,7 +32,7 @@ def settled(contender: Contender) -> bool:
     return adjusted is not None and adjusted < LEVEL
 
 
-def beneath(comparison: Comparison) -> str:
+def smallest_difference(comparison: Comparison) -> str:
     """The sentence under the table: the smallest difference that it could have settled; "" with nothing to compare."""
     smallest = {
         contender.name: contender.value(SMALLEST)
@@ -43,6 +43,7 @@ def beneath(comparison: Comparison) -> str:
 
 
 def _verdict(comparison: Comparison, ranked: Sequence[Contender]) -> str:
+    """The first sentence: whether a contender without attention is settled to be better than attention."""
     baseline = next((contender for contender in ranked if contender.name == comparison.baseline), None)
     others = [contender for contender in ranked if contender.kind != ATTENTION]
     if baseline is None or baseline.kind != ATTENTION:

@@ -115,8 +115,8 @@ def needs(rows: Sequence[Row]) -> list[Need]:
 def farthest(rows: Sequence[Row]) -> int:
     """The greatest length after which most contenders have a time; 0 where there is none."""
     names = {name for row in rows for name in row if name.startswith(TIME)}
-    known = [name for name in names if sum(row.get(name) is not None for row in rows) > len(rows) / 2]
-    return max((int(name.removeprefix(TIME).replace(",", "")) for name in known), default=0)
+    measured_by_most = [name for name in names if sum(row.get(name) is not None for row in rows) > len(rows) / 2]
+    return max((int(name.removeprefix(TIME).replace(",", "")) for name in measured_by_most), default=0)
 
 
 def constant(rows: Sequence[Row]) -> list[Row]:

@@ -60,7 +60,7 @@ class Report:
             answer=answer.sentences(rows),
             table=table.rows(rows),
             csv=table.as_csv(rows),
-            smallest_difference=answer.beneath(rows),
+            smallest_difference=answer.smallest_difference(rows),
             needs=needs.needs(needs.rows_of(rows)) if len(rows.contenders) > 1 else [],
             sections=[section for section in sections if section.charts],
             prompted=samples.prompted(rows),

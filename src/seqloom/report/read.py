@@ -39,6 +39,7 @@ def read(out: Path) -> Comparison:
 
 
 def _parsed(path: Path) -> Comparison:
+    """The content of comparison.json. ValueError, which names the file, where it does not fit the format."""
     try:
         raw = parse_json(read_bytes(path, _LARGEST))
     except ValueError as error:

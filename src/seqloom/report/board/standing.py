@@ -159,6 +159,7 @@ class Board:
         ]
 
     def _standing(self, name: str) -> Standing | None:
+        """The standing of a contender at its best rate; None without a run that ended with a loss."""
         by_rate = {row["lr"]: row for row in self.rows if row["contender"] == name and row["seed"] == 0}
         if not by_rate:
             return None

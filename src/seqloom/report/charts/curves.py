@@ -38,8 +38,8 @@ def curves(
     `levels` are horizontal lines, `borders` vertical ones; `marks` shows each point. Of more than eight models, bands
     and raw values are shown only for the one under the pointer.
     """
-    shown = set(table.column("model"))
-    styles = {name: style for name, style in styles.items() if name in shown}
+    models = set(table.column("model"))
+    styles = {name: style for name, style in styles.items() if name in models}
     y_range = _range(table, x, y, levels, cut=raw is not None)
     x_values = table.numbers(x.column)
     rows = data("rows").encode(across(x.column, x, x_values), up(y.column, y, y_range), color(styles))

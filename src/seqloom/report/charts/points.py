@@ -31,8 +31,8 @@ def points(table: Table, x: Axis, y: Axis, styles: Mapping[str, LineStyle], fron
 
     Names are placed where they cover neither another name nor a mark; a name without room is shown under the pointer.
     """
-    shown = set(table.column("model"))
-    styles = {name: style for name, style in styles.items() if name in shown}
+    models = set(table.column("model"))
+    styles = {name: style for name, style in styles.items() if name in models}
     rows = data("rows").encode(
         across(x.column, x, table.numbers(x.column), padding=24),
         alt.Y(y.column, type="quantitative", title=y.label, scale=alt.Scale(zero=False, padding=24, nice=False)),

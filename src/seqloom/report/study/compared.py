@@ -91,7 +91,7 @@ class Compared:
         return " ".join([opening, *(f"{word.capitalize()}: {lines}." for word, lines in names.items())])
 
     @property
-    def beneath(self) -> str:
+    def smallest_difference(self) -> str:
         """The sentence under the table: the smallest difference that it could have settled; "" with one line."""
         over = self.study.figure["over"]
         smallest = {

@@ -33,7 +33,7 @@ def section(study: Study, below: Sequence[str] = (), rows: str = "Rows") -> str:
     ]
     lines = [_row(line, compared, bool(varied), has_times) for line in study.lines]
     parts = [f"### {figure['heading']}, {figure['batches']:,} batches", says, markdown(head, lines)]
-    parts += [_beneath(compared)] if to_baseline else []
+    parts += [_smallest_differences(compared)] if to_baseline else []
     parts += ["\n".join(f"- {note}" for note in figure["notes"])] if figure["notes"] else []
     thinned = "of all batches, each n-th is kept; " if figure["kind"] == "batches" else ""
     parts += [*below, f"{rows}; {thinned}{origin(figure['origin'])}:"]
@@ -50,9 +50,9 @@ def _seeds(study: Study) -> str:
     return "One seed" if count == 1 else f"{count} seeds; ± is half of a 95% interval"
 
 
-def _beneath(compared: Sequence[Compared]) -> str:
+def _smallest_differences(compared: Sequence[Compared]) -> str:
     """The smallest differences that the table could have settled."""
-    training, held_out = (called(comparison.beneath) for comparison in compared)
+    training, held_out = (called(comparison.smallest_difference) for comparison in compared)
     return held_out if training == held_out else f"Training: {training} Held out: {held_out}"
 
 

@@ -53,7 +53,7 @@ class StudyReport:
                 )
                 for line, row in table_rows(study)
             ],
-            smallest_difference=Compared(study, "held_out").beneath,
+            smallest_difference=Compared(study, "held_out").smallest_difference,
             styles=styles_of(study),
             csv=_csv(study),
         )
@@ -95,6 +95,7 @@ def caption(study: Study) -> list[str]:
 
 
 def _text(column: Column, value: Value) -> str:
+    """A cell as text: three decimals for losses, more for small numbers such as a p or a learning rate."""
     if value is None:
         return "–"
     if not isinstance(value, float):

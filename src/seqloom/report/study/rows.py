@@ -101,6 +101,7 @@ def read(path: Path) -> Study:
 
 
 def _lines(rows: list[dict[str, Any]]) -> list[Line]:
+    """The lines of a figure with their seeds, from the rows below that of the figure."""
     lines: dict[int, Line] = {}
     seeds: dict[tuple[int, int], Seed] = {}
     for row in rows:

@@ -34,7 +34,7 @@ def columns(study: Study) -> list[Column]:
     interval = "half of Student's 95% interval of the mean, from the model's own seeds"
     difference_meaning = f"minus the held-out loss of {compared[1].baseline}"
     difference_meaning += f" at the same {over}" if over else ""
-    shown = [
+    table_columns = [
         *([Column(over, f"what the figure varies: {over}")] if over else []),
         Column(
             "training loss", f"nats per token, median of the last {stretch:,} batches, mean over the seeds", "lower"
@@ -52,15 +52,15 @@ def columns(study: Study) -> list[Column]:
         Column("state", "of its cells", text=True),
     ]
     if any(line.known("raced") for line in study.lines):
-        shown.insert(
+        table_columns.insert(
             -3, Column("ms a step, raced", "a training step, median of a race in which all take turns", "lower")
         )
-    return shown
+    return table_columns
 
 
 def table_rows(study: Study) -> list[tuple[Line, list[Value]]]:
     """Each line with its cells, in the order of `columns`."""
-    shown, training, held_out = columns(study), Compared(study, "training"), Compared(study, "held_out")
+    table_columns, training, held_out = columns(study), Compared(study, "training"), Compared(study, "held_out")
     lines = []
     for line in study.lines:
         difference = held_out.difference(line)
@@ -80,7 +80,7 @@ def table_rows(study: Study) -> list[tuple[Line, list[Value]]]:
             "batches": _batches(line),
             "state": _state(line),
         }
-        lines.append((line, [values[column.name] for column in shown]))
+        lines.append((line, [values[column.name] for column in table_columns]))
     return lines
 
 
