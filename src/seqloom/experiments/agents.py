@@ -275,6 +275,7 @@ class Agents:
         seed: int,
         findings: tuple[str, ...],
     ) -> AgentCell:
+        """The run of one combination, and the returns that its model is asked for."""
         config = of_episodes(self.config(source, mixer, learner, count, context, seed))
         assert isinstance(config.model, DecisionConfig)
         asked = self._asked(source)

@@ -91,6 +91,7 @@ def _reference_token(reference: Mixer, rows: Stream) -> Tensor:
 def _require_close(
     name: str, part: str, result: Tensor, expected: Tensor, largest: float, backends_by_op: dict[str, list[str]]
 ) -> None:
+    """Raises ValueError unless `result` is within `TOLERANCE` of `expected`, as the module describes."""
     scale = max(float(expected.abs().max()), largest / 100) or 1.0
     error = float((result - expected).abs().max()) / scale if result.shape == expected.shape else float("inf")
     if not error <= TOLERANCE:

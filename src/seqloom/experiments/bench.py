@@ -126,6 +126,7 @@ class Bench(Cell):
     def _row(
         self, name: str, times: Mapping[str, Timing], backends_used: dict[str, list[str]], busy: bool | None
     ) -> Timed:
+        """The row of a mixer: its times, and their ratios to those of `against`."""
         config, time = self.configs[name], times[name]
         ratio = time.over(times[self.against])
         ms = 1e3 / (TOKENS if self.what == "token" else 1)
@@ -189,6 +190,7 @@ def run_bench(cell: Bench, out: Path, command: str = "") -> list[Timed]:
 
 
 def _config(name: str, preset: str, what: str, sizes: Mapping[str, int | None]) -> RunConfig:
+    """The settings of a mixer in the race. ValueError where it does not fit the sizes."""
     if what != "step":
         sizes = _with_defaults(sizes)
     settings = {"dim": "model.dim", "context": "model.context", "batch": "training.batch"}
@@ -205,8 +207,8 @@ def _config(name: str, preset: str, what: str, sizes: Mapping[str, int | None]) 
 
 def _with_defaults(sizes: Mapping[str, int | None]) -> dict[str, int | None]:
     """The sizes of a race of sublayers, with the default of each size that is not given."""
-    known = SIZES | {name: size for name, size in sizes.items() if size is not None}
-    return {"batch": max(1, TOKENS_READ // known["context"]), **known}
+    known_sizes = SIZES | {name: size for name, size in sizes.items() if size is not None}
+    return {"batch": max(1, TOKENS_READ // known_sizes["context"]), **known_sizes}
 
 
 def _mixer(config: RunConfig) -> Mixer:

@@ -83,6 +83,7 @@ def clock(config: LayeredConfig, to: LayeredConfig, by: By, training: TrainConfi
 def _race(
     config: LayeredConfig, to: LayeredConfig, by: By, training: TrainConfig, sizes: list[int], rounds: int
 ) -> tuple[Timing, SizeTimes]:
+    """The times of `to`, and those of `config` at each size, from one race."""
     with torch.random.fork_rng(devices=[]):
         runs = {"": training_step(to, training)}
         runs |= {str(size): training_step(at(config, by, size), training) for size in sizes}

@@ -106,6 +106,7 @@ def _submitit() -> Any:
 
 
 def _executor(submitit: Any, folder: Path, kind: str, settings: Sequence[str], most: int | None) -> Any:
+    """submitit's executor with these settings. ValueError for a setting that submitit does not accept."""
     parameters: dict[str, Any] = {"timeout_min": MINUTES, "name": "seqloom"}
     if most is not None:
         parameters["slurm_array_parallelism"] = most

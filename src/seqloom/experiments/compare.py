@@ -190,6 +190,7 @@ class Compare:
         ]
 
     def _sizings(self) -> Iterator[Sizing]:
+        """The searches for the sizes of the peer that equal each contender in time."""
         assert self.match is not None
         peer = self.match.peer
         peer_config = self.config(peer)
@@ -210,6 +211,7 @@ class Compare:
         )
 
     def _portrait(self, contender: Contender, run: ContenderCell) -> PortraitCell:
+        """The cell that samples texts of a trained contender and takes its views."""
         ids = self.corpus.held_out.ids
         tokens = tokens_of_views(run.config.model)
         # a passage from the middle, because documents begin with titles in capitals
@@ -226,6 +228,7 @@ class Compare:
         )
 
     def _probes(self) -> list[Cell]:
+        """The cells that train small models with the contenders' mixers on the probes."""
         contenders = [contender for contender in self.contenders if not contender.counting]
         if not self.probes or not contenders:
             return []

@@ -78,6 +78,7 @@ class Decoding(Cell):
         return row.why or f"{row.ms_per_token:.4g} ms a token"
 
     def _measure(self) -> Token:
+        """Builds the model, brings it to a state after `tokens` tokens, and times one more token."""
         device = chosen(self.config.training.device)
         with torch.random.fork_rng(), use(**self.config.backends):
             torch.manual_seed(0)

@@ -82,6 +82,7 @@ def distil(
 
 
 def _require_gain(order: int, context: int) -> None:
+    """ValueError unless `order` poles have a smaller state than the window of a context."""
     largest_order = (context - 2) // 2  # a pole takes two numbers of state, the window of an Extractor L-1
     if largest_order < 1:
         raise ValueError(f"a context of {context} is a window of {context - 1} numbers a channel: no poles are fewer")

@@ -190,6 +190,7 @@ def _newest_step(run: Run) -> int:
 
 @lru_cache(maxsize=1)
 def _loaded(folder: str, step: int) -> tuple[Model, Run]:
+    """The model and the run in a folder; the latest is cached, since consecutive cells read the same run."""
     model, run = stored.load(folder, step=step)
     require_generates(model, "predict the next token")
     if run.has_tokenizer():

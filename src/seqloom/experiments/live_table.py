@@ -132,6 +132,7 @@ class LiveTable:
     def _line_progress(
         self, line: _Line, label: str, total: float, unit: str = "", *, start: float = 0
     ) -> Iterator[Advance]:
+        """Shows the progress of a cell in its line, or as a progress bar where there is no live table."""
         line.state = label
         if self._live is None:
             with progress(f"{self.count()}, {line.name}", total, unit, start=start, stream=self._out) as advance:
@@ -141,6 +142,7 @@ class LiveTable:
             line.rate = line.left = ""
 
     def _table(self) -> "Table":
+        """The table as rich draws it: the lines that fit the height of the terminal."""
         from rich.table import Table
 
         left = self.left()

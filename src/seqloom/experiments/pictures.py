@@ -112,7 +112,7 @@ def input_of(model: Model, mixer: Mixer, text: Tensor) -> Tensor:
 def _as_json(view: View, layer: int, tokenizer: Tokenizer, ids: list[int]) -> dict[str, Any]:
     """A view as it is stored; `labels` has the texts of its tokens if both axes are tokens."""
     values = view.values.detach().cpu().double()
-    of_tokens = set(view.axes) <= {"query", "key"}
+    axes_are_tokens = set(view.axes) <= {"query", "key"}
     return {
         "layer": layer,
         "name": view.name,
@@ -120,7 +120,7 @@ def _as_json(view: View, layer: int, tokenizer: Tokenizer, ids: list[int]) -> di
         "axes": list(view.axes),
         "values": _rounded(values.tolist()),
         "signed": bool((values < 0).any()),
-        "labels": _words(tokenizer, ids[: len(values)]) if of_tokens else None,
+        "labels": _words(tokenizer, ids[: len(values)]) if axes_are_tokens else None,
     }
 
 

@@ -131,6 +131,7 @@ class Recall:
             )
 
     def _config(self, title: str, difficulty: int, seed: int, dim: int, lr: float, mixer: Contender) -> RunConfig:
+        """The settings of the run of one combination."""
         probe(title, difficulty)  # raises the error of an unknown probe or difficulty
         objective: dict[str, Any] = {"kind": "probe", "probe": title, "difficulty": difficulty, "solved": self.solved}
         if self.test is not None:

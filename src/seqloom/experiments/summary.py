@@ -51,18 +51,18 @@ def write(study: Compare, results: Results, command: str) -> report.Comparison:
 def summarize(study: Compare, results: Results, command: str) -> report.Comparison:
     """The table of all contenders, by rising held-out loss; those that failed come last."""
     entries = [Entry(contender, study.config(contender), results) for contender in study.sized(results)]
-    good = [entry for entry in entries if entry.failed is None]
-    if not good:
+    trained = [entry for entry in entries if entry.failed is None]
+    if not trained:
         first = entries[0]
         raise NotFinite(f"no contender can be trained so; {first.contender.name}: {first.failed}")
-    baseline = next((entry for entry in good if entry.kinds == {"attention"}), good[0]).contender.name
-    paired = any(len({run.order for run in entry.runs}) > 1 for entry in good)
-    losses = {entry.contender.name: {run.seed: float(run.held_out or 0.0) for run in entry.runs} for entry in good}
+    baseline = next((entry for entry in trained if entry.kinds == {"attention"}), trained[0]).contender.name
+    paired = any(len({run.order for run in entry.runs}) > 1 for entry in trained)
+    losses = {entry.contender.name: {run.seed: float(run.held_out or 0.0) for run in entry.runs} for entry in trained}
     to_baseline = differences(losses, dict.fromkeys(losses, baseline), paired=paired)
-    values = {entry.contender.name: table_values(entry, to_baseline.get(entry.contender.name)) for entry in good}
-    good.sort(key=lambda entry: float(values[entry.contender.name]["held-out loss"]))
+    values = {entry.contender.name: table_values(entry, to_baseline.get(entry.contender.name)) for entry in trained}
+    trained.sort(key=lambda entry: float(values[entry.contender.name]["held-out loss"]))
     empty = {name for name in OPTIONAL if all(row[name] is None for row in values.values())}
-    names = [name for name in COLUMNS if name in values[good[0].contender.name] and name not in empty]
+    names = [name for name in COLUMNS if name in values[trained[0].contender.name] and name not in empty]
     further_values, further_columns = _further(study, results)
     columns = [*described(names), *further_columns]
     no_values = dict.fromkeys(column["name"] for column in columns)
@@ -95,12 +95,13 @@ def summarize(study: Compare, results: Results, command: str) -> report.Comparis
         columns=[report.Column(**column) for column in columns],
         equal=study.match.equal if study.match is not None else None,
         probe_batches=study.probe_batches if study.probes else None,
-        contenders=[_contender(entry, study, results, table_row(entry)) for entry in [*good, *failed]],
+        contenders=[_contender(entry, study, results, table_row(entry)) for entry in [*trained, *failed]],
         left_out=[report.LeftOut(name=name, why=why) for name, why in (study.left_out or {}).items()],
     )
 
 
 def _contender(entry: Entry, study: Compare, results: Results, row: Values) -> report.Contender:
+    """A contender of the summary: its row, and what the report shows of its runs."""
     contender, model, training = entry.contender, entry.config.model, entry.config.training
     shared: Values = {
         "name": contender.name,

@@ -63,8 +63,8 @@ def follow(cells: Sequence[Cell], pool: Pool, results: Results, table: LiveTable
                     stack = ExitStack()
                     steps[cell.name], _ = last(results.out / cell.name / "metrics.jsonl")
                     total = cell.config.training.batches if isinstance(cell, RunCell) else 0
-                    shown = table.show(cell.name, "training", total, "batches", start=steps[cell.name])
-                    working.append((cell, worker, stack.enter_context(shown), stack))
+                    progress_bar = table.show(cell.name, "training", total, "batches", start=steps[cell.name])
+                    working.append((cell, worker, stack.enter_context(progress_bar), stack))
             time.sleep(EVERY)
             for entry in list(working):
                 cell, worker, advance, stack = entry

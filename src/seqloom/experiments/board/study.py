@@ -84,6 +84,7 @@ class Board:
 
     @cached_property
     def _prepared(self) -> tuple[RunConfig, Corpus]:
+        """The settings of the host and the text. ValueError where the text is too short."""
         config, corpus = with_text(resolve(RECIPE, self.changes, self.source))
         training = config.training
         available = Windows(corpus.train, config.model.context, 0, disjoint=config.data.disjoint).starts

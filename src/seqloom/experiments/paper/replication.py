@@ -203,6 +203,7 @@ class Replication:
         return f"What was run: {sizes}. Seeds of a model: {seeds}. Text: `{texts}`. On {machines}."
 
     def _claims(self, claims: Iterable[Claim]) -> str:
+        """A table of claims: each with its verdicts on both losses, and the command that shows them."""
         rows = []
         for claim in claims:
             by_loss = [self.verdicts[claim, loss] for loss in LOSSES]

@@ -39,6 +39,7 @@ def write(
 
 
 def _figure(grid: Grid, study: Study, seeds: int, command: str) -> Row:
+    """The row of the figure: its title, its settings, its text and its origin."""
     batches = max(grid.config(line.model).training.batches for line in study.lines)
     corpus, config = grid.corpus, grid.config(study.lines[0].model)
     count = min(seeds, study.most_seeds or seeds)
@@ -69,6 +70,7 @@ def _figure(grid: Grid, study: Study, seeds: int, command: str) -> Row:
 def _cells(
     grid: Grid, study: Study, seeds: int, failed: Mapping[str, str], raced: Mapping[Model, float]
 ) -> Iterator[Row]:
+    """The rows of all runs of a figure, line by line and seed by seed."""
     for number, line in enumerate(study.lines):
         sizes = _sizes(grid, line.model) | ({"raced": raced[line.model]} if line.model in raced else {})
         for seed in range(min(seeds, study.most_seeds or seeds)):
@@ -91,6 +93,7 @@ def _cells(
 
 
 def _cell(line: Line, so_far: Progress, stretch: int, why: str | None) -> Row:
+    """The columns of a run that describe its line and its progress so far."""
     medians = so_far.medians(stretch)
     return {
         "series": line.series,

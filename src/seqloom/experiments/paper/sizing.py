@@ -107,6 +107,7 @@ def resized(grid: Grid, peer: str, targets: Sequence[str], equal: Equal) -> dict
 
 
 def _cell(grid: Grid, peer: str, target: str, equal: Equal) -> Resizing:
+    """The search for the size of `peer` that equals `target`, with all ways to resize it."""
     peer_config, target_config = (grid.config(grid.model(text)) for text in (peer, target))
     depth = peer_config.layered.depth
     ways: list[Way] = []

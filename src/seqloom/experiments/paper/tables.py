@@ -109,6 +109,7 @@ def table7() -> dict[str, tuple[int, ...]]:
 
 
 def _formulas(number: int) -> str:
+    """One of the Tables 3 to 6: formulas, their values, the mixers' prices, and the misprints below."""
     entries = rows(number)
     sizes = ", ".join(f"{name} = {value}" for name, value in SIZES.items() if number > 4 or name != "t")
     head = ("sublayer", "number of", "formula", f"at {sizes}", "seqloom cost")
@@ -124,6 +125,7 @@ def _formulas(number: int) -> str:
 
 
 def _table7() -> str:
+    """Table 7 by the mixers' prices, and below it the numbers that the paper prints differently."""
     names = [f"{NAMES[name]}, {heads} {'head' if heads == 1 else 'heads'}" if name == "attention" else NAMES[name]
              for name, heads in COLUMNS]  # fmt: skip
     prices = table7()
