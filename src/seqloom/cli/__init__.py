@@ -48,6 +48,7 @@ def command(arguments: list[str], debug: bool = False, try_anyway: bool = False)
 
 
 def _command(arguments: list[str], debug: bool) -> int:
+    """Runs one command; prints a user's error in one line and returns its exit code, 2."""
     import typer
 
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]  # its UsageError, which typer keeps private

@@ -38,19 +38,19 @@ def require_contenders(
 
 def require_mixer(values: dict[str, Any]) -> None:
     """ValueError where a mixer's kind is unknown, or a setting is not one of that kind's or does not fit it."""
-    known = registry.mixers()
+    mixers = registry.mixers()
     if "kind" not in values:
         raise ValueError("a mixer needs a kind, such as {kind: attention}: `seqloom list` has them all")
     kind = values["kind"]
-    if isinstance(kind, str) and kind not in known:
+    if isinstance(kind, str) and kind not in mixers:
         registry.load()
-        known = registry.mixers()
-    if not isinstance(kind, str) or kind not in known:
-        raise ValueError(f"unknown mixer {kind!r}; {suggestion(str(kind), known)}")
+        mixers = registry.mixers()
+    if not isinstance(kind, str) or kind not in mixers:
+        raise ValueError(f"unknown mixer {kind!r}; {suggestion(str(kind), mixers)}")
     if kind in registry.read()["mixers"]:
         settings_class = _built_in_class(kind)
     else:
-        settings_class = _mixer_class(kind, known[kind]["settings"])
+        settings_class = _mixer_class(kind, mixers[kind]["settings"])
     read(settings_class, values)
 
 

@@ -53,6 +53,7 @@ def price(request: PricedMixer | PricedModel) -> str:
 
 
 def _mixer(request: PricedMixer) -> str:
+    """The price of a mixer alone, with the operations that its fast path executes."""
     kind, dim, context, tokens = request.kind, request.dim, request.context, request.tokens
     config = mixer_config({"kind": kind, **request.settings})
     causal = config.traits.causal != "never"
@@ -77,6 +78,7 @@ def _mixer(request: PricedMixer) -> str:
 
 
 def _model(request: PricedModel) -> str:
+    """The price of the whole model of a preset."""
     config = resolve(request.preset, request.changes).model
     tokens, per = size(request.given, "tokens", config.context), request.per
     try:

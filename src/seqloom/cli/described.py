@@ -76,6 +76,7 @@ def settings(config: type[BaseModel]) -> list[dict[str, Any]]:
 
 
 def _setting(name: str, field: FieldInfo, config: type[BaseModel]) -> dict[str, Any]:
+    """The entry of one setting: name, description, types, default, bounds and nested settings."""
     description: dict[str, Any] = {
         "name": name,
         "description": field.description or "",

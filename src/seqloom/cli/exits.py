@@ -112,8 +112,8 @@ def measure_of(model: Model, named: str) -> Measure:
     if measure is not None:
         return measure
     if not Path(named, NAME).is_file():
-        known = suggestion(named, MEASURES)
+        advice = suggestion(named, MEASURES)
         raise ValueError(
-            f"--exit-by {named[:60]!r} is neither a measure nor a folder of `seqloom study exits`; {known}"
+            f"--exit-by {named[:60]!r} is neither a measure nor a folder of `seqloom study exits`; {advice}"
         )
     return open_exits(named, model)

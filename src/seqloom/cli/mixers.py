@@ -25,11 +25,11 @@ PER_LINE = 3
 
 def listed(family: str | None = None, *, wide: bool = False, as_json: bool = False) -> str:
     """All mixers, or those of a family: a line each, or everything as one JSON object."""
-    known = registry.mixers()
-    families = list(dict.fromkeys(mixer["family"] for mixer in known.values()))
+    mixers = registry.mixers()
+    families = list(dict.fromkeys(mixer["family"] for mixer in mixers.values()))
     if family is not None and family not in families:
         raise ValueError(f"unknown family {family!r}; {suggestion(family, families)}")
-    chosen = {name: mixer for name, mixer in known.items() if family in (None, mixer["family"])}
+    chosen = {name: mixer for name, mixer in mixers.items() if family in (None, mixer["family"])}
     if as_json:
         return json.dumps(chosen, ensure_ascii=False)
     if wide:
@@ -37,7 +37,7 @@ def listed(family: str | None = None, *, wide: bool = False, as_json: bool = Fal
     rows = [(name, mixer["family"], mixer["summary"]) for name, mixer in chosen.items()]
     if not family:
         for name, package in registry.installed().items():
-            if name not in known:
+            if name not in mixers:
                 rows.append((name, "installed", f"of the package {package}"[:40]))
     return table(("mixer", "family", "what it is"), rows)
 
@@ -46,10 +46,10 @@ def shown(name: str, *, as_json: bool = False) -> str:
     """One mixer: equation, settings, traits, price, source. ValueError for an unknown one, with a similar name."""
     if name not in registry.mixers():
         registry.load()
-    known = registry.mixers()
-    if name not in known:
-        raise ValueError(f"unknown mixer {name!r}; {suggestion(name, known)}")
-    mixer = known[name]
+    mixers = registry.mixers()
+    if name not in mixers:
+        raise ValueError(f"unknown mixer {name!r}; {suggestion(name, mixers)}")
+    mixer = mixers[name]
     if as_json:
         return json.dumps({name: mixer}, ensure_ascii=False)
     parts = [f"{name} ({mixer['family']}): {mixer['about']}", mixer["equation"]]
@@ -63,6 +63,7 @@ def shown(name: str, *, as_json: bool = False) -> str:
 
 
 def _wide(name: str, mixer: dict[str, Any]) -> tuple[object, ...]:
+    """The line of a mixer in the wide list, in the order of `WIDE`."""
     traits = mixer["traits"]
     return (
         name,

@@ -53,6 +53,7 @@ def _metrics(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _checkpoints(run: Run) -> Iterator[tuple[str, str]]:
+    """Each file of each checkpoint, by the digests in its manifest."""
     try:
         folders = steps.whole(run.checkpoints)
     except (OSError, ValueError) as error:

@@ -42,9 +42,9 @@ def _sections_of(path: str) -> dict[str, list[dict[str, Any]]]:
     if path and path in trees:
         return {path: trees[path]}
     all_sections = trees | mixers
-    of_kinds = {section: tree for section, tree in all_sections.items() if section.startswith(f"{path} (")}
-    if of_kinds:
-        return {**_named(trees, path), **of_kinds}
+    kind_sections = {section: tree for section, tree in all_sections.items() if section.startswith(f"{path} (")}
+    if kind_sections:
+        return {**_named(trees, path), **kind_sections}
     mixer_section = f"{MIXER} ({path.removeprefix(f'{MIXER}.')})"
     if mixer_section in mixers:
         return {mixer_section: mixers[mixer_section]}

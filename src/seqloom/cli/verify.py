@@ -58,6 +58,7 @@ def verify(
 
 
 def _settings(changes: list[str]) -> dict[str, Any]:
+    """The arguments of the constructor, from `name=value` texts. ValueError for any other text."""
     from seqloom.core.yaml_text import parse_yaml
 
     values: dict[str, Any] = {}
