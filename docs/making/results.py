@@ -47,17 +47,17 @@ def rows(file: str, folder: Path = RESULTS) -> list[dict[str, Any]]:
 
 def newest(rows: Sequence[dict[str, Any]], mixer: str, settings: dict[str, Any]) -> dict[str, Any] | None:
     """The newest row of a mixer that was measured at these settings; None where there is none."""
-    of_mixer = [row for row in rows if row.get("mixer") == mixer and settings.items() <= row.items()]
-    return of_mixer[-1] if of_mixer else None
+    rows_of_mixer = [row for row in rows if row.get("mixer") == mixer and settings.items() <= row.items()]
+    return rows_of_mixer[-1] if rows_of_mixer else None
 
 
 def results(kind: str, kinds: Collection[str], folder: Path = RESULTS) -> str:
     """A section for each file that has rows about the mixer; "" where there is none."""
     parts = []
     for path in sorted(folder.glob("*.jsonl")):
-        of_mixer = [row for row in read_rows(path) if subject(row, kinds)[0] == kind]
-        if of_mixer:
-            parts.append(_section(path.name, of_mixer, kinds))
+        rows_of_mixer = [row for row in read_rows(path) if subject(row, kinds)[0] == kind]
+        if rows_of_mixer:
+            parts.append(_section(path.name, rows_of_mixer, kinds))
     return "\n\n".join(parts)
 
 

@@ -11,9 +11,9 @@ from typing import Any, final
 
 from docs.making.results import RESULTS, newest, rows
 from seqloom.experiments.paper.replication import Measured
+from seqloom.experiments.paper.studies import EXTRACTORS
 from seqloom.report.study.verdicts import UNMEASURED, Verdict
 
-EXTRACTORS = ("she", "he", "we", "me")
 WAITED = "us_to_the_output_median"
 
 
@@ -87,8 +87,8 @@ def waited(folder: Path = RESULTS) -> tuple[Verdict, str]:
 def _measured(file: str, settings: dict[str, Any], folder: Path) -> dict[str, dict[str, Any]] | None:
     """The newest row of each Extractor at these settings, by the Extractor's name; None where one has no row."""
     measured = {mixer.upper(): newest(rows(file, folder), mixer, settings) for mixer in EXTRACTORS}
-    found = {mixer: row for mixer, row in measured.items() if row is not None}
-    return found if len(found) == len(measured) else None
+    with_row = {mixer: row for mixer, row in measured.items() if row is not None}
+    return with_row if len(with_row) == len(measured) else None
 
 
 def verdicts(folder: Path = RESULTS) -> list[Measured]:
