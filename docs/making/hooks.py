@@ -19,20 +19,6 @@ from seqloom.core.progress import progress
 from seqloom.mixers import kinds, mixer_config
 
 ROOT = Path(__file__).parents[2]
-NAVIGATION = {
-    "Start": {"Home": "index.md", "Quickstart": "quickstart.md", "Recipes": "recipes.md", "FAQ": "faq.md"},
-    "Choose": {
-        **{"Choose": "choose.md", "Performance": "performance.md", "Replication": "replication.md"},
-        **{"Retrieval": "retrieval.md", "Drafting": "drafting.md", "Exits": "exits.md", "Agents": "agents.md"},
-    },
-    "Mixers": {},
-    "Build": {
-        **{"How it is built": "contributing.md", "Contract": "contract.md", "Verify": "verify.md"},
-        **{"Benchmarks": "benchmarks.md", "Errata": "errata.md", "Log": "log.md"},
-    },
-}
-"""the four entries of the navigation with their pages; `on_config` adds those of the mixers by family"""
-
 HOME = "---\nhide: [navigation]\n---\n\n"
 """put in front of the home page, so that it has no sidebar"""
 
@@ -46,14 +32,10 @@ _maps: dict[str, list[Map]] = {}
 
 
 def on_config(config: Any) -> Any:
-    """The navigation, with the mixers by family."""
-    pages: dict[str, list[Any]] = {
-        entry: [{title: page} for title, page in titles.items()] for entry, titles in NAVIGATION.items()
-    }
-    pages["Mixers"] = ["mixers/README.md"]
-    for family, members in families().items():
-        pages["Mixers"].append({family: [{kind: f"mixers/{kind}.md"} for kind in members]})
-    config.nav = [{entry: titles} for entry, titles in pages.items()]
+    """The navigation of mkdocs.yml, with the mixers by family under its entry `Mixers`."""
+    (mixer_pages,) = (entry["Mixers"] for entry in config.nav if "Mixers" in entry)
+    for family, kinds_of_family in families().items():
+        mixer_pages.append({family: [{kind: f"mixers/{kind}.md"} for kind in kinds_of_family]})
     return config
 
 
@@ -98,26 +80,29 @@ def site_path(path: str) -> str:
     return PAGES.get(path, path.removeprefix("docs/"))
 
 
-def moved(markdown: str, path: str, known: Collection[str]) -> str:
+def moved(markdown: str, path: str, site_paths: Collection[str]) -> str:
     """Markdown of the repository with its links changed to paths of the site; blocks of code are left unchanged.
 
-    A link to a file that is not in `known`, the paths of the site, becomes its text.
+    A link to a file that is not on the site (`site_paths`) becomes its text.
     """
-    parts = _FENCE.split(markdown)
-    return "".join(part if at % 2 else _moved(part, path, known) for at, part in enumerate(parts))
+    texts_and_code = _FENCE.split(markdown)
+    return "".join(
+        part if index % 2 else _moved(part, path, site_paths)  # every second part is a block of code
+        for index, part in enumerate(texts_and_code)
+    )
 
 
-def _moved(markdown: str, path: str, known: Collection[str]) -> str:
+def _moved(markdown: str, path: str, site_paths: Collection[str]) -> str:
     def link(match: re.Match[str]) -> str:
         mark, label, target = match.groups()
-        label = _moved(label, path, known)
+        label = _moved(label, path, site_paths)
         name, anchor, section = target.partition("#")
         if not name or re.match(r"[a-z]+:", name):
             return f"{mark}[{label}]({target})"
         goal = site_path(posixpath.normpath(posixpath.join(posixpath.dirname(path), name)))
-        if goal not in known:
+        if goal not in site_paths:
             return label
-        here = posixpath.dirname(site_path(path))
-        return f"{mark}[{label}]({posixpath.relpath(goal, here or '.')}{anchor}{section})"
+        folder = posixpath.dirname(site_path(path))
+        return f"{mark}[{label}]({posixpath.relpath(goal, folder or '.')}{anchor}{section})"
 
     return _LINK.sub(link, markdown)

@@ -28,10 +28,15 @@ IMAGES = Path(__file__).parents[1] / "images"
 
 def images() -> dict[str, Chart]:
     """The charts by the names of their files."""
-    gap = markov_gap.chart(rows("markov_gap"))
-    drawn = {"answer.svg": answer(), "extrapolate.svg": longer(), "markov_gap.svg": gap, **board.pictures()}
-    more = [*agents.charts(rows("agents")), maze.charts(rows("t_maze"))[0]]
-    return {**drawn, **{f"{chart.name}.svg": chart for chart in more}}
+    by_length = sorted(rows("extrapolate"), key=lambda row: int(row["length"]))
+    played = [*agents.charts(rows("agents")), maze.charts(rows("t_maze"))[0]]
+    return {
+        "answer.svg": answer(),
+        "extrapolate.svg": extrapolate.charts(by_length)[0],
+        "markov_gap.svg": markov_gap.chart(rows("markov_gap")),
+        **board.pictures(),
+        **{f"{chart.name}.svg": chart for chart in played},
+    }
 
 
 def answer() -> Chart:
@@ -40,8 +45,8 @@ def answer() -> Chart:
     cells: list[list[Cell]] = []
     for line in read(RESULTS / "paper" / "fig8.jsonl").lines:
         loss = mean_of(line.known("held_out"))
-        half = loss.half or 0.0
-        cells.append([line.series, times[line.series], loss.mean, loss.mean - half, loss.mean + half])
+        half_interval = loss.half or 0.0
+        cells.append([line.series, times[line.series], loss.mean, loss.mean - half_interval, loss.mean + half_interval])
     title = "A hundred children's books, 3,000 batches, context 32, 2 layers, 3 seeds"
     description = "Held-out loss with its 95% interval against the time of a training step, six mixers."
     return loss_against_time("answer", title, description, cells, ["attention-heads=32"])
@@ -60,11 +65,6 @@ def loss_against_time(
     return Chart(
         name, title, description, {"rows": table}, [Choice(title, lambda: points(table, x, y, styles_by_name, front))]
     )
-
-
-def longer() -> Chart:
-    """Loss against the length of the text, a line per run."""
-    return extrapolate.charts(sorted(rows("extrapolate"), key=lambda row: int(row["length"])))[0]
 
 
 if __name__ == "__main__":

@@ -26,15 +26,15 @@ def file(kind: str, name: str, ending: str = "svg") -> str:
 def full(markdown: str, kind: str, maps: list[Map]) -> str:
     """A mixer's page with these additions."""
     pictures = "\n".join(f"![{kind}, {map_.name}]({file(kind, map_.name)}){{ .map }}" for map_ in maps)
-    notes = "\n".join(f"- {map_.name}: {map_.description}." for map_ in _once(maps))
-    reads = f"## What it reads\n\n{READS}\n\n{pictures}\n\n{numbers(maps)}\n\n{notes}\n\n"
+    notes = "\n".join(f"- {map_.name}: {map_.description}." for map_ in _with_different_descriptions(maps))
+    reach_section = f"## What it reads\n\n{READS}\n\n{pictures}\n\n{numbers(maps)}\n\n{notes}\n\n"
     curve = f"![price of {kind} by length]({file(kind, 'price')}){{ .curve }}\n\n"
     measured = results(kind, kinds())
-    folded = f'??? info "All rows about `{kind}`"\n\n{indent(measured, "    ")}' if measured else "No rows yet."
+    all_rows = f'??? info "All rows about `{kind}`"\n\n{indent(measured, "    ")}' if measured else "No rows yet."
     chart_line = f"![{kind} among all mixers]({file(kind, 'rows')}){{ .curve }}\n\n" if compared(kind) else ""
-    page = _before(markdown, "## Traits\n", reads)
+    page = _before(markdown, "## Traits\n", reach_section)
     page = _after(page, "## Price by length\n\n", curve)
-    return f"{page.rstrip()}\n\n## Results\n\n{chart_line}{folded}\n"
+    return f"{page.rstrip()}\n\n## Results\n\n{chart_line}{all_rows}\n"
 
 
 def compared(kind: str) -> bool:
@@ -46,25 +46,25 @@ def chart(kind: str) -> str:
     """Held-out loss against the time of a step for all mixers, with this one in front: the text of an SVG file."""
     measured = [row for row in rows("all") if row.get(LOSS) is not None and row.get("ms a step") is not None]
     cells: list[list[Cell]] = [[row["contender"], row["ms a step"], *[row[LOSS]] * 3] for row in measured]
-    of_kind = [row["contender"] for row in measured if row["kind"] == kind]
+    contenders_of_kind = [row["contender"] for row in measured if row["kind"] == kind]
     title = f"{kind} among all mixers: {measured[0]['batches']:,} batches, context {measured[0]['context']}, one seed"
     description = "Held-out loss against the time of a training step, each observed once."
-    return svg(loss_against_time("rows", title, description, cells, of_kind, log=True))
+    return svg(loss_against_time("rows", title, description, cells, contenders_of_kind, log=True))
 
 
 def glance(markdown: str) -> str:
     """The list of all mixers, with the maps of all of them first."""
     parts = [GLANCE]
-    for family, members in families().items():
-        shown = [
+    for family, kinds_of_family in families().items():
+        links = [
             f'<a href="{kind}.html"><img src="{file(kind, "small", "png")}" alt="what {kind} reads">{kind}</a>'
-            for kind in members
+            for kind in kinds_of_family
         ]
-        parts.append(f'**{family}**\n\n<div class="glance">{"".join(shown)}</div>')
+        parts.append(f'**{family}**\n\n<div class="glance">{"".join(links)}</div>')
     return _after(markdown, "# Mixers\n\n", "\n\n".join(parts) + "\n\n")
 
 
-def _once(maps: list[Map]) -> list[Map]:
+def _with_different_descriptions(maps: list[Map]) -> list[Map]:
     """The first map of each description, since the layers of one model have the same."""
     first = {map_.description: map_ for map_ in reversed(maps)}
     return [map_ for map_ in maps if first[map_.description] is map_]

@@ -28,9 +28,9 @@ def by_length(config: MixerConfig) -> str:
     """A table of Markdown: the price at some lengths."""
     rows: list[tuple[object, ...]] = []
     for T in LENGTHS:
-        whole, token = price(config, T)
-        of_token = ("-", "-") if token is None else (f"{token.mul:,}", f"{token.state:,}")
-        rows.append((f"{T:,}", f"{round(whole.mul / T):,}", *of_token))
+        row, token = price(config, T)
+        token_counts = ("-", "-") if token is None else (f"{token.mul:,}", f"{token.state:,}")
+        rows.append((f"{T:,}", f"{round(row.mul / T):,}", *token_counts))
     head = (
         "tokens T",
         "multiplications per token, mean of T tokens",
@@ -41,15 +41,15 @@ def by_length(config: MixerConfig) -> str:
 
 
 def curve(kind: str) -> str:
-    """The same as a chart, next to the price of attention: the text of an SVG file."""
+    """The price by length as a chart, next to that of attention: the text of an SVG file."""
     lengths = [1 << power for power in range(LENGTHS[0].bit_length() - 1, LENGTHS[-1].bit_length())]
     rows: list[list[Cell]] = []
     for name in dict.fromkeys((kind, "attention")):
         for T in lengths:
-            whole, token = price(mixer_config({"kind": name}), T)
+            row, token = price(mixer_config({"kind": name}), T)
             if token is not None:
                 rows.append([f"{name}: token T", T, token.mul])
-            rows.append([f"{name}: mean of a row", T, whole.mul / T])
+            rows.append([f"{name}: mean of a row", T, row.mul / T])
     x, y = Axis("tokens T", "tokens T", log=True), Axis("multiplications", "multiplications per token", log=True)
     table = Table(["model", x.column, y.column], rows)
     styles_by_name = styles(list(dict.fromkeys(str(row[0]) for row in rows)))

@@ -21,7 +21,7 @@ from seqloom.report.charts import reach as charts
 MAPS = Path(__file__).parents[1] / "maps"
 DIM, TOKENS, ROWS = 16, 64, 2
 FAINTEST = -6
-"""the power of ten, relative to the largest derivative, below which a stored map has 0"""
+"""the power of ten, relative to the largest derivative, up to which a stored derivative counts as 0"""
 MEANING = {
     "now": "share of an output's derivatives that is on the input at the same position",
     "half": "tokens back that hold half of an output's derivatives",
@@ -63,7 +63,10 @@ def initial_map(config: MixerConfig) -> Map:
 def numbers(maps: list[Map]) -> str:
     """A table of Markdown with the distances and shares of each map."""
     spans = [span(map_.slopes) for map_ in maps]
-    rows = [(meaning, *(_shown(name, getattr(of_map, name)) for of_map in spans)) for name, meaning in MEANING.items()]
+    rows = [
+        (meaning, *(_shown(name, getattr(span_of_map, name)) for span_of_map in spans))
+        for name, meaning in MEANING.items()
+    ]
     return markdown(("mean over the second half of the outputs", *(map_.name for map_ in maps)), rows)
 
 
@@ -80,12 +83,12 @@ def trained_maps(kind: str, folder: Path = MAPS) -> list[Map]:
 
 
 def write(kind: str, description: str, layers: dict[int, Tensor], origin: dict[str, Any], folder: Path = MAPS) -> Path:
-    """Stores the maps of a trained mixer's layers, in hundredths of a power of ten under the largest derivative."""
+    """Stores the maps of a trained mixer's layers: 100 · log10 of each derivative over the largest one."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{kind}.json"
-    head = json.dumps({"description": description, **origin}, ensure_ascii=False)
+    header = json.dumps({"description": description, **origin}, ensure_ascii=False)
     lines = [f'{{"layer": {layer}, "hundredths": [\n{_written(slopes)}]}}' for layer, slopes in layers.items()]
-    path.write_text(head[:-1] + ', "layers": [\n' + ",\n".join(lines) + "]}\n", encoding="utf-8")
+    path.write_text(header[:-1] + ', "layers": [\n' + ",\n".join(lines) + "]}\n", encoding="utf-8")
     return path
 
 

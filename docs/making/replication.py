@@ -33,8 +33,8 @@ CLOSING = (
 
 def page(folder: Path = FOLDER) -> str:
     """The whole page, of the rows in a folder; those of speed are in results/."""
-    studies, texts, raced, machines = studies_in(folder), texts_in(folder), timed.verdicts(), timed.machines()
-    return Replication(studies, texts, raced, machines, pictures, "../results/paper/", MISPRINTS, CLOSING).page()
+    studies, texts, speed_claims, machines = studies_in(folder), texts_in(folder), timed.verdicts(), timed.machines()
+    return Replication(studies, texts, speed_claims, machines, pictures, "../results/paper/", MISPRINTS, CLOSING).page()
 
 
 def pictures(file: str, study: Study) -> list[str]:

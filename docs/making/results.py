@@ -13,12 +13,12 @@ from typing import Any
 from seqloom.core.table import markdown
 
 RESULTS = Path(__file__).parents[2] / "results"
-NAMES = ("mixer", "contender", "model", "sublayer", "kind")
+NAMES = ("mixer", "contender", "model", "kind")
 """columns that may name the mixer"""
 ORIGIN = ("machine", "commit", "date", "command")
 SETTINGS = (
     "what", "preset", "changes", "task", "probe", "dim", "depth", "context", "T", "tokens", "batch", "batches", "seeds",
-    "vocab", "against", "peer", "dtype", "backend", "threads", "repeats",
+    "vocab", "against", "peer", "threads", "repeats",
 )  # fmt: skip
 HIDDEN = ("data", "loop_share", "loaded", "freed_memory_kept")
 ROWS = 12
@@ -47,17 +47,17 @@ def rows(file: str, folder: Path = RESULTS) -> list[dict[str, Any]]:
 
 def newest(rows: Sequence[dict[str, Any]], mixer: str, settings: dict[str, Any]) -> dict[str, Any] | None:
     """The newest row of a mixer that was measured at these settings; None where there is none."""
-    of_mixer = [row for row in rows if row.get("mixer") == mixer and settings.items() <= row.items()]
-    return of_mixer[-1] if of_mixer else None
+    rows_of_mixer = [row for row in rows if row.get("mixer") == mixer and settings.items() <= row.items()]
+    return rows_of_mixer[-1] if rows_of_mixer else None
 
 
 def results(kind: str, kinds: Collection[str], folder: Path = RESULTS) -> str:
     """A section for each file that has rows about the mixer; "" where there is none."""
     parts = []
     for path in sorted(folder.glob("*.jsonl")):
-        of_mixer = [row for row in read_rows(path) if subject(row, kinds)[0] == kind]
-        if of_mixer:
-            parts.append(_section(path.name, of_mixer, kinds))
+        rows_of_mixer = [row for row in read_rows(path) if subject(row, kinds)[0] == kind]
+        if rows_of_mixer:
+            parts.append(_section(path.name, rows_of_mixer, kinds))
     return "\n\n".join(parts)
 
 
@@ -78,16 +78,17 @@ def subject(row: dict[str, Any], kinds: Collection[str]) -> tuple[str, str]:
 
 
 def _section(name: str, rows: list[dict[str, Any]], kinds: Collection[str]) -> str:
+    """The rows of one file: a table of the newest, where they were measured, and the commands that made them."""
     shown = rows[-ROWS:]
-    origins = list(dict.fromkeys(_origin(row) for row in shown))
-    head = ["settings", "measured"] if len(origins) == 1 else ["settings", "measured", "machine"]
-    lines = [[_settings(row, kinds), _measured(row), _origin(row)][: len(head)] for row in shown]
+    lines = [[_settings(row, kinds), _measured(row), _origin(row)] for row in shown]
+    origins = {origin for *_, origin in lines}
     parts = [f"**[{name}](../results/{name})**"]
     if len(rows) > len(shown):
         parts.append(f"The last {len(shown)} of {len(rows)} rows.")
-    parts.append(markdown(head, lines))
-    if len(origins) == 1:
-        parts.append(origins[0])
+    if len(origins) == 1:  # stated once, below the table
+        parts += [markdown(("settings", "measured"), [line[:2] for line in lines]), *origins]
+    else:
+        parts.append(markdown(("settings", "measured", "machine"), lines))
     commands = dict.fromkeys(str(row["command"]) for row in shown if "command" in row)
     parts += [f"```sh\n{command}\n```" for command in commands]
     return "\n\n".join(parts)
@@ -105,15 +106,18 @@ def _settings(row: dict[str, Any], kinds: Collection[str]) -> str:
 
 
 def _measured(row: dict[str, Any]) -> str:
-    names = [name for name in row if name not in (*NAMES, *ORIGIN, *SETTINGS, *HIDDEN)]
-    values = [(name.replace("_", " "), _value(row[name], name)) for name in names]
+    columns = [name for name in row if name not in (*NAMES, *ORIGIN, *SETTINGS, *HIDDEN)]
+    values = [(name.replace("_", " "), _value(row[name], name)) for name in columns]
     return "<br>".join(f"**{name}** {value}" for name, value in values if value)
 
 
 def _value(value: Any, name: str = "") -> str:
-    """A value in a few characters; "" for curves and samples. A median with quartiles is written 3.9 (3.8 to 4.1)."""
+    """A value in a few characters; "" for curves and samples.
+
+    A median with its quartiles is written as 3.9 (3.8 to 4.1), a dictionary as its parts.
+    """
     if isinstance(value, dict):
-        inner = [(key, _value(of, name)) for key, of in value.items()]
+        inner = [(key, _value(part, name)) for key, part in value.items()]
         return "; ".join(f"{key}: {text}" for key, text in inner if text)
     if isinstance(value, list):
         texts = [_value(number) for number in value] if len(value) <= MANY else []

@@ -4,8 +4,8 @@ results/paper/NAME.jsonl            the rows of a study
 results/paper/NAME-BATCHES.jsonl    the same figure after another number of batches
 """
 
+import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from seqloom.report.study.rows import read
 FOLDER = RESULTS / "paper"
 MOST = 400
 """the most batches of Figure 9 that are stored per cell"""
-LOCAL_PATH = re.compile(r"(?:^|[\s='\"(\[])(?:~?/\w|\.\.?/|[A-Za-z]:\\)")
-"""a path of one machine"""
+LOCAL_PATH = re.compile(r"(?:^|[\s='\"(\[])((?:~?/\w|\.\.?/|[A-Za-z]:\\)[^\s'\"]*)")
+"""a path of one machine, at the start of a word"""
 WRITTEN = ("text", "prompt")
 """columns of Table 2 with generated texts and prompts, which may contain anything"""
 
@@ -34,10 +34,12 @@ def store(out: Path, folder: Path = FOLDER) -> list[Path]:
 
 
 def _store(path: Path, folder: Path) -> Path:
+    """Stores the rows of a file. ValueError where one names a path."""
     rows = [_thinned(row) for row in read_rows(path)]
-    for text in (text for row in rows for text in _texts({k: v for k, v in row.items() if k not in WRITTEN})):
-        if LOCAL_PATH.search(text):
-            raise ValueError(f"{path.name} names a path of a machine, {text!r}: take it out of the rows first")
+    for row in rows:
+        text = json.dumps({name: value for name, value in row.items() if name not in WRITTEN}, ensure_ascii=False)
+        if match := LOCAL_PATH.search(text):
+            raise ValueError(f"{path.name} names a path of a machine, {match[1]}: take it out of the rows first")
     target = folder / path.name
     if path.name != TEXTS and target.exists() and read(target).figure["batches"] != rows[0]["batches"]:
         target = folder / f"{path.stem}-{rows[0]['batches']}.jsonl"
@@ -49,13 +51,5 @@ def _thinned(row: dict[str, Any]) -> dict[str, Any]:
     """A row without changes; of a row with all batches, every n-th batch, and n in the column `kept_each`."""
     if row.get("row") != "batches":
         return row
-    every = -(-len(row["steps"]) // MOST)
-    return row | {"steps": row["steps"][::every], "losses": row["losses"][::every], "kept_each": every}
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _texts(item)
+    spacing = -(-len(row["steps"]) // MOST)
+    return row | {"steps": row["steps"][::spacing], "losses": row["losses"][::spacing], "kept_each": spacing}

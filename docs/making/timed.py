@@ -11,9 +11,9 @@ from typing import Any, final
 
 from docs.making.results import RESULTS, newest, rows
 from seqloom.experiments.paper.replication import Measured
-from seqloom.report.study.verdicts import UNMEASURED, Verdict, Word
+from seqloom.experiments.paper.studies import EXTRACTORS
+from seqloom.report.study.verdicts import UNMEASURED, Verdict
 
-EXTRACTORS = ("she", "he", "we", "me")
 WAITED = "us_to_the_output_median"
 
 
@@ -49,45 +49,55 @@ WAITS = "The critical path is what counts: what a token's output waits for does 
 
 
 def raced(race: Race, folder: Path = RESULTS) -> tuple[Verdict, str]:
-    """What the rows say, and the command that made them."""
-    known = [(mixer, newest(rows(race.file, folder), mixer, race.which)) for mixer in EXTRACTORS]
-    there = [(mixer, row) for mixer, row in known if row]
-    if len(there) < len(known):
+    """The verdict on a race by its rows, and the command that made them."""
+    measured = _measured(race.file, race.which, folder)
+    if measured is None:
         return UNMEASURED, f"python benchmarks/{race.file}.py"
-    ratios = [(mixer.upper(), row[race.ratio], *row["ratio_quartiles"]) for mixer, row in there]
-    times = "times attention's time: " + ", ".join(
-        f"{m} {r:.2f} ({low:.2f} to {high:.2f})" for m, r, low, high in ratios
-    )
-    slow = ", ".join(mixer for mixer, _, low, _ in ratios if low > 1)
-    verdict = Verdict("not settled", "quartiles on both sides of 1", times, 1)
-    if slow:
-        verdict = Verdict("does not hold", f"not for {slow}", times, 1)
-    elif all(high < 1 for *_, high in ratios):
+    texts, slower, faster = [], [], []
+    for mixer, row in measured.items():
+        low, high = row["ratio_quartiles"]
+        texts.append(f"{mixer} {row[race.ratio]:.2f} ({low:.2f} to {high:.2f})")
+        if low > 1:
+            slower.append(mixer)
+        elif high < 1:
+            faster.append(mixer)
+    times = f"times attention's time: {', '.join(texts)}"
+    if slower:
+        verdict = Verdict("does not hold", f"not for {', '.join(slower)}", times, 1)
+    elif len(faster) == len(measured):
         verdict = Verdict("holds", "", times, 1)
-    return verdict, str(there[0][1]["command"])
+    else:
+        verdict = Verdict("not settled", "quartiles on both sides of 1", times, 1)
+    return verdict, str(measured["SHE"]["command"])
 
 
 def waited(folder: Path = RESULTS) -> tuple[Verdict, str]:
-    """Microseconds from a token to its output at two contexts, the rest of the work being done after it."""
-    near, far = ([newest(rows("latency", folder), mixer, {"context": context, "batch": 1}) for mixer in EXTRACTORS]
-                 for context in (512, 4096))  # fmt: skip
-    pairs = [(mixer, a, b) for mixer, a, b in zip(EXTRACTORS, near, far, strict=True) if a and b]
-    if len(pairs) < len(EXTRACTORS):
+    """The verdict on `WAITS`, by the microseconds from a token to its output at two contexts, and the command."""
+    short = _measured("latency", {"context": 512, "batch": 1}, folder)
+    long = _measured("latency", {"context": 4096, "batch": 1}, folder)
+    if short is None or long is None:
         return UNMEASURED, "python benchmarks/latency.py"
-    times = ", ".join(f"{mixer.upper()} {a[WAITED]:.0f} and {b[WAITED]:.0f}" for mixer, a, b in pairs)
-    word: Word = "holds" if all(b[WAITED] < 1.1 * a[WAITED] for _, a, b in pairs) else "does not hold"
-    busy = "; other work ran next to some" if any(row["loaded"] for _, *both in pairs for row in both) else ""
-    times = f"µs to the output at contexts of 512 and 4,096: {times}{busy}"
-    return Verdict(word, "", times, 1), str(pairs[0][1]["command"])
+    times = ", ".join(f"{mixer} {short[mixer][WAITED]:.0f} and {long[mixer][WAITED]:.0f}" for mixer in short)
+    constant = all(long[mixer][WAITED] < 1.1 * short[mixer][WAITED] for mixer in short)
+    loaded = any(row["loaded"] for row in (*short.values(), *long.values()))
+    text = f"µs to the output at contexts of 512 and 4,096: {times}{'; other work ran next to some' * loaded}"
+    return Verdict("holds" if constant else "does not hold", "", text, 1), str(short["SHE"]["command"])
+
+
+def _measured(file: str, settings: dict[str, Any], folder: Path) -> dict[str, dict[str, Any]] | None:
+    """The newest row of each Extractor at these settings, by the Extractor's name; None where one has no row."""
+    measured = {mixer.upper(): newest(rows(file, folder), mixer, settings) for mixer in EXTRACTORS}
+    with_row = {mixer: row for mixer, row in measured.items() if row is not None}
+    return with_row if len(with_row) == len(measured) else None
 
 
 def verdicts(folder: Path = RESULTS) -> list[Measured]:
-    """What comes out for each claim."""
-    races = [Measured(race.text, SECTIONS, *raced(race, folder)) for race in RACES]
-    return [*races, Measured(WAITS, "section 7", *waited(folder))]
+    """The claims about speed with their verdicts."""
+    race_claims = [Measured(race.text, SECTIONS, *raced(race, folder)) for race in RACES]
+    return [*race_claims, Measured(WAITS, "section 7", *waited(folder))]
 
 
 def machines(folder: Path = RESULTS) -> str:
-    """Where the rows were measured."""
-    known = (row["machine"] for file in ("extractors", "tokens", "latency") for row in rows(file, folder))
-    return "; ".join(dict.fromkeys(known))
+    """The machines on which the rows were measured."""
+    machines = (row["machine"] for file in ("extractors", "tokens", "latency") for row in rows(file, folder))
+    return "; ".join(dict.fromkeys(machines))

@@ -20,6 +20,7 @@ from docs.making.command import exit_code
 from docs.making.reached import MAPS, TOKENS, write
 from seqloom.analysis.origin import origin
 from seqloom.analysis.reach import reach_of
+from seqloom.experiments.pictures import input_of
 from seqloom.models.decoder import Decoder
 
 PROBES, LEAST = 32, 8
@@ -35,26 +36,21 @@ STORY = (
 def maps(model: Decoder, ids: list[int]) -> dict[str, dict[int, Tensor]]:
     """|∂y_t/∂x_s| of the first and the last layer of each kind of mixer in the model, by kind and layer."""
     context = model.config.context
-    read = torch.tensor([ids[: min(context, TOKENS)]], device=model.token.weight.device)
+    text = torch.tensor([ids[: min(context, TOKENS)]], device=model.device)
     layers: dict[str, list[int]] = {}
     for layer, mixer in enumerate(model.config.mixers):
         layers.setdefault(mixer.kind, []).append(layer)
     return {
-        kind: {layer: _reach(model, layer, read) for layer in dict.fromkeys((of_kind[0], of_kind[-1]))}
-        for kind, of_kind in layers.items()
+        kind: {number: _reach(model, number, text) for number in dict.fromkeys((numbers[0], numbers[-1]))}
+        for kind, numbers in layers.items()
     }
 
 
 def _reach(model: Decoder, layer: int, ids: Tensor) -> Tensor:
-    mixer = model.blocks[layer].mixer
-    inputs: list[Tensor] = []
-    hook = mixer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
-    try:
-        with torch.no_grad():
-            model.features(ids)
-    finally:
-        hook.remove()
-    return reach_of(mixer, inputs[0], probes=PROBES)
+    mixer = model.mixers[layer]
+    with torch.no_grad():
+        x = input_of(model, mixer, ids)
+    return reach_of(mixer, x, probes=PROBES)
 
 
 def store(run: Path, text: str, folder: Path = MAPS) -> list[Path]:
@@ -77,8 +73,8 @@ def description(kind: str, model: Decoder, run: Path) -> str:
     """The training of the run in words: settings that are not the defaults, sizes, batches, text, seed."""
     config, settings = model.config, json.loads((run / "config.json").read_text(encoding="utf-8"))
     mixer = next(mixer for mixer in config.mixers if mixer.kind == kind)
-    other = [f"{name} {value}" for name, value in mixer.model_dump(exclude_defaults=True).items() if name != "kind"]
-    parts = [*other, f"dim {config.dim}", f"depth {config.depth}", f"context {config.context}"]
+    changed = [f"{name} {value}" for name, value in mixer.model_dump(exclude_defaults=True).items() if name != "kind"]
+    parts = [*changed, f"dim {config.dim}", f"depth {config.depth}", f"context {config.context}"]
     training = settings.get("training")
     if training:
         rows = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
@@ -95,8 +91,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("run", nargs="+", type=Path)
     parser.add_argument("--text", type=Path, help="a text file to read; a short story unless given")
-    given = parser.parse_args()
-    return exit_code(lambda: _stored(given.run, given.text))
+    options = parser.parse_args()
+    return exit_code(lambda: _stored(options.run, options.text))
 
 
 def _stored(runs: Sequence[Path], text: Path | None) -> Iterator[str]:

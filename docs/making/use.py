@@ -27,16 +27,16 @@ AGAINST = {
 }
 
 
-def use(kind: str, traits: Traits) -> str:
-    """The section of a mixer's page, in Markdown."""
-    known = [row for row in rows("all") if "left_out" not in row]
-    of_kind = [row for row in known if row["kind"] == kind]
-    selective = [need for need in needs(known) if len(_best(need)) <= MANY * len(known)]
+def use(kind: str, traits: Traits) -> dict[str, object]:
+    """The uses that a mixer is good for, those that it is not for, and where it was measured."""
+    rows_of_mixers = [row for row in rows("all") if "left_out" not in row]
+    rows_of_kind = [row for row in rows_of_mixers if row["kind"] == kind]
     good = [FOR[traits.state]] if traits.state in FOR else []
-    good += [_named(need) for need in selective if any(row in _best(need) for row in of_kind)]
-    bad = _limits(traits) + _failed(of_kind)
-    lists = [_list(head, items) for head, items in (("Good for", good), ("Not for", bad)) if items]
-    return "\n\n".join(("## When to use it", *lists, _measured(kind, bool(of_kind))))
+    for need in needs(rows_of_mixers):
+        if len(_best(need)) <= MANY * len(rows_of_mixers) and any(row in _best(need) for row in rows_of_kind):
+            good.append(_named(need))
+    bad = _limits(traits) + _failed(rows_of_kind)
+    return {"good": good, "bad": bad, "measured": _measured(kind, bool(rows_of_kind))}
 
 
 def _measured(kind: str, compared: bool) -> str:
@@ -64,10 +64,12 @@ def _limits(traits: Traits) -> list[str]:
 
 
 def _best(need: Need) -> Sequence[Row]:
+    """The rows that are best at a need; of losses that were observed once only the lowest."""
     return need.taken[:1] if need.observed_once else need.taken
 
 
 def _named(need: Need) -> str:
+    """The name of a need, with the number of other mixers that are tied for it."""
     tied = len(_best(need)) - 1
     return need.name + (f" (tied with {tied} other{'s' * (tied > 1)})" if tied else "")
 
@@ -80,7 +82,3 @@ def _failed(rows: Sequence[Row]) -> list[str]:
         if right and max(right) < FEW:
             failed.append(f"{words} ({max(right):.0%} of the answers right)")
     return failed
-
-
-def _list(head: str, lines: Sequence[str]) -> str:
-    return f"**{head}**\n\n" + "\n".join(f"- {line}" for line in lines)

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from seqloom.analysis.count import Executed, Unpriced, count
-from seqloom.analysis.own_kernels import decayed_natively, selected, transformed
+from seqloom.analysis.own_kernels import linear_decay_native, selective_scan, spectral_lag_sum
 from seqloom.analysis.pointwise import Call
 
 A, B = torch.rand(3, 4, dtype=torch.float64) + 0.5, torch.rand(3, 4, dtype=torch.float64) + 0.5
@@ -218,8 +218,8 @@ def test_matrices_of_taps_by_transforms(groups: int) -> None:
     x, vectors = torch.ones(B, T, D), torch.ones(L, D)
     shape = (D, D) if groups == 1 else (groups, D // groups, D // groups)
     taps = D * D // groups
-    apart = transformed(Call((x, vectors), {}, x))
-    result = transformed(Call((x, torch.ones(L, *shape)), {}, x))
+    apart = spectral_lag_sum(Call((x, vectors), {}, x))
+    result = spectral_lag_sum(Call((x, torch.ones(L, *shape)), {}, x))
     one = (apart.mul - x.numel() - 4 * N * blocks * D) // (D + 2 * blocks * D)
     assert result.mul == one * (taps + 2 * blocks * D) + N * 3 * blocks * taps + x.numel()
     sums = (apart.add - 2 * N * blocks * D) // (D + 2 * blocks * D)
@@ -238,7 +238,7 @@ def test_vectors_of_taps_by_transforms(L: int, N: int, fours: int, twos: int) ->
     """
     B, T, D = 2, 64, 4
     x, blocks = torch.ones(B, T, D), 2 * math.ceil(T / N)
-    result = transformed(Call((x, torch.ones(L, D)), {}, x))
+    result = spectral_lag_sum(Call((x, torch.ones(L, D)), {}, x))
     lines, points = D + 2 * blocks * D, N * blocks * D
     assert result.mul == lines * (fours * 3 * 4 + twos * 4) + points * 4 + x.numel()
     assert result.add == lines * (fours * (3 * 2 + 8 * 2) + twos * (2 + 2 * 2)) + points * 2
@@ -265,7 +265,7 @@ def test_selective_scan_counts_as_its_equation(given: str) -> None:
     optional = {"bias": torch.ones(D), "skip": torch.ones(D), "gate": u}
     bias, skip, gate = (tensor if name in given.split() else None for name, tensor in optional.items())
     log_rate = torch.ones(D, N)
-    price = selected(Call((u, u, log_rate, states, states, None, bias, skip, gate, None), {}, u))
+    price = selective_scan(Call((u, u, log_rate, states, states, None, bias, skip, gate, None), {}, u))
     written = count(lambda: written_scan(u, u, log_rate, states, states, bias, skip, gate))
     assert Executed(price.mul, price.add, price.div, price.exp, price.other) == written
 
@@ -275,9 +275,9 @@ def test_a_decaying_sum_by_chunks_multiplies_the_pairs_within_each(T: int) -> No
     B, G, H, K, V = 2, 1, 3, 4, 5
     q, v = torch.ones(B, T, G, K), torch.ones(B, T, H, V)
     pairs = sum(i % 64 + 1 for i in range(T))
-    result = decayed_natively(Call((q, q, v, None, None), {}, v))
+    result = linear_decay_native(Call((q, q, v, None, None), {}, v))
     assert result.mul == result.add == B * (G * pairs * K + H * (pairs * V + 2 * T * K * V))
     assert result.exp == 0
-    faded = decayed_natively(Call((q, q, v, torch.ones(B, T, H), None), {}, v))
+    faded = linear_decay_native(Call((q, q, v, torch.ones(B, T, H), None), {}, v))
     assert faded.mul - result.mul == B * H * (2 * pairs + 2 * T * V + -(-T // 64) * K * V + 2 * T)
     assert (faded.add, faded.exp) == (result.add, B * H * T)

@@ -13,7 +13,7 @@ OUR_KINDS = [name for name, config in kinds().items() if config.__module__.start
 
 
 def test_registry_json_is_current() -> None:
-    assert registry.PLACE.read_text(encoding="utf-8") == described.text(), "run: python -m seqloom.cli.described"
+    assert registry.PATH.read_text(encoding="utf-8") == described.text(), "run: python -m seqloom.cli.described"
 
 
 @pytest.mark.parametrize("kind", OUR_KINDS)

@@ -10,9 +10,9 @@ from seqloom.data import cache
 
 @pytest.fixture(autouse=True)
 def _as_a_new_process() -> Iterator[None]:
-    cache._usual.cache_clear()
+    cache._default_folder.cache_clear()
     yield
-    cache._usual.cache_clear()
+    cache._default_folder.cache_clear()
 
 
 def test_the_folder_is_that_of_the_environment(

@@ -169,8 +169,8 @@ def test_rows_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert result[2].state_bytes == result[3].state_bytes
     assert all((row.ms_per_token, row.why, row.tokens_read) == (2.0, None, row.tokens) for row in result)
     measured: list[int] = []
-    real = Decoding._measured
-    monkeypatch.setattr(Decoding, "_measured", lambda cell: measured.append(cell.tokens) or real(cell))
+    real = Decoding._measure
+    monkeypatch.setattr(Decoding, "_measure", lambda cell: measured.append(cell.tokens) or real(cell))
     assert rows(["attention", "s5"], [8, 16, 32], tmp_path)[0] == result[0]
     assert measured == [32, 32]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seqloom.report.answer import beneath, sentences
+from seqloom.report.answer import sentences, smallest_difference
 from seqloom.report.comparison import Column, Comparison, Contender, Origin, Text
 
 Row = tuple[str, str, float | None, float | None]
@@ -113,10 +113,14 @@ def test_one_seed_shows_no_interval() -> None:
 
 def test_what_the_table_could_have_settled() -> None:
     rows: list[Row] = [("she", "she", 4.0, 0.01), ("a", "attention", 5.0, None)]
-    assert beneath(made(rows)) == ("The smallest difference to a that this table could have settled: 0.300 (she).")
-    assert beneath(made(rows[1:])) == ""
+    assert smallest_difference(made(rows)) == (
+        "The smallest difference to a that this table could have settled: 0.300 (she)."
+    )
+    assert smallest_difference(made(rows[1:])) == ""
     once: list[Row] = [("she", "she", 4.0, None), ("a", "attention", 5.0, None)]
-    assert beneath(made(once, seeds=1)) == "No difference to a could be settled here: each was observed once."
+    assert (
+        smallest_difference(made(once, seeds=1)) == "No difference to a could be settled here: each was observed once."
+    )
 
 
 def test_the_price_of_the_longest_text() -> None:

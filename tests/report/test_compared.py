@@ -28,7 +28,9 @@ def test_the_columns_of_several_seeds(tmp_path: Path) -> None:
     assert cells["she"]["± to baseline"] == pytest.approx(apart.half)
     assert cells["she"]["adjusted p"] == pytest.approx(2 * apart.p), "Holm over two differences"
     assert cells[PEER]["to baseline"] is cells[PEER]["adjusted p"] is None
-    assert Compared(made, "held_out").beneath in write_page(tmp_path / "fig8.jsonl").read_text(encoding="utf-8")
+    assert Compared(made, "held_out").smallest_difference in write_page(tmp_path / "fig8.jsonl").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_the_page_rounds_to_three_decimals_and_names_a_small_p(tmp_path: Path) -> None:
@@ -45,7 +47,7 @@ def test_one_seed_shows_no_interval(tmp_path: Path) -> None:
     names = [column.name for column in columns(made)]
     assert not [name for name in names if "±" in name or "adjusted" in name]
     assert "to baseline" in names
-    assert Compared(made, "held_out").beneath == (
+    assert Compared(made, "held_out").smallest_difference == (
         f"No difference to {PEER} could be settled here: each was observed once."
     )
 
@@ -59,14 +61,14 @@ def test_a_sweep_is_compared_at_the_same_value(tmp_path: Path) -> None:
     assert {key: round(one.estimate.mean, 9) for key, one in result.differences.items()} == {
         ("she", 8): round(-0.5 / 3, 9), ("she", 16): round(1.3 / 3, 9),
     }  # fmt: skip
-    assert "(she at context 8)" in result.beneath
+    assert "(she at context 8)" in result.smallest_difference
 
 
 def test_without_32_heads_the_first_is_the_baseline(tmp_path: Path) -> None:
     result = Compared(plate(tmp_path, {"she": [4.0, 4.1, 4.0], "he": [4.2, 4.3, 4.1]}), "training")
     assert (result.baseline, list(result.differences)) == ("she", [("he", None)])
     alone = Compared(plate(tmp_path / "alone", {"she": [4.0]}), "training")
-    assert alone.beneath == ""
+    assert alone.smallest_difference == ""
 
 
 def test_cells_that_are_not_finished_are_in_no_interval(tmp_path: Path) -> None:

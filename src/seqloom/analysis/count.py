@@ -64,12 +64,14 @@ def count(run: Callable[[], object]) -> Executed:
         run()
     if counter.unknown:
         raise Unpriced(sorted(counter.unknown))
-    whole = sum(counter.ops.values(), Cost())
-    return Executed(whole.mul, whole.add, whole.div, whole.exp, whole.other, dict(counter.ops))
+    total = sum(counter.ops.values(), Cost())
+    return Executed(total.mul, total.add, total.div, total.exp, total.other, dict(counter.ops))
 
 
 @final
 class _Counter(TorchDispatchMode):
+    """Adds up the prices of the ops that torch runs while it is active."""
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch does not type it
         self.ops: dict[str, Cost] = {}
@@ -81,12 +83,12 @@ class _Counter(TorchDispatchMode):
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         name = func.overloadpacket.__name__.removesuffix("_")
-        known = func.namespace in ("aten", "mkldnn", "seqloom")
-        given = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
-        if (known and (func.is_view or name in pointwise.FREE)) or not _floats(given, args, kwargs):
+        priced_namespace = func.namespace in ("aten", "mkldnn", "seqloom")
+        outputs = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
+        if (priced_namespace and (func.is_view or name in pointwise.FREE)) or not _has_floats(outputs, args, kwargs):
             return out
-        rule = RULES.get(name) if known and given else None
-        price = rule(pointwise.Call(args, kwargs, given[0])) if rule else None
+        rule = RULES.get(name) if priced_namespace and outputs else None
+        price = rule(pointwise.Call(args, kwargs, outputs[0])) if rule else None
         if price is None:
             self.unknown.add(str(func))
         else:
@@ -94,6 +96,6 @@ class _Counter(TorchDispatchMode):
         return out
 
 
-def _floats(given: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    tensors = given + [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+def _has_floats(outputs: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    tensors = outputs + [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
     return any(tensor.dtype.is_floating_point or tensor.is_complex() for tensor in tensors)

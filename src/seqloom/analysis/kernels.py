@@ -16,14 +16,14 @@ import math
 from torch import Tensor
 
 from seqloom.analysis.own_kernels import (
-    averaged,
-    decayed,
-    decayed_natively,
-    erased,
-    lagged,
-    scanned,
-    selected,
-    transformed,
+    delta_rule,
+    lag_sum,
+    linear_decay_gpu,
+    linear_decay_native,
+    scan,
+    selective_scan,
+    spectral_lag_sum,
+    wkv_average,
 )
 from seqloom.analysis.pointwise import Call, Rule, times
 from seqloom.core.cost import Cost, gelu, gelu_tanh, layernorm
@@ -31,9 +31,12 @@ from seqloom.ops.state_space.reference import exponential_price, solution_price
 
 
 def product(left: Tensor, right: Tensor) -> Cost:
-    """(…, m, k) by (…, k, n)."""
-    m, k, n = left.numel() // max(left.shape[-1], 1), left.shape[-1], right.shape[-1] if right.ndim > 1 else 1
-    products, sums = m * k * n, m * n * max(k - 1, 0)
+    """The price of the matrix product (…, m, k) by (…, k, n)."""
+    k = left.shape[-1]
+    m = left.numel() // max(k, 1)
+    n = right.shape[-1] if right.ndim > 1 else 1
+    products = m * k * n
+    sums = m * n * max(k - 1, 0)
     if left.is_complex():
         return Cost(mul=4 * products, add=2 * products + 2 * sums)
     return Cost(mul=products, add=sums)
@@ -52,7 +55,7 @@ def multiply_add(call: Call) -> Cost | None:
     return product(call.args[1], call.args[2]) + Cost(add=added)
 
 
-def projected(call: Call) -> Cost:
+def linear_layer(call: Call) -> Cost:
     """oneDNN's x Wᵀ + b."""
     x, weight, bias = call.args[:3]
     return product(x.flatten(0, -2), weight.T) + Cost(add=call.out.numel() * (bias is not None))
@@ -85,7 +88,7 @@ def log_sum(call: Call) -> Cost:
     return Cost(add=n - rows, exp=n, other=rows)
 
 
-def transform(call: Call) -> Cost | None:
+def fourier_transform(call: Call) -> Cost | None:
     """A Fourier transform along one axis, counted as radix 2."""
     x, dims, scaled = call.args[:3]
     if len(dims) != 1:
@@ -119,23 +122,27 @@ def attention(call: Call) -> Cost | None:
     if call.get(3, "dropout_p", 0.0):
         return None
     Tq, Tk, K, V = q.shape[2], k.shape[2], q.shape[3], v.shape[3]
-    block = 256 if Tq >= 768 else 64 if Tq >= 192 else 32
-    formed = 0
+    block = 32
+    if Tq >= 768:
+        block = 256
+    elif Tq >= 192:
+        block = 64
+    scores = 0
     for first in range(0, Tq, block):
         last = min(first + block, Tq)
         reach = min(last, Tk) if call.get(4, "is_causal", False) else Tk
-        formed += (last - first) * min(-(-reach // 512) * 512, Tk)
+        scores += (last - first) * min(-(-reach // 512) * 512, Tk)
     rows, masked = Tq, call.kwargs.get("attn_mask") is not None
     price = Cost(
-        mul=formed * (K + 1 + V) + rows * V,  # scores, scale, values; each value by the reciprocal of its sum
-        add=formed * (K - 1 + masked) + (formed - rows) * (V + 1),
+        mul=scores * (K + 1 + V) + rows * V,  # scores, scale, values; each value by the reciprocal of its sum
+        add=scores * (K - 1 + masked) + (scores - rows) * (V + 1),
         div=rows,
-        exp=formed,
+        exp=scores,
     )
     return times(price, q.shape[0] * q.shape[1])
 
 
-def recurrent(call: Call) -> Cost | None:
+def lstm(call: Call) -> Cost | None:
     """oneDNN's LSTM: eight products a token, three sigmoids, two tanhs, and its two biases, summed once."""
     x, N = call.args[0], call.args[1].shape[0] // 4
     if call.args[9] != 2:  # torch's code for an LSTM
@@ -145,13 +152,13 @@ def recurrent(call: Call) -> Cost | None:
     return Cost(mul=rows * (gates + 5 * N), add=rows * (gates + 8 * N) + 4 * N, div=rows * 5 * N, exp=rows * 5 * N)
 
 
-def bent(call: Call) -> Cost:
+def gelu_activation(call: Call) -> Cost:
     """GELU as it is defined, x/2 (1 + erf(x/√2)), or approximated by tanh."""
     price = gelu if call.kwargs.get("approximate", "none") == "none" else gelu_tanh
     return price(call.out.numel())
 
 
-def dense(call: Call) -> Cost | None:
+def linear_system(call: Call) -> Cost | None:
     """The price of linear systems by elimination, or of matrix exponentials, as `ops.state_space` counts them."""
     matrix, N = call.args[0], call.args[0].shape[-1]
     if matrix.is_complex() or (len(call.args) > 1 and call.args[1].ndim != matrix.ndim):
@@ -160,7 +167,7 @@ def dense(call: Call) -> Cost | None:
     return times(price, matrix.numel() // N**2)
 
 
-def solved(call: Call) -> Cost | None:
+def triangular_solution(call: Call) -> Cost | None:
     """Triangular systems (…, N, N) with a diagonal of ones: each row takes what the rows before it add up to."""
     N, sides = call.out.shape[-2:]
     if not call.kwargs.get("unitriangular", False) or call.out.is_complex():
@@ -172,30 +179,30 @@ def solved(call: Call) -> Cost | None:
 RULES: dict[str, Rule] = (
     dict.fromkeys(("mm", "bmm", "mv", "dot"), multiply)
     | dict.fromkeys(("addmm", "baddbmm", "addmv"), multiply_add)
-    | dict.fromkeys(("_linalg_solve_ex", "linalg_matrix_exp"), dense)
+    | dict.fromkeys(("_linalg_solve_ex", "linalg_matrix_exp"), linear_system)
     | dict.fromkeys(("_softmax", "_safe_softmax"), softmax)
-    | dict.fromkeys(("_fft_r2c", "_fft_c2r", "_fft_c2c"), transform)
+    | dict.fromkeys(("_fft_r2c", "_fft_c2r", "_fft_c2c"), fourier_transform)
     | {
         "native_layer_norm": norm,
         "_log_softmax": log_softmax,
         "logsumexp": log_sum,
         "convolution": convolution,
-        "mkldnn_rnn_layer": recurrent,
-        "_linear_pointwise": projected,
-        "wkv_forward": averaged,
-        "selective_forward": selected,
-        "lag_sum_forward": lagged,
-        "lag_sum_gpu_forward": lagged,
-        "spectral_lag_sum_forward": transformed,
-        "scan_forward": scanned,
-        "wkv_gpu_forward": averaged,
-        "scan_gpu_forward": scanned,
-        "selective_gpu_forward": selected,
-        "decay_gpu_forward": decayed,
-        "linear_decay_forward": decayed_natively,
-        "delta_rule_forward": erased,
-        "linalg_solve_triangular": solved,
-        "gelu": bent,
+        "mkldnn_rnn_layer": lstm,
+        "_linear_pointwise": linear_layer,
+        "wkv_forward": wkv_average,
+        "selective_forward": selective_scan,
+        "lag_sum_forward": lag_sum,
+        "lag_sum_gpu_forward": lag_sum,
+        "spectral_lag_sum_forward": spectral_lag_sum,
+        "scan_forward": scan,
+        "wkv_gpu_forward": wkv_average,
+        "scan_gpu_forward": scan,
+        "selective_gpu_forward": selective_scan,
+        "decay_gpu_forward": linear_decay_gpu,
+        "linear_decay_forward": linear_decay_native,
+        "delta_rule_forward": delta_rule,
+        "linalg_solve_triangular": triangular_solution,
+        "gelu": gelu_activation,
         "_scaled_dot_product_flash_attention_for_cpu": attention,
     }
 )

@@ -56,35 +56,33 @@ class Match:
         return 100 * abs(self.quantity - self.aim) <= WITHIN[self.equal] * self.aim
 
     def __str__(self) -> str:
-        moved = f"{self.before:,} → {self.after:,}" if self.before != self.after else f"{self.after:,} stays"
-        aside = "included" if self.equal == "time" else "aside"
-        return f"{title(self.config)}: {self.by} {moved}, {self.compared}, embeddings and head {aside}"
+        change = f"{self.before:,} → {self.after:,}" if self.before != self.after else f"{self.after:,} stays"
+        tables = "included" if self.equal == "time" else "aside"
+        return f"{title(self.config)}: {self.by} {change}, {self.compared}, embeddings and head {tables}"
 
     @property
     def compared(self) -> str:
         """Both quantities and their difference, in words."""
         words = {"params": "parameters", "mul": "multiplications", "time": "ms a training step"}[self.equal]
-        here, there = (f"{number:,}" if isinstance(number, int) else written(1e3 * number) for number in self._both)
-        quantity, other = f"{here} {words}", f"the {there} of {title(self.to)}"
+        own, aim = (
+            f"{number:,}" if isinstance(number, int) else written(1e3 * number) for number in (self.quantity, self.aim)
+        )
+        quantity, other = f"{own} {words}", f"the {aim} of {title(self.to)}"
         if self.quantity == self.aim:
             return f"{quantity}, exactly {other}"
         side = "above" if self.quantity > self.aim else "below"
         return f"{quantity}, {written(100 * abs(self.difference))}% {side} {other}"
 
-    @property
-    def _both(self) -> tuple[int | float, int | float]:
-        return self.quantity, self.aim
-
 
 def match(
     config: LayeredConfig, to: LayeredConfig, *, equal: Equal = "params", by: By = "ffn", row: TimedSizes | None = None
 ) -> Match:
-    """Changes only `by` of `config` until its quantity is as near to that of `to` as it can be.
+    """Changes only the size `by` of `config`, to the value at which its quantity is nearest to that of `to`.
 
-    Of two sizes that are as near the smaller is taken. `row`, for time alone, is what `experiments.clock.clock` timed
-    in this process; the nearest of its sizes is taken. ValueError if that is not within 1% (time: 5%), which names the
-    nearest size and another way to match; if a model cannot be built; if `row` is missing, or of other models, another
-    size, machine or process; and if `mul` or time is asked for between different contexts.
+    Of two sizes that are equally near the smaller is taken. `row`, for time alone, is what `experiments.clock.clock`
+    timed in this process; the nearest of its sizes is taken. ValueError if that is not within 1% (time: 5%), which
+    names the nearest size and another way to match; if a model cannot be built; if `row` is missing, or of other
+    models, another size, machine or process; and if `mul` or time is asked for between different contexts.
     """
     for name, value, known in (("equal", equal, get_args(Equal)), ("by", by, get_args(By))):
         if value not in known:
@@ -104,27 +102,29 @@ def match(
 
 
 def _by_count(config: LayeredConfig, to: LayeredConfig, equal: Counted, by: By) -> Match:
+    """The match in a quantity that is counted. ValueError, with advice, where no size is close enough."""
     aim = quantity(to, equal)
     quantity(config, equal)  # raises the error of a model that cannot be built
 
-    def moved(by: By) -> Match:
+    def matched(by: By) -> Match:
         size = nearest(config, equal, by, aim)
         changed = at(config, by, size)
         return Match(changed, to, equal, by, getattr(config, by), size, quantity(changed, equal), aim)
 
-    best = moved(by)
+    best = matched(by)
     if best.close:
         return best
     others = _others(by)
-    able = [other for other in others if (other, config.channel) != ("ffn", "none") and moved(other).close]
-    way = f"match by {' or '.join(able)} instead" if able else f"{' and '.join(others)} cannot either"
+    close_sizes = [other for other in others if (other, config.channel) != ("ffn", "none") and matched(other).close]
+    advice = f"match by {' or '.join(close_sizes)} instead" if close_sizes else f"{' and '.join(others)} cannot either"
     raise ValueError(
         f"no {by} brings {title(config)} within 1% of {title(to)}: "
-        f"the nearest, {by} {best.after:,}, has {best.compared}; {way}"
+        f"the nearest, {by} {best.after:,}, has {best.compared}; {advice}"
     )
 
 
 def _by_time(config: LayeredConfig, to: LayeredConfig, by: By, row: TimedSizes | None) -> Match:
+    """The match in time, from the timed sizes. ValueError, with advice, where none is close enough."""
     if row is None:
         raise ValueError("to match time, time it first: row=seqloom.experiments.clock.clock(config, to, by, training)")
     row.require(config, to, by)
@@ -132,14 +132,14 @@ def _by_time(config: LayeredConfig, to: LayeredConfig, by: By, row: TimedSizes |
     result = Match(at(config, by, size), to, "time", by, getattr(config, by), size, row.seconds(size), row.other.median)
     if result.close:
         return result
-    name, instead = title(config), f"match by {' or '.join(_others(by))} instead"
+    own_title, advice = title(config), f"match by {' or '.join(_others(by))} instead"
     if size == min(row.sizes) and result.difference > 0:
-        raise ValueError(f"{name} is slower than {title(to)} even at {by} {size:,}: {result.compared}; {instead}")
+        raise ValueError(f"{own_title} is slower than {title(to)} even at {by} {size:,}: {result.compared}; {advice}")
     if size == max(row.sizes) and result.difference < 0:
-        raise ValueError(f"{name} is quicker than {title(to)} even at {by} {size:,}: {result.compared}; {instead}")
+        raise ValueError(f"{own_title} is quicker than {title(to)} even at {by} {size:,}: {result.compared}; {advice}")
     raise ValueError(
-        f"no {by} that was timed brings {name} within 5% of {title(to)}: the nearest, {by} {size:,}, takes "
-        f"{result.compared}; time it again with more repeats while nothing else runs, or {instead}"
+        f"no {by} that was timed brings {own_title} within 5% of {title(to)}: the nearest, {by} {size:,}, takes "
+        f"{result.compared}; time it again with more repeats while nothing else runs, or {advice}"
     )
 
 

@@ -42,13 +42,13 @@ class Timing:
         return low, high
 
     def over(self, peer: "Timing") -> "Timing":
-        """These times as multiples of the peer's, round by round, so that what drifts slowly cancels.
+        """These times as multiples of the peer's, round by round, so that slow drift of the machine cancels.
 
-        ValueError unless both are of one race: as many rounds.
+        ValueError unless both have the same number of rounds, as times of one race have.
         """
         if len(self.times) != len(peer.times):
             raise ValueError(f"{len(self.times)} rounds do not pair with {len(peer.times)}: let both run in one race")
-        return Timing(tuple(here / there for here, there in zip(self.times, peer.times, strict=True)))
+        return Timing(tuple(own / other for own, other in zip(self.times, peer.times, strict=True)))
 
 
 def executed(mixer: Mixer, T: int, batch: int = 1) -> Executed:
@@ -73,10 +73,10 @@ def race(
     warm: int = 1,
     after: Callable[[], object] | None = None,
 ) -> dict[str, Timing]:
-    """The times of several runs that take turns for `repeats` rounds, each round beginning with the next one.
+    """The times of several runs that take turns for `repeats` rounds; each round begins with another run.
 
-    Each is warmed up `warm` times; `after` is called, off the clock, when a timed run has ended. ValueError if
-    `repeats` is less than 1 or there are no runs.
+    Each is run `warm` times before the first round; `after` is called after each timed run and is not timed. ValueError
+    if `repeats` is less than 1 or there are no runs.
     """
     if repeats < 1 or not runs:
         raise ValueError(f"nothing to time: {len(runs)} runs, {repeats} repeats; give at least one of each")
@@ -98,25 +98,25 @@ def peak_bytes(run: Callable[[], object]) -> int:
     """The most memory that torch's CPU allocator held at once for `run`, in bytes, beyond the memory in use before it.
 
     Counts results, temporaries and the workspaces that torch's kernels ask for; what a library takes behind torch's
-    back (the scratch of a Fourier transform, of a matrix product) is not seen. Older memory that `run` gives back is
-    not subtracted. It runs once, under torch's profiler; what is written to stderr meanwhile is lost.
+    back (the scratch of a Fourier transform, of a matrix product) is not counted. Memory from before that `run` frees
+    is not subtracted. It runs once, under torch's profiler; what is written to stderr meanwhile is lost.
     """
-    with _unheard(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+    with _silent_stderr(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         result = run()
     del result
     assert record.profiler is not None
     assert record.profiler.kineto_results is not None
-    moves = [event for event in record.profiler.kineto_results.events() if event.name() == "[memory]"]
-    in_use = most = 0
-    for move in sorted(moves, key=lambda event: event.start_ns()):
+    events = [event for event in record.profiler.kineto_results.events() if event.name() == "[memory]"]
+    in_use = peak = 0
+    for move in sorted(events, key=lambda event: event.start_ns()):
         in_use += move.nbytes()
-        most = max(most, in_use)
-    return most
+        peak = max(peak, in_use)
+    return peak
 
 
 @contextmanager
-def _unheard() -> Iterator[None]:
-    """Nothing reaches the process's stderr: the profiler's own lines there are meaningless."""
+def _silent_stderr() -> Iterator[None]:
+    """Discards what the process writes to stderr, where the profiler prints lines that mean nothing to the user."""
     sys.stderr.flush()
     stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)

@@ -1,4 +1,4 @@
-"""The prices of our C that goes over memory once, forward: what the equations have."""
+"""The prices of our fused operators in C, forward, as their equations have them."""
 
 from functools import partial
 
@@ -12,11 +12,11 @@ from seqloom.ops.small_blocks.reference import price as blocks_price
 
 
 def _plain(price: Cost) -> Cost:
-    """The operations alone."""
+    """The operations of a price, without parameters, state and path."""
     return Cost(mul=price.mul, add=price.add, div=price.div, exp=price.exp, other=price.other)
 
 
-def convolved(call: Call, silu: bool) -> Cost:
+def short_convolution(call: Call, silu: bool) -> Cost:
     """The short convolution; after a window each token has all its inputs."""
     x, taps, bias, window = call.args[:4]
     (B, T, D), W = x.shape, len(taps)
@@ -26,39 +26,39 @@ def convolved(call: Call, silu: bool) -> Cost:
     return _plain(Cost(mul=rows * W, add=rows * (W - 1 + (bias is not None))) + (sigmoid(rows) if silu else Cost()))
 
 
-def normed(call: Call) -> Cost:
+def head_norm(call: Call) -> Cost:
     """The norm of heads, with its gate."""
     y, z = call.args[:2]
     price = _plain(rootnorm(y.numel() // y.shape[3], y.shape[3]))
     return price if z is None else price + _plain(gate(y.numel()))
 
 
-def skipped(call: Call) -> Cost:
+def skip_norm(call: Call) -> Cost:
     """The norm of heads with a skip and a gate."""
     n, width = call.args[0].numel(), call.args[0].shape[3]
-    normed = layernorm(n // width, width, gain=False, bias=False)
-    return _plain(normed + gate(n)) + Cost(mul=2 * n, add=n)
+    norm = layernorm(n // width, width, gain=False, bias=False)
+    return _plain(norm + gate(n)) + Cost(mul=2 * n, add=n)
 
 
-def blocked(call: Call) -> Cost:
+def small_blocks(call: Call) -> Cost:
     """Products with small blocks."""
     x, w = call.args[:2]
     return _plain(blocks_price(x.numel() // x.shape[2], x.shape[2], w.shape[1]))
 
 
-def opened(call: Call) -> Cost:
+def gated_decay(call: Call) -> Cost:
     """RG-LRU's gates with their product; softplus(Λ) and its product with c are torch's."""
     n, (_, N, M) = call.args[0].numel(), call.args[1].shape
     price = _plain(gates_price(n) + linear(n // N, N, M, True))
     return Cost(mul=price.mul - n, add=price.add - n, div=price.div, exp=price.exp - n, other=price.other - n)
 
 
-def let_through(call: Call) -> Cost:
+def gelu_gate(call: Call) -> Cost:
     """A gate of GELU."""
     return _plain(gelu_price(call.args[0].numel()))
 
 
-def prepared(call: Call) -> Cost:
+def delta_inputs(call: Call) -> Cost:
     """What the delta rule reads; e^g is torch's."""
     x, left, beta, heads, K = call.args[:5]
     rows, n = x.shape[0] * x.shape[1], beta.numel() * K
@@ -66,7 +66,7 @@ def prepared(call: Call) -> Cost:
     return lengths + Cost(mul=n * (1 + (left is not None)), div=rows * heads * K)
 
 
-def celled(call: Call) -> Cost:
+def slstm(call: Call) -> Cost:
     """The sLSTM with the product of its state's matrix and the bias."""
     a, w = call.args[:2]
     rows, (H, K, G) = a.shape[0] * a.shape[1], w.shape
@@ -74,13 +74,13 @@ def celled(call: Call) -> Cost:
 
 
 RULES: dict[str, Rule] = {
-    "convolve_forward": partial(convolved, silu=False),
-    "convolve_silu_forward": partial(convolved, silu=True),
-    **dict.fromkeys([f"norm_{gate}_forward" for gate in ("none", "silu", "sigmoid", "silu_first")], normed),
-    "skip_norm_forward": skipped,
-    "small_blocks_forward": blocked,
-    "gated_decay_forward": opened,
-    "gelu_gate_forward": let_through,
-    "delta_inputs_forward": prepared,
-    "slstm_forward": celled,
+    "convolve_forward": partial(short_convolution, silu=False),
+    "convolve_silu_forward": partial(short_convolution, silu=True),
+    **dict.fromkeys([f"norm_{gate}_forward" for gate in ("none", "silu", "sigmoid", "silu_first")], head_norm),
+    "skip_norm_forward": skip_norm,
+    "small_blocks_forward": small_blocks,
+    "gated_decay_forward": gated_decay,
+    "gelu_gate_forward": gelu_gate,
+    "delta_inputs_forward": delta_inputs,
+    "slstm_forward": slstm,
 }

@@ -43,8 +43,8 @@ def machine() -> str:
     names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     cpu = f"{len(names)}-core {names[0]}" if names else platform.processor()
     gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-    kind = torch.backends.cpu.get_cpu_capability()
-    return f"{cpu} {kind}, torch {torch.__version__}, {torch.get_num_threads()} threads{gpu}"
+    vector_unit = torch.backends.cpu.get_cpu_capability()
+    return f"{cpu} {vector_unit}, torch {torch.__version__}, {torch.get_num_threads()} threads{gpu}"
 
 
 def public(command: str) -> str:
@@ -60,8 +60,8 @@ def _cut(word: str) -> str:
     """A word of a command without the folders of a path that is outside the working directory."""
     name, sign, value = word.rpartition("=")
     path = PureWindowsPath(value) if PureWindowsPath(value).drive else PurePosixPath(value)
-    elsewhere = path.is_absolute() or value.startswith("~") or ".." in path.parts
-    return name + sign + (path.name if elsewhere else value)
+    outside = path.is_absolute() or value.startswith("~") or ".." in path.parts
+    return name + sign + (path.name if outside else value)
 
 
 def _installed() -> str:

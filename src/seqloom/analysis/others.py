@@ -21,10 +21,12 @@ SAMPLE = 0.3
 
 @dataclass(frozen=True)
 class Cores:
-    """The busy seconds of the cores and of our process since the system started."""
+    """The seconds of the cores, and the busy ones of our process, since the system started."""
 
     busy: dict[int, float]
+    """seconds in which each core was neither idle nor waiting for a disk"""
     whole: dict[int, float]
+    """all seconds of each core"""
     ours: frozenset[int]
     """the cores that a thread of this process may run on"""
     process: float
@@ -33,22 +35,25 @@ class Cores:
 
 def watch() -> Callable[[], float | None]:
     """Starts watching; the returned function ends it (after at least `SAMPLE` seconds) and gives the others' share."""
-    before, began = cores(), time.monotonic()
+    before = cores()
+    start = time.monotonic()
 
-    def ended() -> float | None:
-        time.sleep(max(0.0, SAMPLE - (time.monotonic() - began)))
+    def end() -> float | None:
+        time.sleep(max(0.0, SAMPLE - (time.monotonic() - start)))
         return share(before, cores())
 
-    return ended
+    return end
 
 
 def share(before: Cores | None, after: Cores | None) -> float | None:
     """The share of our cores' time, from `before` to `after`, that other processes used."""
     if before is None or after is None:
         return None
-    whole = sum(after.whole[core] - before.whole.get(core, 0.0) for core in after.ours & after.whole.keys())
-    busy = sum(after.busy[core] - before.busy.get(core, 0.0) for core in after.ours & after.busy.keys())
-    return min(1.0, max(0.0, busy - (after.process - before.process)) / whole) if whole > 0 else None
+    all_seconds = sum(after.whole[core] - before.whole.get(core, 0.0) for core in after.ours & after.whole.keys())
+    busy_seconds = sum(after.busy[core] - before.busy.get(core, 0.0) for core in after.ours & after.busy.keys())
+    return (
+        min(1.0, max(0.0, busy_seconds - (after.process - before.process)) / all_seconds) if all_seconds > 0 else None
+    )
 
 
 def loaded(others: float | None) -> bool | None:
@@ -68,13 +73,17 @@ def cores() -> Cores | None:
     try:
         lines = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
         tasks = [int(task.name) for task in Path("/proc/self/task").iterdir()]
-        second = os.sysconf("SC_CLK_TCK")
-        ticks = {int(name[3:]): [int(n) / second for n in rest[:8]] for name, *rest in lines if _core(name)}
+        ticks_per_second = os.sysconf("SC_CLK_TCK")
+        seconds = {
+            int(name[3:]): [int(ticks) / ticks_per_second for ticks in columns[:8]]
+            for name, *columns in lines
+            if _core(name)
+        }
         ours = frozenset(core for task in tasks for core in os.sched_getaffinity(task))
     except (OSError, AttributeError):  # not Linux, or a thread that has just ended
         return None
-    busy = {core: sum(times) - times[3] - times[4] for core, times in ticks.items()}  # idle, waiting for a disk
-    return Cores(busy, {core: sum(times) for core, times in ticks.items()}, ours, time.process_time())
+    busy = {core: sum(times) - times[3] - times[4] for core, times in seconds.items()}  # 3: idle, 4: waiting for a disk
+    return Cores(busy, {core: sum(times) for core, times in seconds.items()}, ours, time.process_time())
 
 
 def _core(name: str) -> bool:

@@ -11,19 +11,19 @@ from seqloom.ops.linear_decay import native as decay_native
 from seqloom.ops.linear_decay.reference import price as decay_price
 
 
-def averaged(call: Call) -> Cost:
+def wkv_average(call: Call) -> Cost:
     """Our own running average in C, forward: two shares, two means between two numbers, and ln(1 + e)."""
     return times(Cost(mul=4, add=11, div=2, exp=2, other=4), call.args[0].numel())
 
 
-def lagged(call: Call) -> Cost:
+def lag_sum(call: Call) -> Cost:
     """Our own lag sum in C or on a GPU, forward: what the equation has, but for the edges of its blocks."""
     (B, T, D), w = call.args[0].shape, call.args[1]
     products = Span(T).terms(len(w)) * (w.shape[-1] if w.ndim > 2 else 1)
     return times(Cost(mul=products, add=products - T), B * D)
 
 
-def transformed(call: Call) -> Cost:
+def spectral_lag_sum(call: Call) -> Cost:
     """Our own lag sum by transforms in C, forward; sums that it computes again for each block are counted once."""
     (B, T, D), w = call.args[0].shape, call.args[1]
     N = spectral.kernels.points(len(w))
@@ -38,12 +38,12 @@ def transformed(call: Call) -> Cost:
     return times(per_transform, taps + 2 * rows * D) + times(products, N) + scaled
 
 
-def scanned(call: Call) -> Cost:
+def scan(call: Call) -> Cost:
     """Our own recurrence of channels in C, forward: a product and a sum for each number, or for each complex one."""
     return times(Cost(mul=4, add=4) if call.out.is_complex() else Cost(mul=1, add=1), call.out.numel())
 
 
-def decayed(call: Call) -> Cost:
+def linear_decay_gpu(call: Call) -> Cost:
     """Our own decaying sum on a GPU, forward: by chunks, each of which is computed whole, with all its pairs."""
     (B, H, T, K), V, has_decay = call.args[0].shape, call.args[2].shape[3], call.args[3] is not None
     C = decay_gpu.chunk(call.args[0].dtype)
@@ -53,7 +53,7 @@ def decayed(call: Call) -> Cost:
     return times(Cost(mul=products, add=products) + times(decay, int(has_decay)), B * H)
 
 
-def decayed_natively(call: Call) -> Cost:
+def linear_decay_native(call: Call) -> Cost:
     """Our own decaying sum on a CPU, forward: by chunks; pairs once for the heads that share keys."""
     (B, T, G, K), (H, V), has_decay = call.args[0].shape, call.args[2].shape[2:], call.args[3] is not None
     C = decay_native.CHUNK
@@ -63,20 +63,22 @@ def decayed_natively(call: Call) -> Cost:
     return times(Cost(mul=products, add=products) + times(decay, int(has_decay)), B)
 
 
-def erased(call: Call) -> Cost:
+def delta_rule(call: Call) -> Cost:
     """Our own delta rule in C, forward: what the equation has."""
     q, _, v, erase, write, g = call.args[:6]
-    decay: Any = "none" if g is None else "head" if g.shape[3] == 1 else "channel"
+    decay: Any = "none"
+    if g is not None:
+        decay = "head" if g.shape[3] == 1 else "channel"
     sizes = q.shape[0] * q.shape[1], q.shape[2], q.shape[3], v.shape[3]
     if erase is None:
         return decay_price(*sizes, decay)
     return delta_price(*sizes, decay, write is not None)
 
 
-def selected(call: Call) -> Cost:
+def selective_scan(call: Call) -> Cost:
     """Our own selective scan in C, forward: Δ, a decay for each state, input and output; its weights once."""
-    D, N, given = call.args[0].numel(), call.args[2].shape[1], [argument is not None for argument in call.args[6:9]]
-    soft, skip, gate = (int(flag) for flag in given)
+    D, N = call.args[0].numel(), call.args[2].shape[1]
+    soft, skip, gate = (int(argument is not None) for argument in call.args[6:9])
     price = Cost(
         mul=4 * N + 1 + skip + 2 * gate,
         add=2 * N - 1 + 2 * soft + skip + gate,

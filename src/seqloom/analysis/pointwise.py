@@ -104,11 +104,12 @@ def elementwise(name: str) -> Rule:
 
 
 def times(price: Cost, n: int) -> Cost:
-    """The operations of `price`, n times over."""
+    """The operations of `price`, n times."""
     return Cost(price.mul * n, price.add * n, price.div * n, price.exp * n, price.other * n)
 
 
 def _complex(name: str, call: Call) -> Cost | None:
+    """The price of one number of an op on complex numbers; None where it is not known."""
     if name == "mul":
         return Cost(mul=4, add=2) if all(_is_complex(x) for x in call.args[:2]) else Cost(mul=2)
     if name == "div":

@@ -1,4 +1,4 @@
-"""The reach of a mixer: how much each output changes with each input; and how far a whole model's goes at most.
+"""The reach of a mixer: how much each output changes with each input; and the longest reach of a whole model.
 
     reach_ts = |∂y_t / ∂x_s|      the Frobenius norm of D × D slopes; over several rows, their root mean square
     tokens_back = Σ_layers tokens_back      m N of Transformer-XL, (m + c · cm) N of Compressive Transformer
@@ -37,8 +37,8 @@ def reach(mixer: Mixer, T: int, *, rows: int = 1, seed: int = 0) -> Float[Tensor
     if T < 1 or rows < 1:
         raise ValueError(f"a reach map is of 1 or more tokens and rows, not of {T} and {rows}")
     require_seed(seed)
-    drawn = torch.Generator().manual_seed(seed)
-    x = torch.randn(rows, T, mixer.dim, generator=drawn, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, T, mixer.dim, generator=generator, dtype=torch.float64)
     return reach_of(mixer, x.to(mixer.device, mixer.dtype))
 
 
@@ -56,17 +56,17 @@ def reach_of(mixer: Mixer, x: Stream, *, probes: int | None = None, seed: int = 
     probes_per_token = directions.shape[1]
     copies = max(1, COPIES // max(T * D, 1))
     squares = torch.zeros(T, T, dtype=torch.float64)
-    flat = directions.flatten(0, 1)  # (T · probes, D)
+    all_directions = directions.flatten(0, 1)  # (T · probes, D)
     for row in x.detach():
-        for first in range(0, len(flat), copies):
-            chosen = flat[first : first + copies]
-            positions = torch.arange(first, first + len(chosen)) // probes_per_token
+        for first in range(0, len(all_directions), copies):
+            some_directions = all_directions[first : first + copies]
+            positions = torch.arange(first, first + len(some_directions)) // probes_per_token
             with torch.enable_grad():
-                read = row.expand(len(chosen), T, D).clone().requires_grad_()
-                y = functional_call(mixer, frozen, (read,))
+                copies_of_row = row.expand(len(some_directions), T, D).clone().requires_grad_()
+                y = functional_call(mixer, frozen, (copies_of_row,))
             cotangent = torch.zeros_like(y)
-            cotangent[torch.arange(len(chosen)), positions] = chosen
-            (slope,) = torch.autograd.grad(y, read, cotangent)
+            cotangent[torch.arange(len(some_directions)), positions] = some_directions
+            (slope,) = torch.autograd.grad(y, copies_of_row, cotangent)
             squares.index_add_(0, positions, slope.detach().double().square().sum(-1).cpu())
     scale = len(x) * (1 if probes is None else probes)
     return (squares / scale).sqrt()
@@ -90,8 +90,8 @@ def in_words(layer: int | None, model: int | None, depth: int) -> str:
     """The tokens that a layer and its model reach back, in words; empty where neither is known."""
     if layer is None:
         return ""
-    whole = "" if model is None or depth == 1 else f", all {depth} layers {model:,} together"
-    return f"A layer reaches {layer:,} tokens back at most{whole}."
+    of_model = "" if model is None or depth == 1 else f", all {depth} layers {model:,} together"
+    return f"A layer reaches {layer:,} tokens back at most{of_model}."
 
 
 def view(mixer: Mixer, x: Stream, sentence: str = "") -> View:
@@ -114,8 +114,8 @@ def _directions(T: int, D: int, probes: int | None, seed: int) -> Tensor:
     if probes is None:
         return torch.eye(D, dtype=torch.float64).expand(T, D, D)
     require_seed(seed)
-    drawn = torch.Generator().manual_seed(seed)
-    return torch.randint(0, 2, (T, probes, D), generator=drawn).double() * 2 - 1
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 2, (T, probes, D), generator=generator).double() * 2 - 1
 
 
 @final
@@ -142,13 +142,13 @@ def span(reach: Float[Tensor, "T T"]) -> Span:
     positions = [t for t in range(T // 2, T) if float(reach[t, : t + 1].sum()) > 0]
     if not positions:
         raise ValueError("the map has no slope in its second half: nothing is read there")
-    back = [reach[t, : t + 1].flip(0) for t in positions]  # from lag 0 on
-    shares = [lags / lags.sum() for lags in back]
+    slopes_by_lag = [reach[t, : t + 1].flip(0) for t in positions]  # from lag 0 on
+    shares = [slopes / slopes.sum() for slopes in slopes_by_lag]
     return Span(
         now=_mean([float(share[0]) for share in shares]),
         half=_mean([_within(share, 0.5) for share in shares]),
         most=_mean([_within(share, 0.9) for share in shares]),
-        seen=_mean([float((lags >= lags.max() / 1000).double().mean()) for lags in back]),
+        seen=_mean([float((slopes >= slopes.max() / 1000).double().mean()) for slopes in slopes_by_lag]),
     )
 
 

@@ -6,7 +6,7 @@ from seqloom.analysis.pointwise import Call, Rule
 from seqloom.core.cost import Cost
 
 
-def total(call: Call) -> Cost:
+def sum_(call: Call) -> Cost:
     """n terms are n-1 additions; a complex addition is two."""
     terms = call.args[0].numel() - call.out.numel()
     return Cost(add=max(terms, 0) * (2 if call.out.is_complex() else 1))
@@ -14,16 +14,16 @@ def total(call: Call) -> Cost:
 
 def mean(call: Call) -> Cost:
     """A sum and one division."""
-    return total(call) + Cost(div=call.out.numel())
+    return sum_(call) + Cost(div=call.out.numel())
 
 
-def running(call: Call) -> Cost | None:
+def cumulative_sum(call: Call) -> Cost | None:
     """The price of a running sum: n-1 additions along its axis."""
     x, dim = call.args[0], call.get(1, "dim")
     return Cost(add=x.numel() - x.numel() // x.shape[dim]) if x.numel() and not x.is_complex() else None
 
 
-def running_extreme(call: Call) -> Cost:
+def cumulative_extreme(call: Call) -> Cost:
     """The largest or smallest so far: n-1 comparisons along its axis."""
     x, dim = call.args[0], call.get(1, "dim")
     return Cost(other=x.numel() - x.numel() // max(x.shape[dim], 1))
@@ -36,12 +36,12 @@ def extreme(call: Call) -> Cost:
     return Cost(other=call.args[0].numel() - call.out.numel())
 
 
-def largest_few(call: Call) -> Cost:
+def topk(call: Call) -> Cost:
     """The k largest of n numbers: a comparison for each number, as in a heap that few of them enter."""
     return Cost(other=call.args[0].numel())
 
 
-def added_at(call: Call) -> Cost | None:
+def index_put(call: Call) -> Cost | None:
     """The price of writing numbers at indices: nothing if they replace, one addition per number if they accumulate."""
     indices, values = call.args[1:3]
     if call.get(3, "accumulate", False):
@@ -49,31 +49,31 @@ def added_at(call: Call) -> Cost | None:
     return Cost() if isinstance(indices, (list, tuple)) else None
 
 
-def scattered(call: Call) -> Cost | None:
+def scatter(call: Call) -> Cost | None:
     """Numbers put at indices along an axis: free, unless they are combined with the old values."""
     return None if "reduce" in call.kwargs else Cost()
 
 
-def scattered_sum(call: Call) -> Cost:
+def scatter_add(call: Call) -> Cost:
     """Numbers added at indices along an axis."""
     return Cost(add=call.get(3, "src", call.kwargs.get("source")).numel())
 
 
-def scattered_extreme(call: Call) -> Cost | None:
+def scatter_reduce(call: Call) -> Cost | None:
     """The largest or smallest of the numbers at each index and the one that is there: a comparison each."""
     return Cost(other=call.args[3].numel()) if call.args[4] in ("amax", "amin") else None
 
 
 RULES: dict[str, Rule] = {
-    "sum": total,
+    "sum": sum_,
     "mean": mean,
-    "cumsum": running,
-    "topk": largest_few,
-    "cummax": running_extreme,
-    "cummin": running_extreme,
-    "index_put": added_at,
-    "scatter": scattered,
-    "scatter_add": scattered_sum,
-    "index_add": scattered_sum,
-    "scatter_reduce": scattered_extreme,
+    "cumsum": cumulative_sum,
+    "topk": topk,
+    "cummax": cumulative_extreme,
+    "cummin": cumulative_extreme,
+    "index_put": index_put,
+    "scatter": scatter,
+    "scatter_add": scatter_add,
+    "index_add": scatter_add,
+    "scatter_reduce": scatter_reduce,
 } | dict.fromkeys(("amax", "amin", "argmax", "argmin", "max", "min"), extreme)

@@ -4,7 +4,8 @@
 
 A gradient whose largest value is below a hundredth of the largest of all gradients is measured against that hundredth:
 some gradients are 0 by symmetry, and what is left of them is rounding alone. `MixerConfig.rounding` is the bound.
-Tokens are in the same buckets in both: a token between two may go into either, which is no matter of rounding.
+Mixers with buckets use the same buckets in both: a token on the border of two could go into either, and the difference
+would not be a rounding error.
 """
 
 import copy
@@ -17,7 +18,7 @@ from seqloom.ops.bucketing import choices
 
 EPS = torch.finfo(torch.float32).eps
 SMALL = 0.01
-"""of the largest gradient of all: a gradient smaller than that is measured against it"""
+"""the share of the largest of all gradients that a smaller gradient is measured against"""
 
 
 def errors(mixer: Mixer, T: int, seed: int = 0) -> dict[str, float]:
@@ -29,9 +30,9 @@ def errors(mixer: Mixer, T: int, seed: int = 0) -> dict[str, float]:
     generator = torch.Generator().manual_seed(seed)
     x, weights = torch.randn(2, 1, T, mixer.dim, generator=generator)
     single = copy.deepcopy(mixer).float()
-    with choices.recorded() as made:
+    with choices.recorded() as recorded_choices:
         exact = _read(copy.deepcopy(single).double(), x.double(), weights.double())
-    with choices.fixed(made):
+    with choices.fixed(recorded_choices):
         result = _read(single, x, weights)
     largest = max(float(tensor.abs().max()) for name, tensor in exact.items() if name != "output")
     return {
@@ -42,7 +43,7 @@ def errors(mixer: Mixer, T: int, seed: int = 0) -> dict[str, float]:
 
 def worst(mixer: Mixer, T: int, seed: int = 0) -> tuple[float, str]:
     """The largest of `errors`, and whose it is; NaN is larger than any."""
-    name, error = max(errors(mixer, T, seed).items(), key=lambda entry: (entry[1] != entry[1], entry[1]))
+    name, error = max(errors(mixer, T, seed).items(), key=lambda item: (item[1] != item[1], item[1]))
     return error, name
 
 
@@ -55,6 +56,7 @@ def _read(mixer: Mixer, x: Tensor, weights: Tensor) -> dict[str, Tensor]:
     return {"output": y.detach(), "input": slopes[0], **dict(zip(parameters, slopes[1:], strict=True))}
 
 
-def _error(result: Tensor, exact: Tensor, least: float) -> float:
-    gap = float((result.double() - exact).abs().max())
-    return gap / max(float(exact.abs().max()), least, torch.finfo(torch.float64).tiny) / EPS
+def _error(result: Tensor, exact: Tensor, smallest_scale: float) -> float:
+    """The largest difference in eps, relative to the largest exact value, or to `smallest_scale` if that is larger."""
+    difference = float((result.double() - exact).abs().max())
+    return difference / max(float(exact.abs().max()), smallest_scale, torch.finfo(torch.float64).tiny) / EPS

@@ -1,4 +1,4 @@
-"""The sizes of a model that may change, its parameters or operations at each, and the size nearest to an aim.
+"""The sizes of a model that may change, and the size at which its parameters or operations are nearest to an aim.
 
 A depth moves by whole patterns of mixers, so that what repeats stays whole; a dim only takes values that the mixers can
 be built with. Both quantities grow with each size, so the nearest size lies where they cross the aim.
@@ -30,10 +30,11 @@ def quantity(config: LayeredConfig, equal: Counted) -> int:
 
 
 def nearest(config: LayeredConfig, equal: Counted, by: By, aim: int) -> int:
-    """The size `by` at which the quantity is as near to `aim` as it can be; of two as near, the smaller."""
+    """The size `by` at which the quantity is nearest to `aim`; of two that are equally near, the smaller."""
     current: int = getattr(config, by)
-    # at this size the two matrices of the ffn alone reach the aim; `sizes` ends at its double
-    enough = aim * current // (2 * config.dim * config.ffn * config.depth * (config.context if equal == "mul" else 1))
+    # at the size `enough` the two matrices of the ffn alone reach the aim; `sizes` ends at twice that
+    rows = config.context if equal == "mul" else 1
+    enough = aim * current // (2 * config.dim * config.ffn * config.depth * rows)
     step = allowed(config, by).step
     sizes = range(step + current % step, 2 * (max(current, enough) + 1) + step, step)
 
@@ -44,41 +45,53 @@ def nearest(config: LayeredConfig, equal: Counted, by: By, aim: int) -> int:
         except ValueError:  # a mixer that asks its heads or groups to divide dim
             return None
 
-    def upward(index: int) -> tuple[float, int]:
+    def first_buildable(index: int) -> tuple[float, int]:
         """(quantity, size) of the first size from an index on that can be built; both grow with the index."""
-        return next(((price, size) for size in sizes[index:] if (price := priced(size)) is not None), (inf, sizes[-1]))
+        for size in sizes[index:]:
+            price = priced(size)
+            if price is not None:
+                return price, size
+        return inf, sizes[-1]
 
-    index = _crossing(lambda index: upward(index)[0], len(sizes), aim)
-    around = [upward(index), *([upward(index - 1)] if index else [])]
-    return min(around, key=lambda candidate: (abs(candidate[0] - aim), candidate[1]))[1]
+    index = _crossing(lambda index: first_buildable(index)[0], len(sizes), aim)
+    candidates = [first_buildable(index)]
+    if index:
+        candidates.append(first_buildable(index - 1))
+    return min(candidates, key=lambda candidate: (abs(candidate[0] - aim), candidate[1]))[1]
 
 
 def _crossing(value: Callable[[int], float], count: int, aim: float) -> int:
     """The first of `count` indices whose value is no less than `aim`, of values that grow; the last where none is.
 
-    By interpolation between the ends of what is left, exact for `ffn`; by bisection where that gains less.
+    The interval that holds it is divided by linear interpolation, which is exact for `ffn`. Where that did not halve
+    the interval, the next division is in the middle.
     """
-    low, high, by_line = -1, count - 1, False
+    low, high = -1, count - 1
+    interpolate = False
     while high - low > 1:
-        left, middle = high - low, (low + high) // 2
+        width = high - low
+        middle = (low + high) // 2
         if low < 0:
             middle = 0
-        elif by_line and value(high) < inf:
+        elif interpolate and value(high) < inf:
             rise = value(high) - value(low)
             share = (aim - value(low)) / rise if rise > 0 else 1.0
-            middle = min(max(low + ceil(share * left), low + 1), high - 1)
-        low, high = (low, middle) if value(middle) >= aim else (middle, high)
-        by_line = not by_line or 2 * (high - low) <= left
+            middle = min(max(low + ceil(share * width), low + 1), high - 1)
+        if value(middle) >= aim:
+            high = middle
+        else:
+            low = middle
+        interpolate = not interpolate or 2 * (high - low) <= width
     return high
 
 
 def allowed(config: LayeredConfig, by: By) -> range:
     """The sizes that `by` may take at all; `buildable` says which of them the mixers take."""
-    before: int = getattr(config, by)
+    current: int = getattr(config, by)
     step = len(config.pattern) if by == "depth" else 1
     bounds = type(config).model_fields[by].metadata
     limit: int = next(bound.le for bound in bounds if hasattr(bound, "le"))
-    return range(step + before % step, limit + 1, step)
+    return range(step + current % step, limit + 1, step)
 
 
 def buildable(config: LayeredConfig, by: By, size: int) -> int | None:

@@ -29,7 +29,7 @@ that a forward keeps for its backward, numbers of state after n tokens"""
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 PRICED = {"n": ((2**14, 2**15, 2**16), 128), "d": ((256, 512, 1024), 2**16)}
 MEASURED = {"n": ((512, 1024, 2048), 16), "d": ((32, 64, 128), 1024)}
-"""the sizes that move, and the other one meanwhile"""
+"""for n and for d: the sizes over which the exponent is fitted, and the value of the other one"""
 
 
 @final
@@ -43,7 +43,7 @@ class Growth:
     printed: tuple[float, float]
 
     def agrees(self, within: float = 0.2) -> bool:
-        """Whether both exponents are as printed, but for what constants and smaller terms still do at these sizes."""
+        """Whether both exponents are as printed, up to the effect of constants and smaller terms at these sizes."""
         return same_exponents(self.measured, self.printed, within)
 
 
@@ -56,10 +56,12 @@ def slope(sizes: Sequence[int], values: Sequence[float]) -> float:
     """The exponent of the best-fitting power law. ValueError for fewer than two sizes, or for numbers not above 0."""
     if len(sizes) != len(values) or len(set(sizes)) < 2 or min(*sizes, *values) <= 0:
         raise ValueError(f"no line fits {len(values)} values at {len(sizes)} sizes: give two or more, all above 0")
-    x, y = [math.log(size) for size in sizes], [math.log(value) for value in values]
-    middle, height = sum(x) / len(x), sum(y) / len(y)
-    rises = sum((a - middle) * (b - height) for a, b in zip(x, y, strict=True))
-    return rises / sum((a - middle) ** 2 for a in x)
+    x = [math.log(size) for size in sizes]
+    y = [math.log(value) for value in values]
+    mean_x = sum(x) / len(x)
+    mean_y = sum(y) / len(y)
+    products = sum((x_i - mean_x) * (y_i - mean_y) for x_i, y_i in zip(x, y, strict=True))
+    return products / sum((x_i - mean_x) ** 2 for x_i in x)
 
 
 def growth(claim: Claim, quantity: Quantity) -> Growth:
@@ -72,7 +74,7 @@ def growth(claim: Claim, quantity: Quantity) -> Growth:
 
 
 def slopes(formula: Formula, sizes: Mapping[str, tuple[tuple[int, ...], int]]) -> tuple[float, float]:
-    """The exponents of a function of n and d, over each while the other stays."""
+    """The exponents of a function of n and d, over each of the two while the other is constant."""
     (lengths, d), (widths, n) = sizes["n"], sizes["d"]
     return (
         slope(lengths, [formula(length, d) for length in lengths]),
@@ -98,23 +100,27 @@ def amount(claim: Claim, quantity: Quantity, n: int, d: int) -> float:
 
 
 def operations(mixer: Mixer, n: int, projections: bool = True) -> int:
-    """Multiplications, additions, divisions and exponentials of a row; or of what is not a learned matrix."""
-    matrices = [module for module in mixer.modules() if isinstance(module, Linear) and not projections]
-    spared = sum(linear(n, w.in_features, w.out_features, w.bias is not None).total for w in matrices)
-    return mixer.cost(n).total - spared
+    """Multiplications, additions, divisions and exponentials of a row, with or without those of learned matrices."""
+    total = mixer.cost(n).total
+    if projections:
+        return total
+    matrices = [module for module in mixer.modules() if isinstance(module, Linear)]
+    return total - sum(linear(n, w.in_features, w.out_features, w.bias is not None).total for w in matrices)
 
 
 def kept_bytes(run: Callable[[], object], excluded: Sequence[Tensor] = ()) -> int:
     """The bytes that the graph of `run()` holds for its backward, without those of the tensors `excluded`."""
-    known = {tensor.untyped_storage().data_ptr() for tensor in excluded}
+    excluded_addresses = {tensor.untyped_storage().data_ptr() for tensor in excluded}
     saved: dict[int, Tensor] = {}
 
-    def keep(tensor: Tensor) -> Tensor:
+    def remember(tensor: Tensor) -> Tensor:
         saved[tensor.untyped_storage().data_ptr()] = tensor
         return tensor
 
-    with saved_tensors_hooks(keep, lambda tensor: tensor):
+    with saved_tensors_hooks(remember, lambda tensor: tensor):
         graph = run()
-    total = sum(tensor.untyped_storage().nbytes() for address, tensor in saved.items() if address not in known)
+    total = sum(
+        tensor.untyped_storage().nbytes() for address, tensor in saved.items() if address not in excluded_addresses
+    )
     del graph
     return total

@@ -41,5 +41,5 @@ def table7(d: int = 128, T: int = 128) -> dict[str, tuple[int, ...]]:
 
 
 def _cost(entries: Iterable[Entry], sublayer: Sublayer, sizes: tuple[int, int, int]) -> Cost:
-    counts: dict[str, int] = {e.quantity: e.closed(*sizes) for e in entries if e.sublayer == sublayer}
+    counts: dict[str, int] = {entry.quantity: entry.closed(*sizes) for entry in entries if entry.sublayer == sublayer}
     return Cost(**counts)  # type: ignore[arg-type]  # a Quantity is never the name of the path

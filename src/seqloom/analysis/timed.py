@@ -51,9 +51,9 @@ class TimedSizes:
     @property
     def nearest(self) -> int:
         """The size whose median ratio is nearest to 1, among those timed in the most rounds; of two, the smaller."""
-        most = max(len(timed.ratio.times) for timed in self.sizes.values())
-        sure = (size for size, timed in self.sizes.items() if len(timed.ratio.times) == most)
-        return min(sure, key=lambda size: (abs(self.sizes[size].ratio.median - 1), size))
+        rounds = max(len(timed.ratio.times) for timed in self.sizes.values())
+        candidates = (size for size, timed in self.sizes.items() if len(timed.ratio.times) == rounds)
+        return min(candidates, key=lambda size: (abs(self.sizes[size].ratio.median - 1), size))
 
     def seconds(self, size: int) -> float:
         """A step at that size: its median ratio times the other's median, so that drift between rounds cancels."""
@@ -61,18 +61,19 @@ class TimedSizes:
 
     def require(self, config: LayeredConfig, to: LayeredConfig, by: By) -> None:
         """ValueError unless these times are of those two models and that size, measured here, by this process."""
-        again = "time them again with seqloom.experiments.clock.clock"
+        advice = "time them again with seqloom.experiments.clock.clock"
         if (self.config, self.to) != (config, to):
-            wanted, timed = (f"{title(a)} against {title(b)}" for a, b in ((config, to), (self.config, self.to)))
-            other = f"{timed}, not of {wanted}" if wanted != timed else f"{timed} at other settings"
-            raise ValueError(f"the times are of {other}: {again}")
+            asked = f"{title(config)} against {title(to)}"
+            timed = f"{title(self.config)} against {title(self.to)}"
+            problem = f"{timed}, not of {asked}" if asked != timed else f"{timed} at other settings"
+            raise ValueError(f"the times are of {problem}: {advice}")
         if self.by != by:
-            raise ValueError(f"the times are of sizes of {self.by}, not of {by}: {again}")
+            raise ValueError(f"the times are of sizes of {self.by}, not of {by}: {advice}")
         if self.machine != machine():
-            raise ValueError(f"the times are of another machine ({self.machine}; here is {machine()}): {again}")
+            raise ValueError(f"the times are of another machine ({self.machine}; here is {machine()}): {advice}")
         if self.process != process():
             raise ValueError(
-                f"the times are of another process, when the load of the machine may have differed: {again}"
+                f"the times are of another process, when the load of the machine may have differed: {advice}"
             )
         if not self.sizes:
-            raise ValueError(f"no size of {title(config)} was timed: {again}")
+            raise ValueError(f"no size of {title(config)} was timed: {advice}")

@@ -68,9 +68,9 @@ def every_mixer(config: ModelConfig, T: int) -> Iterator[Whole | Refused]:
 
     A mixer that `config` has keeps its settings there; others have their own defaults.
     """
-    configured = {mixer.kind: mixer for mixer in reversed(layered(config, "a comparison of mixers").pattern)}
+    own_settings = {mixer.kind: mixer for mixer in reversed(layered(config, "a comparison of mixers").pattern)}
     for kind in kinds():
-        mixer = configured[kind] if kind in configured else mixer_config({"kind": kind})
+        mixer = own_settings[kind] if kind in own_settings else mixer_config({"kind": kind})
         try:
             yield Whole(kind, whole(config.model_copy(update={"mixer": mixer}), T))
         except ValueError as error:

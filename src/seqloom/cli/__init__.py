@@ -48,9 +48,10 @@ def command(arguments: list[str], debug: bool = False, try_anyway: bool = False)
 
 
 def _command(arguments: list[str], debug: bool) -> int:
+    """Runs one command; prints a user's error in one line and returns its exit code, 2."""
     import typer
 
-    usage: tuple[type[Exception], ...] = (typer.BadParameter.__mro__[1],)  # its UsageError, which typer keeps private
+    usage_error: type[Exception] = typer.BadParameter.__mro__[1]  # its UsageError, which typer keeps private
     try:
         program = _program()
         with program.make_context("seqloom", list(arguments)) as context:
@@ -63,13 +64,16 @@ def _command(arguments: list[str], debug: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        why = getattr(error, "format_message", error.__str__)() if isinstance(error, usage) else _why(error)
-        if why is None or debug:
+        if isinstance(error, usage_error):
+            message = getattr(error, "format_message", error.__str__)()
+        else:
+            message = _message(error)
+        if message is None or debug:
             raise
-        if why.strip():  # `seqloom` alone has shown its help, and has nothing to add
+        if message.strip():  # it is empty after `seqloom` alone, which has shown its help
             from seqloom.core.launch import attributed
 
-            print(f"seqloom: {attributed(' '.join(why.split()), error)}", file=sys.stderr)
+            print(f"seqloom: {attributed(' '.join(message.split()), error)}", file=sys.stderr)
         return 2
     return code if isinstance(code, int) else 0
 
@@ -84,12 +88,12 @@ def _program() -> Any:
     return typer.main.get_command(app)
 
 
-def _why(error: Exception) -> str | None:
+def _message(error: Exception) -> str | None:
     """The message of a user's error in one line; None for a fault of our own."""
     match error:
         case OSError():  # without the error number that the system's messages begin with
-            why = error.strerror or str(error)
-            return f"{error.filename}: {why}" if error.filename else why
+            reason = error.strerror or str(error)
+            return f"{error.filename}: {reason}" if error.filename else reason
         case ValueError():
             return str(error)
         case OverflowError():
@@ -101,8 +105,8 @@ def _why(error: Exception) -> str | None:
 
 def _of_memory(error: Exception) -> bool:
     """Whether memory ran out: Python's error, torch's of the CPU, or torch's of a GPU."""
-    torchs = "can't allocate memory" in str(error) or type(error).__name__ == "OutOfMemoryError"
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and torchs)
+    from_torch = "can't allocate memory" in str(error) or type(error).__name__ == "OutOfMemoryError"
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and from_torch)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -115,5 +119,6 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
+    """Handles Ctrl-C during an import and while Python shuts down: ends the process at once."""
     os.write(2, b"stopped\n")
     os._exit(STOPPED)

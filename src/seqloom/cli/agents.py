@@ -55,10 +55,10 @@ def agents(
     from seqloom.experiments.contender import contender
     from seqloom.report.agents import write
 
-    named = [contender(text) for text in mixers or MIXERS]
+    contenders = [contender(text) for text in mixers or MIXERS]
     sources = data or ["CartPole-v1:mixed"]
-    study = Agents(sources, named, counts, windows, shares, asked, played, batches, seeds, change or [])
-    return _run(study.study, out, plan, jobs, Reached, reached, write)
+    study = Agents(sources, contenders, counts, windows, shares, asked, played, batches, seeds, change or [])
+    return _run(study.study, out, plan, jobs, Reached, returns_table, write)
 
 
 def maze(
@@ -75,12 +75,12 @@ def maze(
     jobs: Jobs = 1,
 ) -> int:
     """Trains GTrXL, Transformer-XL and an LSTM by actor-critic on T-mazes of several lengths."""
-    numbers = sizes("--lengths", lengths)
+    maze_lengths = sizes("--lengths", lengths)
     from seqloom.experiments.maze import Maze, Turned, agent
     from seqloom.report.maze import write
 
-    study = Maze([agent(text) for text in players or AGENTS], numbers, batches, seeds, change or [])
-    return _run(study.study, out, plan, jobs, Turned, turned, write)
+    study = Maze([agent(text) for text in players or AGENTS], maze_lengths, batches, seeds, change or [])
+    return _run(study.study, out, plan, jobs, Turned, turns_table, write)
 
 
 def _run(
@@ -89,11 +89,11 @@ def _run(
     plan: bool,
     jobs: int,
     schema: "type[Row]",
-    printed: Callable[[Sequence[Any]], str],
+    as_table: Callable[[Sequence[Any]], str],
     write: Callable[[Path], Path],
 ) -> int:
     """Runs a study, prints its rows as a table and writes its page; or prints the plan. Returns the exit code."""
-    from seqloom.cli.comparison import typed
+    from seqloom.cli.comparison import typed_command
     from seqloom.experiments.plan import plan as planned
     from seqloom.experiments.results import RESULTS
     from seqloom.experiments.runner import Workers, run
@@ -105,19 +105,19 @@ def _run(
         print(planned(study, out, workers))
         return 0
     try:
-        results = run(study, out, workers, command=typed())
+        results = run(study, out, workers, command=typed_command())
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         return stopped.code
     for line in failures(results):
         print(f"seqloom: {line}", file=sys.stderr)
     if rows := [row for row in results.of(schema) if getattr(row, "failed", None) is None]:
-        print("\n" + printed(rows))
+        print("\n" + as_table(rows))
         print(f"\nthe report is {write(out)}: open it in a browser; the rows are in {out / RESULTS}")
     return 2 if results.failed else 0
 
 
-def reached(rows: "Sequence[Reached]") -> str:
+def returns_table(rows: "Sequence[Reached]") -> str:
     """The return of every row, and the recorded ones."""
     from seqloom.core.table import table
 
@@ -130,7 +130,7 @@ def reached(rows: "Sequence[Reached]") -> str:
     return table(head, lines)
 
 
-def turned(rows: "Sequence[Turned]") -> str:
+def turns_table(rows: "Sequence[Turned]") -> str:
     """The return of each agent after its last batch, and when it first reached 95 %."""
     from seqloom.core.table import table
     from seqloom.experiments.maze import RIGHT
@@ -140,7 +140,7 @@ def turned(rows: "Sequence[Turned]") -> str:
         runs.setdefault((row.length, row.agent, row.seed), []).append(row)
     lines = []
     for (length, name, seed), scores in runs.items():
-        first = next((row.batches for row in scores if (row.reached or 0) >= RIGHT), None)
-        lines.append((length, name, seed, scores[-1].reached, scores[-1].steps, first, scores[-1].batches))
+        first_solved = next((row.batches for row in scores if (row.reached or 0) >= RIGHT), None)
+        lines.append((length, name, seed, scores[-1].reached, scores[-1].steps, first_solved, scores[-1].batches))
     head = ("length", "agent", "seed", "right turns", "steps", f"batches to {RIGHT:.0%}", "batches")
     return table(head, lines)

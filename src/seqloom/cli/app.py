@@ -28,8 +28,9 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(given: bool) -> None:
+    """Prints the versions and ends the program where `--version` is given."""
+    if given:
         from seqloom.cli.environment import versions
 
         print(versions())
@@ -58,23 +59,23 @@ def list_mixers(
     family: Annotated[str | None, typer.Option(help="only this family, e.g. extractors or state_space")] = None,
     wide: Annotated[bool, typer.Option("--wide", help="add the traits and the names of the settings")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print everything as one JSON object")] = False,
-    which: Annotated[
+    show_backends: Annotated[
         bool, typer.Option("--backends", help="the backends of each op, and which run on this machine")
     ] = False,
-    drawn: Annotated[
+    show_patterns: Annotated[
         bool, typer.Option("--patterns", help="draw with letters which keys each query attends to")
     ] = False,
 ) -> None:
     """Lists the mixers, or shows one in full: equation, settings, traits, price, source."""
-    if (which or drawn) and (name or family or wide or as_json or (which and drawn)):
-        option = "--backends" if which else "--patterns"
+    if (show_backends or show_patterns) and (name or family or wide or as_json or (show_backends and show_patterns)):
+        option = "--backends" if show_backends else "--patterns"
         raise typer.BadParameter(f"{option} prints a list of its own: it takes no mixer and no other option")
-    if which:
+    if show_backends:
         from seqloom.cli.environment import backends
 
         print(backends())
         return
-    if drawn:
+    if show_patterns:
         from seqloom.cli.mixers import patterns
 
         print(patterns())
@@ -94,9 +95,9 @@ def settings(
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Lists the settings of a run with type, bounds, default and meaning; all, or those of a section or a mixer."""
-    from seqloom.cli.settings import settings as shown
+    from seqloom.cli.settings import settings as settings_text
 
-    print(shown(path, as_json=as_json))
+    print(settings_text(path, as_json=as_json))
 
 
 def cost(
@@ -191,9 +192,9 @@ def doctor(
         return 0
     from seqloom.cli.run_health import checked
 
-    lines, whole = checked(run)
+    lines, undamaged = checked(run)
     print(lines)
-    return 0 if whole else 1
+    return 0 if undamaged else 1
 
 
 PANELS: dict[str, tuple[Callable[..., Any], ...]] = {

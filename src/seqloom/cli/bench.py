@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from seqloom.analysis.origin import origin
-from seqloom.cli.comparison import typed
+from seqloom.cli.comparison import typed_command
 from seqloom.core.table import table, written
 from seqloom.experiments.bench import Timed, bench, run_bench
 from seqloom.experiments.study import Stopped
@@ -48,16 +48,17 @@ def timed(
     with _threads(threads), TemporaryDirectory() as temporary:
         cell = bench(mixers, against, dim=dim, context=context, batch=batch, what=what, repeats=repeats, preset=preset)
         try:
-            rows = run_bench(cell, out or Path(temporary), typed())
+            rows = run_bench(cell, out or Path(temporary), typed_command())
         except Stopped:  # a race is saved only at its end
             raise KeyboardInterrupt from None
-        source = origin(typed())
+        source = origin(typed_command())
     if as_json:
         return json.dumps({"rows": [row.model_dump(mode="json") for row in rows], **source})
-    return _shown(rows, source["machine"])
+    return _table_of(rows, source["machine"])
 
 
-def _shown(rows: list[Timed], machine: str) -> str:
+def _table_of(rows: list[Timed], machine: str) -> str:
+    """The rows of a race as a table, with a title and notes."""
     first = rows[0]
     title = (
         f"{WORDS[first.what]}: dim {first.dim:,}, context {first.context:,}, batch {first.batch:,}; "
@@ -65,8 +66,12 @@ def _shown(rows: list[Timed], machine: str) -> str:
     )
     cells = [
         (
-            *(row.mixer, row.ms_median, _range(row.ms_quartiles)),
-            *(row.ratio_median, _range(row.ratio_quartiles), row.operations_a_token),
+            row.mixer,
+            row.ms_median,
+            _range(row.ms_quartiles),
+            row.ratio_median,
+            _range(row.ratio_quartiles),
+            row.operations_a_token,
             ", ".join(f"{op} {' and '.join(names)}" for op, names in row.backends.items()) or None,
         )
         for row in rows
@@ -82,10 +87,11 @@ def _range(quartiles: Sequence[float]) -> str:
 
 
 @contextmanager
-def _threads(wanted: int | None) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(wanted or before)
+def _threads(count: int | None) -> Iterator[None]:
+    """Sets torch's number of threads inside the context; None leaves it as it is."""
+    previous = torch.get_num_threads()
+    torch.set_num_threads(count or previous)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(previous)

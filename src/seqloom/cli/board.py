@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from seqloom.cli.comparison import typed
+from seqloom.cli.comparison import typed_command
 from seqloom.experiments.board.announced import announced
 from seqloom.experiments.board.lineup import BELOW, BESIDE, DECISIONS, HOST, ROWS, title
 from seqloom.experiments.board.rows import TIMES, finished, merge, merge_times, read_times, stored
@@ -25,7 +25,7 @@ RECALLED = Path("results/recall_trained.jsonl")
 
 @final
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """The options of the command."""
 
     data: str | None
@@ -41,41 +41,41 @@ class Asked:
         return self.results.with_name(f"{self.results.stem}_{TIMES}.jsonl")
 
 
-def act(asked: Asked, out: Path, workers: Workers) -> int:
+def act(options: Options, out: Path, workers: Workers) -> int:
     """Does what the options ask for. Returns the exit code: that of a signal which stopped it, 2 where a run failed."""
-    if asked.merge:
-        new, total = merge(out, asked.results)
-        times = merge_times(out, asked.times)
-        print(f"{new:,} new rows, {times:,} times; {asked.results} holds {total:,} rows")
-        show(out, asked)
+    if options.merge:
+        new, total = merge(out, options.results)
+        times = merge_times(out, options.times)
+        print(f"{new:,} new rows, {times:,} times; {options.results} holds {total:,} rows")
+        show(out, options)
         return 0
-    if asked.data is None:
+    if options.data is None:
         raise ValueError("add --data: a folder of texts with their authors (see data.division)")
-    board = Board(asked.data, tuple(asked.changes), stored(asked.results))
+    board = Board(options.data, tuple(options.changes), stored(options.results))
     print(announced(board), flush=True)
-    study = board.race if asked.race else board.study
-    if asked.plan:
+    study = board.race if options.race else board.study
+    if options.plan:
         print(f"\n{plan(study, out, workers)}")
         return 0
     code = 0
     try:
-        for line in failures(run(study, out, workers, command=typed())):
+        for line in failures(run(study, out, workers, command=typed_command())):
             print(f"seqloom: {line}", file=sys.stderr)
             code = 2
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         code = stopped.code
-    show(out, asked)
+    show(out, options)
     return code
 
 
-def show(out: Path, asked: Asked) -> None:
+def show(out: Path, options: Options) -> None:
     """Prints the table and the decisions by the rows of this folder and of --results, and writes OUT/board.html."""
-    rows = list({**stored(asked.results), **finished(out)}.values())
+    rows = list({**stored(options.results), **finished(out)}.values())
     if not rows:
         print("no run is finished yet")
         return
-    board, times = Standings.of(rows, lineup()), table.Times([*read_times(asked.times)])
+    board, times = Standings.of(rows, lineup()), table.Times([*read_times(options.times)])
     if not board.standings:
         print("no run has ended with a loss yet")
         return

@@ -24,7 +24,7 @@ TYPES: dict[str, Any] = {
 
 def require_settings(preset: str, changes: Sequence[str] = (), source: str | None = None) -> None:
     """ValueError, in one line, where a preset with changes has an unknown name, or a value of another type or size."""
-    read(_run(), preset_values(preset, changes, source))
+    read(_run_class(), preset_values(preset, changes, source))
 
 
 def require_contenders(
@@ -32,41 +32,45 @@ def require_contenders(
 ) -> None:
     """Raises ValueError as `require_settings` does for each of the models `KIND` or `KIND:NAME=VALUE,…`."""
     for text in dict.fromkeys(texts):
-        named = contender(text)
-        require_settings(preset, [*named.fitting(changes), *named.changes], source)
+        model = contender(text)
+        require_settings(preset, [*model.fitting(changes), *model.changes], source)
 
 
 def require_mixer(values: dict[str, Any]) -> None:
     """ValueError where a mixer's kind is unknown, or a setting is not one of that kind's or does not fit it."""
-    known = registry.mixers()
+    mixers = registry.mixers()
     if "kind" not in values:
         raise ValueError("a mixer needs a kind, such as {kind: attention}: `seqloom list` has them all")
     kind = values["kind"]
-    if isinstance(kind, str) and kind not in known:
+    if isinstance(kind, str) and kind not in mixers:
         registry.load()
-        known = registry.mixers()
-    if not isinstance(kind, str) or kind not in known:
-        raise ValueError(f"unknown mixer {kind!r}; {suggestion(str(kind), known)}")
-    read(_built_in(kind) if kind in registry.read()["mixers"] else _mixer(kind, known[kind]["settings"]), values)
+        mixers = registry.mixers()
+    if not isinstance(kind, str) or kind not in mixers:
+        raise ValueError(f"unknown mixer {kind!r}; {suggestion(str(kind), mixers)}")
+    if kind in registry.read()["mixers"]:
+        settings_class = _built_in_class(kind)
+    else:
+        settings_class = _mixer_class(kind, mixers[kind]["settings"])
+    read(settings_class, values)
 
 
 @cache
-def _built_in(kind: str) -> type[Config]:
-    return _mixer(kind, registry.read()["mixers"][kind]["settings"])
+def _built_in_class(kind: str) -> type[Config]:
+    return _mixer_class(kind, registry.read()["mixers"][kind]["settings"])
 
 
-def _mixer(kind: str, settings: Sequence[dict[str, Any]]) -> type[Config]:
+def _mixer_class(kind: str, settings: Sequence[dict[str, Any]]) -> type[Config]:
     converts = any(setting.get("converted") for setting in settings)
     base = Config if converts else SizedConfig  # sizes come after conversion
-    return _settings(kind, [_kind(kind), *settings], base)
+    return _settings_class(kind, [_kind_setting(kind), *settings], base)
 
 
 @cache
-def _run() -> type[Config]:
-    return _settings("run", registry.run(), Config)
+def _run_class() -> type[Config]:
+    return _settings_class("run", registry.run(), Config)
 
 
-def _settings(name: str, settings: Sequence[dict[str, Any]], base: type[Config]) -> type[Config]:
+def _settings_class(name: str, settings: Sequence[dict[str, Any]], base: type[Config]) -> type[Config]:
     """A class of settings with the names, types, defaults and bounds of the registry."""
     fields: dict[str, Any] = {setting["name"]: (_type(setting), _field(setting)) for setting in settings}
     mixers = [setting["name"] for setting in settings if setting["types"][0] == "mixer" and "default" not in setting]
@@ -75,16 +79,17 @@ def _settings(name: str, settings: Sequence[dict[str, Any]], base: type[Config])
 
 
 def _type(setting: dict[str, Any]) -> Any:
+    """The type of a setting's field; `Any` for a type that only the full check knows."""
     if "models" in setting:
-        return Annotated[Any, BeforeValidator(partial(_model, setting, cache(partial(_of_kind, setting))))]
+        return Annotated[Any, BeforeValidator(partial(_model, setting, cache(partial(_model_class, setting))))]
     if "settings" in setting:
-        return _settings(setting["class"], setting["settings"], Config)
+        return _settings_class(setting["class"], setting["settings"], Config)
     if "each" in setting:
-        entry: Any = _settings(setting["class"], setting["each"], Config)
+        entry: Any = _settings_class(setting["class"], setting["each"], Config)
         return Annotated[tuple[entry, ...], Field(strict=False)]
     if "kinds" in setting:
         kinds = setting["kinds"].items()
-        return Union[tuple(_settings(kind, [_kind(kind), *inner], Config) for kind, inner in kinds)]  # noqa: UP007  # as below
+        return Union[tuple(_settings_class(kind, [_kind_setting(kind), *inner], Config) for kind, inner in kinds)]  # noqa: UP007  # as below
     types = setting["types"]
     if setting.get("converted") or not all(name in TYPES or name == "choice" for name in types):
         return Any
@@ -92,22 +97,23 @@ def _type(setting: dict[str, Any]) -> Any:
     return Union[tuple(choices if name == "choice" else TYPES[name] for name in types)]  # noqa: UP007  # made at run time
 
 
-def _model(setting: dict[str, Any], of_kind: Callable[[str], type[Config]], values: Any) -> Any:
+def _model(setting: dict[str, Any], class_of_kind: Callable[[str], type[Config]], values: Any) -> Any:
     """The settings of a model; its kind decides which settings it has."""
     if not isinstance(values, dict):
         raise ValueError("a model is given by its settings, such as {kind: decoder}")
     kind = values.get("kind", "decoder")
-    *_, known = (field["choices"] for field in setting["settings"] if field["name"] == "kind")
+    known = next(field["choices"] for field in setting["settings"] if field["name"] == "kind")
     if kind not in known:
         raise ValueError(f"unknown kind {kind!r} of a model; {suggestion(str(kind), known)}")
-    return read_inside(of_kind(kind), values)
+    return read_inside(class_of_kind(kind), values)
 
 
-def _of_kind(setting: dict[str, Any], kind: str) -> type[Config]:
-    other = setting["models"].get(kind, {"settings": [], "without": []})
-    replaced = {"kind", *other["without"], *(field["name"] for field in other["settings"])}
-    shared = [field for field in setting["settings"] if field["name"] not in replaced]
-    return _settings(kind, [_kind(kind), *shared, *other["settings"]], Config)
+def _model_class(setting: dict[str, Any], kind: str) -> type[Config]:
+    """The class of the settings of one kind of model: its own, and those that most kinds share."""
+    kind_settings = setting["models"].get(kind, {"settings": [], "without": []})
+    not_shared = {"kind", *kind_settings["without"], *(field["name"] for field in kind_settings["settings"])}
+    shared = [field for field in setting["settings"] if field["name"] not in not_shared]
+    return _settings_class(kind, [_kind_setting(kind), *shared, *kind_settings["settings"]], Config)
 
 
 def _field(setting: dict[str, Any]) -> Any:
@@ -119,7 +125,8 @@ def _field(setting: dict[str, Any]) -> Any:
     return Field(setting.get("default", ...), **bounds)
 
 
-def _kind(kind: str) -> dict[str, Any]:
+def _kind_setting(kind: str) -> dict[str, Any]:
+    """The setting `kind` of a class of which only this kind is an instance."""
     return {"name": "kind", "types": ["choice"], "choices": [kind], "default": kind}
 
 

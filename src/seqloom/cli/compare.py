@@ -60,12 +60,12 @@ def compare(
     from seqloom.experiments.contender import preset_of
 
     preset = preset or preset_of(mixers or [])
-    named = [*(mixers or []), *(["attention"] if every else []), *([peer] if match else [])]
-    require_contenders(named, preset, change or [], data)
-    from seqloom.cli.comparison import Asked, compared
+    models = [*(mixers or []), *(["attention"] if every else []), *([peer] if match else [])]
+    require_contenders(models, preset, change or [], data)
+    from seqloom.cli.comparison import Options, compared
     from seqloom.experiments.runner import Workers
 
-    asked = Asked(
+    options = Options(
         mixers=mixers or [],
         preset=preset,
         changes=change or [],
@@ -80,7 +80,7 @@ def compare(
         probes=[] if no_probes else probe,
         probe_batches=probe_batches,
     )
-    return compared(asked, out, Workers(jobs, cluster, tuple(cluster_set or ())), planned=plan)
+    return compared(options, out, Workers(jobs, cluster, tuple(cluster_set or ())), planned=plan)
 
 
 def bench(

@@ -33,7 +33,7 @@ SHARES = ("grammatical", "agreeing")
 
 @final
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """The options of the command."""
 
     mixers: Sequence[str]
@@ -60,11 +60,17 @@ class Asked:
             raise ValueError("--by needs --match params, mul or time: it names the size that is changed")
         if self.every and self.equal is not None:
             raise ValueError("--all compares all mixers unmatched: leave out --match, or name the mixers to match")
-        lengths = _whole(self.lengths) if self.lengths is not None else LENGTHS if self.every else ()
+        left_out: dict[str, str] | None = None
         if self.every:
             contenders, left_out = fitting(everyone(self.mixers), self.preset, self.changes, self.source, self.mixers)
         else:
-            contenders, left_out = [contender(text) for text in self.mixers], None
+            contenders = [contender(text) for text in self.mixers]
+        lengths: Sequence[int] = LENGTHS if self.every else ()
+        if self.lengths is not None:
+            lengths = _token_counts(self.lengths)
+        probes: Sequence[str] = list(PROBES) if self.every else []
+        if self.probes is not None:
+            probes = self.probes
         return Compare(
             contenders,
             self.preset,
@@ -74,26 +80,26 @@ class Asked:
             Match(self.equal, contender(self.peer), self.by) if self.equal else None,  # type: ignore[arg-type]  # checked
             self.prompts,
             lengths,
-            self.probes if self.probes is not None else list(PROBES) if self.every else [],
+            probes,
             self.probe_batches,
             left_out,
         )
 
 
-def compared(asked: Asked, out: Path, workers: Workers, *, planned: bool = False) -> int:
+def compared(options: Options, out: Path, workers: Workers, *, planned: bool = False) -> int:
     """Prints the table and writes the report; the exit code: of a signal if one stopped it, 2 where a cell failed."""
-    study = asked.study()
+    study = options.study()
     if planned:
         print(plan(study.study, out, workers))
         return 0
     try:
-        results = run(study.study, out, workers, command=typed())
+        results = run(study.study, out, workers, command=typed_command())
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         return stopped.code
     for line in failures(results):
         print(f"seqloom: {line}", file=sys.stderr)
-    print("\n" + printed(write(study, results, typed())))
+    print("\n" + printed(write(study, results, typed_command())))
     print(f"\nthe report is {page.write(out)}")
     return 2 if results.failed else 0
 
@@ -104,10 +110,10 @@ def printed(comparison: Comparison) -> str:
     Columns of lengths and of probes are a second table; on a terminal, columns that do not fit are a further table.
     """
     names = [column.name for column in comparison.columns]
-    groups = ([n for n in names if n in COLUMNS], [n for n in names if n not in COLUMNS])
-    parts = ["\n\n".join(_tables(comparison, some)) for some in groups if some]
-    numbers = {contender.name: contender.value("could settle") for contender in comparison.contenders}
-    parts.insert(1, could_settle(numbers, comparison.baseline, comparison.seeds))
+    groups = ([name for name in names if name in COLUMNS], [name for name in names if name not in COLUMNS])
+    parts = ["\n\n".join(_tables(comparison, group)) for group in groups if group]
+    smallest = {contender.name: contender.value("could settle") for contender in comparison.contenders}
+    parts.insert(1, could_settle(smallest, comparison.baseline, comparison.seeds))
     sized = [f"{contender.name}: {contender.matched}" for contender in comparison.contenders if contender.matched]
     failed = [
         f"{contender.name} cannot {contender.limitations[0]}"
@@ -115,11 +121,11 @@ def printed(comparison: Comparison) -> str:
         if contender.value("held-out loss") is None
     ]
     missing = [f"{mixer.name} is left out: {mixer.why}" for mixer in comparison.left_out]
-    beneath = [*sized, *failed, *missing]
-    return "\n\n".join([*parts, *(["\n".join(beneath)] if beneath else [])])
+    notes = [*sized, *failed, *missing]
+    return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])])
 
 
-def typed() -> str:
+def typed_command() -> str:
     """The command as it was typed, without the folders above its files."""
     words = [Path(word).name if word.startswith(("/", "~", ".")) else word for word in sys.argv[1:]]
     return shlex.join(["seqloom", *words])
@@ -128,14 +134,14 @@ def typed() -> str:
 def _tables(comparison: Comparison, names: Sequence[str]) -> list[str]:
     """The columns as one table, or on a terminal as several tables that fit its width."""
     widest = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-    made: list[str] = []
-    some: list[str] = []
+    tables: list[str] = []
+    fitting_names: list[str] = []
     for name in names:
-        if some and len(_table(comparison, [*some, name]).partition("\n")[0]) > widest:
-            made.append(_table(comparison, some))
-            some = []
-        some.append(name)
-    return [*made, _table(comparison, some)]
+        if fitting_names and len(_table(comparison, [*fitting_names, name]).partition("\n")[0]) > widest:
+            tables.append(_table(comparison, fitting_names))
+            fitting_names = []
+        fitting_names.append(name)
+    return [*tables, _table(comparison, fitting_names)]
 
 
 def _table(comparison: Comparison, names: Sequence[str]) -> str:
@@ -145,7 +151,7 @@ def _table(comparison: Comparison, names: Sequence[str]) -> str:
     return table(["model", *names], rows)
 
 
-def _whole(lengths: str) -> list[int]:
+def _token_counts(lengths: str) -> list[int]:
     words = lengths.split(",")
     if not all(word.strip().isdecimal() for word in words):
         raise ValueError(f"--lengths must be numbers of tokens, e.g. 128,1024,8192,65536, not {lengths!r}")
@@ -153,4 +159,5 @@ def _whole(lengths: str) -> list[int]:
 
 
 def _cell(name: str, value: object) -> object:
-    return f"{value:.0%}" if (name in SHARES or name.endswith(" right")) and value is not None else value
+    is_share = name in SHARES or name.endswith(" right")
+    return f"{value:.0%}" if is_share and value is not None else value

@@ -8,10 +8,16 @@ from seqloom.face import load
 from seqloom.models.ngram.interpolated import Interpolated
 
 VISIBLE = str.maketrans({" ": "▁", "\n": "↵"})
-"""what blanks in the names of tokens are written as: an ARPA file's own stand between names"""
+"""replaces blanks in the names of tokens, because in an ARPA file blanks separate the names"""
 HEAD = (
-    *("layer", "was", "error of the taps", "e off by at most", "beyond the context", "e itself at most"),
-    *("state, bytes", "before"),
+    "layer",
+    "kind before",
+    "relative error of the taps",
+    "error of e at most",
+    "of this beyond the context",
+    "e at most",
+    "state, bytes",
+    "before",
 )
 
 
@@ -24,13 +30,20 @@ def _summary(result: Distilled, order: int, out: Path) -> str:
     """The summary: layers, unchanged layers, losses, and the path of the new run."""
     rows = [
         (
-            *(str(layer.number), layer.kind, layer.error, layer.inside + layer.beyond, layer.beyond, layer.taps),
-            *(layer.state[1], layer.state[0]),
+            str(layer.number),
+            layer.kind,
+            layer.error,
+            layer.inside + layer.beyond,
+            layer.beyond,
+            layer.taps,
+            layer.state[1],
+            layer.state[0],
         )
         for layer in result.layers
     ]
     lines = [
-        f"{order} poles a channel in the place of taps; e is of any inputs between -1 and 1, in its worst channel",
+        f"{order} poles per channel in place of the taps; e is the extraction, with bounds for inputs between -1 and 1 "
+        "in the worst channel",
         table(HEAD, rows),
     ]
     lines += [f"layer {number} stays as it is: {why}" for number, why in result.stayed.items()]

@@ -13,7 +13,7 @@ import torch
 from seqloom.analysis import measure, reach
 from seqloom.analysis.whole import Refused, Use, Whole, every_mixer, required
 from seqloom.analysis.whole import whole as whole_model
-from seqloom.cli.cost_request import SHORT, PricedMixer, PricedModel, whole
+from seqloom.cli.cost_request import SHORT, PricedMixer, PricedModel, size
 from seqloom.core.cost import Cost
 from seqloom.core.table import table
 from seqloom.mixers import mixer_config
@@ -22,7 +22,7 @@ from seqloom.training.settings import resolve
 RUNS_UP_TO = 10**10
 """the most operations of an equation whose fast path is run and counted, which takes about a second"""
 COLUMNS: dict[Use, str] = {"training": "training", "prefill": "prefill", "token": "one more token"}
-DONE = ("mul", "add", "div", "exp", "other", "total")
+EXECUTED = ("mul", "add", "div", "exp", "other", "total")
 WORDS = {
     "mul": "multiplications",
     "add": "additions",
@@ -40,8 +40,8 @@ TITLES: dict[Use, str] = {
 }
 NOTES = (
     "total: mul, add, div and exp; others: comparisons, roots; state: numbers stored for the next token;\n"
-    "path: operations of a token that must follow each other, the tokens before it read;\n"
-    "a backward is not counted: it is taken as two forwards, having two products for each of theirs"
+    "path: operations of a token that must follow each other, after the tokens before it were read;\n"
+    "a backward is not counted: it is taken as two forwards, since it has two products for each of the forward"
 )
 
 
@@ -49,13 +49,14 @@ def price(request: PricedMixer | PricedModel) -> str:
     """The price as text. ValueError for sizes that do not fit."""
     if isinstance(request, PricedMixer):
         return _mixer(request)
-    return _every(request) if request.every else _model(request)
+    return _every_mixer(request) if request.every else _model(request)
 
 
 def _mixer(request: PricedMixer) -> str:
+    """The price of a mixer alone, with the operations that its fast path executes."""
     kind, dim, context, tokens = request.kind, request.dim, request.context, request.tokens
     config = mixer_config({"kind": kind, **request.settings})
-    causal = config.traits.causal != "never"  # else the form that it has
+    causal = config.traits.causal != "never"
     with torch.device("meta"):
         mixer = config.build(dim, context, causal)
     longest = mixer.traits.longest
@@ -65,49 +66,58 @@ def _mixer(request: PricedMixer) -> str:
     content: dict[str, Any] = {"equation": _counts(cost) | {"path": list(cost.path)}}
     columns: dict[str, Any] = {"equation": cost}
     if request.per == "sequence" and cost.total <= RUNS_UP_TO:
-        columns["fast path"] = executed = measure.executed(config.build(dim, context, causal), tokens)
-        content["executed"] = {name: getattr(executed, name) for name in DONE}
-    content |= {} if config.tokens_back is None else {"tokens_back": config.tokens_back}
+        executed = measure.executed(config.build(dim, context, causal), tokens)
+        columns["fast path"] = executed
+        content["executed"] = {name: getattr(executed, name) for name in EXECUTED}
+    if config.tokens_back is not None:
+        content["tokens_back"] = config.tokens_back
     if request.as_json:
         return json.dumps(content)
-    shown = _shown(f"{kind}, dim {dim}, context {context}, {_title(tokens, request.per)}", columns, cost)
-    return _with(shown, reach.in_words(config.tokens_back, None, 1))
+    text = _text(f"{kind}, dim {dim}, context {context}, {_title(tokens, request.per)}", columns, cost)
+    return _with_line(text, reach.in_words(config.tokens_back, None, 1))
 
 
 def _model(request: PricedModel) -> str:
+    """The price of the whole model of a preset."""
     config = resolve(request.preset, request.changes).model
-    tokens, per = whole(request.given, "tokens", config.context), request.per
+    tokens, per = size(request.given, "tokens", config.context), request.per
     try:
         costs = whole_model(config, tokens)
     except ValueError as error:
         raise ValueError(f"the model of {request.preset}: {error}") from None
     use = required(config, costs, per)
-    price, together = costs[use], reach.tokens_back(config)
+    price = costs[use]
+    tokens_back = reach.tokens_back(config)
     if request.as_json:
-        rest: dict[str, Any] = {use: _counts(cost) for use, cost in costs.items() if per is None}
-        rest |= {} if together is None else {"tokens_back": together}
-        return json.dumps({"equation": _counts(price) | {"path": list(price.path)}, **rest})
+        content: dict[str, Any] = {"equation": _counts(price) | {"path": list(price.path)}}
+        if per is None:
+            content |= {use: _counts(cost) for use, cost in costs.items()}
+        if tokens_back is not None:
+            content["tokens_back"] = tokens_back
+        return json.dumps(content)
     columns: dict[str, Any] = {"equation": price} if per is not None else {COLUMNS[use]: costs[use] for use in costs}
-    shown = _shown(f"the model of {request.preset}, {_title(tokens, per or 'sequence')}", columns, price)
-    shown = _with(shown, f"The layers reach {together:,} tokens back at most." if together is not None else "")
+    text = _text(f"the model of {request.preset}, {_title(tokens, per or 'sequence')}", columns, price)
+    if tokens_back is not None:
+        text = _with_line(text, f"The layers reach {tokens_back:,} tokens back at most.")
     if per is not None:
-        return shown
-    return f"{shown}\n\ntraining: its forward; a backward is not counted, it is taken as two forwards"
+        return text
+    return _with_line(text, "training: its forward; a backward is not counted, it is taken as two forwards")
 
 
-def _with(shown: str, line: str) -> str:
-    return f"{shown}\n\n{line}" if line else shown
+def _with_line(text: str, line: str) -> str:
+    return f"{text}\n\n{line}" if line else text
 
 
 def _counts(cost: Cost) -> dict[str, int]:
     return {name: getattr(cost, name) for name in WORDS}
 
 
-def _shown(title: str, columns: dict[str, Any], cost: Cost) -> str:
-    rows = [(words, *(getattr(counts, name, None) for counts in columns.values())) for name, words in WORDS.items()]
+def _text(title: str, columns: dict[str, Any], cost: Cost) -> str:
+    """The title, the table of all counts, and the critical path of `cost`, which is written out if it is short."""
+    rows = [(label, *(getattr(counts, name, None) for counts in columns.values())) for name, label in WORDS.items()]
     path = f"critical path of a token, {len(cost.path)} operations"
-    named = f": {' - '.join(cost.path)}" if len(cost.path) < 20 else ""
-    return f"{title}\n\n{table(('', *columns), rows)}\n\n{path}{named}"
+    operations = f": {' - '.join(cost.path)}" if len(cost.path) < 20 else ""
+    return f"{title}\n\n{table(('', *columns), rows)}\n\n{path}{operations}"
 
 
 def _title(tokens: int, per: str) -> str:
@@ -116,29 +126,29 @@ def _title(tokens: int, per: str) -> str:
     return f"one row of {tokens:,} tokens" if per == "sequence" else f"a prompt of {tokens:,} tokens"
 
 
-def _every(request: PricedModel) -> str:
+def _every_mixer(request: PricedModel) -> str:
     """One table for each use, or the one that --per names. ValueError where no mixer fits the model."""
     use = request.per
     config = resolve(request.preset, request.changes).model
-    T = whole(request.given, "tokens", config.context)
+    T = size(request.given, "tokens", config.context)
     prices = list(every_mixer(config, T))
     models = [model for model in prices if isinstance(model, Whole)]
-    refused = {refusal.mixer: refusal.reason for refusal in prices if isinstance(refusal, Refused)}
+    reasons = {refusal.mixer: refusal.reason for refusal in prices if isinstance(refusal, Refused)}
     if not models:
-        raise ValueError(f"the model of {request.preset} with any mixer: {next(iter(refused.values()))}")
+        raise ValueError(f"the model of {request.preset} with any mixer: {next(iter(reasons.values()))}")
     costs = models[0].costs
     uses: tuple[Use, ...] = tuple(costs) if use is None else (required(config, costs, use),)
     rows = {use: _sorted([_row(model.mixer, model.costs[use]) for model in models], request.sort) for use in uses}
     if request.as_json:
-        return json.dumps({"preset": request.preset, "tokens": T, **rows, "refused": refused})
+        return json.dumps({"preset": request.preset, "tokens": T, **rows, "refused": reasons})
     head = ("mixer", *SHORT.values())
     parts = [
         f"the model of {request.preset} with each mixer: {TITLES[use].format(T=T)}\n\n"
         + table(head, [tuple(row.values()) for row in lines])
         for use, lines in rows.items()
     ]
-    without = [f"no {kind}: {reason}" for kind, reason in refused.items()]
-    return "\n\n".join([*parts, NOTES, *without])
+    notes = [f"no {kind}: {reason}" for kind, reason in reasons.items()]
+    return "\n\n".join([*parts, NOTES, *notes])
 
 
 def _row(kind: str, cost: Cost) -> dict[str, Any]:

@@ -22,8 +22,8 @@ SHORT = {
     "path": "path",
 }
 LARGEST = 10**6
-"""of a size given here: beyond it torch's own sizes would overflow"""
-ALONE = ("json", "all")
+"""the largest size that may be given; torch's own sizes would overflow at larger ones"""
+FLAGS = ("json", "all")
 """options without a value"""
 COLUMNS = ("mixer", *SHORT)
 
@@ -76,36 +76,38 @@ def requested(kind: str, arguments: list[str]) -> PricedMixer | PricedModel:
 
 
 def _mixer(kind: str, arguments: list[str]) -> PricedMixer:
+    """The request for a mixer alone, whose settings are options."""
     for word in ("--set", "--all"):
         if any(argument.partition("=")[0] == word for argument in arguments):
             raise ValueError(
                 f"{word} is for whole models, e.g. seqloom cost paper/table1 {word}; the settings of {kind} are options"
             )
     fields = [field["name"] for field in registry.mixers()[kind]["settings"]]
-    given, _ = options(arguments, (*OWN, *fields))
-    dim, context = whole(given, "dim", 128), whole(given, "context", 128)
-    settings = {name: plain(value) for name, value in given.items() if name in fields}
+    values, _ = options(arguments, (*OWN, *fields))
+    dim, context = size(values, "dim", 128), size(values, "context", 128)
+    settings = {name: plain(value) for name, value in values.items() if name in fields}
     require_mixer({"kind": kind, **settings})
-    tokens = whole(given, "tokens", context)
-    per: Any = choice(given, "per", ("sequence", "token")) or "sequence"
-    return PricedMixer(kind, settings, dim, context, tokens, per, "json" in given)
+    tokens = size(values, "tokens", context)
+    per: Any = choice(values, "per", ("sequence", "token")) or "sequence"
+    return PricedMixer(kind, settings, dim, context, tokens, per, "json" in values)
 
 
 def _model(preset: str, arguments: list[str]) -> PricedModel:
+    """The request for the whole model of a preset, or with --all for that model with every mixer."""
     every = "--all" in arguments
-    given, changes = options(arguments, ("set", "tokens", "per", "json", *(("all", "sort") if every else ())))
-    sort = given.get("sort")
+    values, changes = options(arguments, ("set", "tokens", "per", "json", *(("all", "sort") if every else ())))
+    sort = values.get("sort")
     if sort is not None and sort not in COLUMNS:
         raise ValueError(f"--sort {sort!r} is no column; {suggestion(sort, COLUMNS)}")
-    per = choice(given, "per", ("sequence", "prefill", "token"))
+    per = choice(values, "per", ("sequence", "prefill", "token"))
     changes = ["data.source=stories", *changes]
     require_settings(preset, changes)
-    return PricedModel(preset, tuple(changes), given, per, sort, every, "json" in given)
+    return PricedModel(preset, tuple(changes), values, per, sort, every, "json" in values)
 
 
 def options(arguments: list[str], known: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
     """The values by name, and those of --set, which may be given again. ValueError for what is not `known`."""
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     changes: list[str] = []
     words = iter(arguments)
     for word in words:
@@ -114,24 +116,25 @@ def options(arguments: list[str], known: tuple[str, ...]) -> tuple[dict[str, str
         if not word.startswith("--"):
             raise ValueError(f"unexpected argument {word!r}: options are --name value")
         if name not in known:
-            named = [f"--{name.replace('_', '-')}" for name in known]
-            raise ValueError(f"unknown option {word.partition('=')[0]!r}; {suggestion(word.partition('=')[0], named)}")
-        if name in ALONE and sign:
+            option_names = [f"--{name.replace('_', '-')}" for name in known]
+            typed = word.partition("=")[0]
+            raise ValueError(f"unknown option {typed!r}; {suggestion(typed, option_names)}")
+        if name in FLAGS and sign:
             raise ValueError(f"option --{name} takes no value")
-        if name not in ALONE and not sign:
+        if name not in FLAGS and not sign:
             value = next(words, "")
             if not value or value.startswith("--"):
                 raise ValueError(f"option --{name} needs a value")
         if name == "set":
             changes.append(value)
         else:
-            given[name] = value
-    return given, changes
+            values[name] = value
+    return values, changes
 
 
-def whole(given: dict[str, str], name: str, default: int) -> int:
+def size(values: dict[str, str], name: str, default: int) -> int:
     """A size, from 1 to `LARGEST`."""
-    text = given.get(name, str(default))
+    text = values.get(name, str(default))
     if len(text) > 100 or not text.isdecimal() or int(text) < 1:
         raise ValueError(f"--{name} must be a whole number of at least 1 and at most {LARGEST:,}, not {text[:100]!r}")
     if int(text) > LARGEST:
@@ -139,12 +142,12 @@ def whole(given: dict[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def choice(given: dict[str, str], name: str, allowed: tuple[str, ...]) -> Any:
+def choice(values: dict[str, str], name: str, allowed: tuple[str, ...]) -> Any:
     """One of the words that are allowed, or None where the option is not given."""
-    value = given.get(name)
+    value = values.get(name)
     if value is not None and value not in allowed:
-        *most, last = allowed
-        raise ValueError(f"--{name} must be {', '.join(most)} or {last}, not {value!r}")
+        *first, last = allowed
+        raise ValueError(f"--{name} must be {', '.join(first)} or {last}, not {value!r}")
     return value
 
 

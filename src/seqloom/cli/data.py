@@ -15,8 +15,8 @@ class SourceFirst(TyperGroup):
 
     @override
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        given = args and (args[0] in self.commands or args[0] == "--help")
-        return super().parse_args(ctx, args if given else ["survey", *args])
+        names_command = bool(args) and (args[0] in self.commands or args[0] == "--help")
+        return super().parse_args(ctx, args if names_command else ["survey", *args])
 
 
 data = typer.Typer(

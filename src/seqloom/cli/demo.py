@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from seqloom.cli.comparison import printed, typed
+from seqloom.cli.comparison import printed, typed_command
 from seqloom.experiments.demo import demo
 from seqloom.experiments.study import Stopped
 from seqloom.face import load
@@ -17,14 +17,15 @@ from seqloom.report.page import write
 def shown(out: Path, scale: str) -> int:
     """Runs the demo and prints the results; returns the exit code, of a signal if one stopped it."""
     try:
-        comparison = demo(out, scale, typed())
+        comparison = demo(out, scale, typed_command())
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         return stopped.code
     for contender in comparison.contenders:
         for sample in contender.samples[:1]:
             print(f"\n{contender.name}: {sample.prompt}{''.join(piece for piece, _ in sample.tokens)}")
-    home, text = out / scale, comparison.text
+    folder = out / scale
+    text = comparison.text
     print(f"\n{printed(comparison)}\n")
     print(
         f"held-out loss: nats per token on {text.held_out_documents} stories that were not trained on. Guessing by the "
@@ -33,44 +34,45 @@ def shown(out: Path, scale: str) -> int:
         "grammar; agreeing: that also agree with the names and things of their story."
     )
     print("\nWhat this shows:")
-    for line in [*verdict(comparison), *streaming(comparison, home)]:
+    for line in [*verdict(comparison), *streaming(comparison, folder)]:
         print(f"- {line}")
-    print(f"\nreport: {write(home)} (open it in a browser)")
+    print(f"\nreport: {write(folder)} (open it in a browser)")
     print("next:   seqloom compare attention:heads=4 he gated_delta --data YOUR_TEXT --out runs/mine --seeds 3")
     return 0
 
 
 def verdict(comparison: Comparison) -> list[str]:
-    """Which model predicts best, whether that is settled, and the price of a token near and far, in a few sentences."""
+    """Sentences: which model predicts best, whether that is settled, and the price of a token after few and many."""
     lines = sentences(comparison)
     if comparison.seeds == 1:
         lines.append("One run of each is too short to tell them apart: `--seeds 3` of compare gives intervals.")
     return lines
 
 
-def streaming(comparison: Comparison, home: Path) -> list[str]:
+def streaming(comparison: Comparison, folder: Path) -> list[str]:
     """How far the logits of each model, read token by token, are from those of the whole text; none without a run."""
     runs = [
-        (contender.samples[0].prompt, home / contender.runs[0])
+        (contender.samples[0].prompt, folder / contender.runs[0])
         for contender in comparison.contenders
         if contender.samples and contender.runs
     ]
-    apart = [_streamed(run, prompt) for prompt, run in runs]
-    if not apart:
+    differences = [_streaming_difference(run, prompt) for prompt, run in runs]
+    if not differences:
         return []
-    return [
-        f"Reading token by token gives the logits of reading the whole text, within {max(apart):.1e}, in every model."
-    ]
+    largest = max(differences)
+    return [f"Reading token by token gives the logits of reading the whole text, within {largest:.1e}, in every model."]
 
 
-def _streamed(run: Path, prompt: str) -> float:
+def _streaming_difference(run: Path, prompt: str) -> float:
+    """The largest difference of logits between reading the prompt token by token and at once."""
     model = load(run)
     assert model.tokenizer is not None
     ids = torch.tensor([model.tokenizer.encode(prompt)[: model.config.context]])
     with torch.inference_mode():
-        whole, state = model(ids), model.start(1)
-        apart = 0.0
-        for at in range(ids.shape[1]):
-            logits, state = model.step(ids[:, at], state)
-            apart = max(apart, float((logits - whole[:, at]).abs().max()))
-    return apart
+        all_logits = model(ids)
+        state = model.start(1)
+        difference = 0.0
+        for position in range(ids.shape[1]):
+            logits, state = model.step(ids[:, position], state)
+            difference = max(difference, float((logits - all_logits[:, position]).abs().max()))
+    return difference

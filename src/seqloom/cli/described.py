@@ -2,7 +2,7 @@
 
     python -m seqloom.cli.described        writes registry.json, which everything that must not load torch reads
 
-A mixer that was registered in this process is described alike.
+A mixer that was registered in this process is described in the same way.
 """
 
 import json
@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-PLACE = Path(__file__).with_name("registry.json")
+PATH = Path(__file__).with_name("registry.json")
 WIDEST = 40
 """characters of a summary"""
 DIM, CONTEXT = 128, 128
@@ -30,7 +30,7 @@ PLAIN: dict[type, str] = {int: "int", float: "float", bool: "bool", str: "str", 
 
 
 def registry() -> dict[str, Any]:
-    """The contents of registry.json: of our own mixers alone. Imports torch, which the classes need."""
+    """The contents of registry.json, with our own mixers alone. Imports torch, which the classes need."""
     from seqloom.mixers import kinds
     from seqloom.training.config import RunConfig
 
@@ -47,7 +47,7 @@ def described(config: type[Any]) -> dict[str, Any]:
     """The entry of one kind of mixer, from the class of its settings."""
     document = sys.modules[config.__module__].__doc__ or ""
     about = " ".join((config.__doc__ or "").split("\n\n")[0].split())
-    equation, source = _divided(document)
+    equation, source = _equation_and_source(document)
     return {
         "family": _family(config.__module__),
         "summary": summary(about),
@@ -76,6 +76,7 @@ def settings(config: type[BaseModel]) -> list[dict[str, Any]]:
 
 
 def _setting(name: str, field: FieldInfo, config: type[BaseModel]) -> dict[str, Any]:
+    """The entry of one setting: name, description, types, default, bounds and nested settings."""
     description: dict[str, Any] = {
         "name": name,
         "description": field.description or "",
@@ -92,7 +93,7 @@ def _setting(name: str, field: FieldInfo, config: type[BaseModel]) -> dict[str, 
     bounds = {word: getattr(rule, word) for rule in field.metadata for word in BOUNDS if hasattr(rule, word)}
     if bounds:
         description["bounds"] = bounds
-    if _is_read_by_itself(name, config):
+    if _is_converted(name, config):
         description["converted"] = True
     inner = field.annotation
     if isinstance(inner, type) and description["types"] == ["settings"]:
@@ -111,16 +112,16 @@ def _models(config: type[BaseModel]) -> dict[str, Any] | None:
 
     if config is not ModelConfig:
         return None
-    tree = settings(SHARED)
-    shared = {field["name"]: field for field in tree if field["name"] != "kind"}
-    next(field for field in tree if field["name"] == "kind").update(types=["choice"], choices=list(KINDS))
+    shared_fields = settings(SHARED)
+    shared = {field["name"]: field for field in shared_fields if field["name"] != "kind"}
+    next(field for field in shared_fields if field["name"] == "kind").update(types=["choice"], choices=list(KINDS))
     kinds = {}
     for kind, member in KINDS.items():
         fields = {field["name"]: field for field in _without_kind(settings(member))}
         changed = [field for name, field in fields.items() if shared.get(name) != field]
         if changed or fields.keys() != shared.keys():
             kinds[kind] = {"settings": changed, "without": [name for name in shared if name not in fields]}
-    return {"class": SHARED.__name__, "settings": tree, "models": kinds}
+    return {"class": SHARED.__name__, "settings": shared_fields, "models": kinds}
 
 
 def _without_kind(tree: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -164,7 +165,7 @@ def _default(field: FieldInfo) -> Any:
     return {**kind, **value.model_dump(mode="json", exclude_defaults=True)}
 
 
-def _is_read_by_itself(name: str, config: type[BaseModel]) -> bool:
+def _is_converted(name: str, config: type[BaseModel]) -> bool:
     """Whether a validator of the field runs before its type is checked, and so may convert the value."""
     validators = config.__pydantic_decorators__.field_validators.values()
     return any(name in validator.info.fields and validator.info.mode != "after" for validator in validators)
@@ -190,10 +191,10 @@ def _patterns(config: type[Any]) -> list[dict[str, Any]]:
     """The drawings of a mixer: the settings, the form, and rows of letters by the heads that share them."""
     drawings = []
     for drawing in config.drawings:
-        given = {name: value for name, value in drawing.items() if name != "causal"}
+        settings = {name: value for name, value in drawing.items() if name != "causal"}
         causal = drawing.get("causal", True)
-        words = [f"{name}={_word(value)}" for name, value in given.items()]
-        drawings.append({"settings": words, "causal": causal, "heads": config(**given).drawn(DRAWN, causal)})
+        changes = [f"{name}={_word(value)}" for name, value in settings.items()]
+        drawings.append({"settings": changes, "causal": causal, "heads": config(**settings).drawn(DRAWN, causal)})
     return drawings
 
 
@@ -201,13 +202,13 @@ def _word(value: Any) -> str:
     return json.dumps(value, separators=(",", ":")) if isinstance(value, list) else str(value)
 
 
-def _divided(document: str) -> tuple[str, str]:
+def _equation_and_source(document: str) -> tuple[str, str]:
     """A file's docstring without the paragraph of its source, and that paragraph."""
     match = re.search(r"^Source: (.+?)(?=\n\n|\Z)", document, flags=re.S | re.M)
     if match is None:
         return document.strip(), ""
-    rest = document[: match.start()] + document[match.end() :]
-    return re.sub(r"\n{3,}", "\n\n", rest).strip(), " ".join(match[1].split())
+    equation = document[: match.start()] + document[match.end() :]
+    return re.sub(r"\n{3,}", "\n\n", equation).strip(), " ".join(match[1].split())
 
 
 def _family(module: str) -> str:
@@ -216,5 +217,5 @@ def _family(module: str) -> str:
 
 
 if __name__ == "__main__":
-    PLACE.write_text(text(), encoding="utf-8")
-    print(f"{PLACE.name} is written")
+    PATH.write_text(text(), encoding="utf-8")
+    print(f"{PATH.name} is written")

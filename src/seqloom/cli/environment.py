@@ -19,9 +19,9 @@ OPTIONAL = {
     "triton": "kernels on a GPU: pip install 'seqloom[kernels]'",
     "submitit": "jobs of a cluster: pip install 'seqloom[cluster]'",
 }
-"""(module, its purpose and its extra)"""
+"""by module: its purpose, and the command that installs it"""
 SIZES = ((1, 1), (1, 32), (8, 32), (8, 1024))
-"""batch and tokens that each op is asked at"""
+"""(batch, tokens) at which the choice of each op is observed"""
 
 
 def versions() -> str:
@@ -46,8 +46,8 @@ def environment() -> str:
     for op, names in sorted(chooser.known().items()):
         lacking = chooser.lacking(op)
         rows += [(op, name, lacking.get(name, "yes")) for name in names]
-    parts = [_listed("installed", installed), _listed("machine", machine), table(("op", "backend", "runs here"), rows)]
-    return "\n\n".join(parts)
+    backends_table = table(("op", "backend", "runs here"), rows)
+    return "\n\n".join([_section("installed", installed), _section("machine", machine), backends_table])
 
 
 def device() -> str:
@@ -70,7 +70,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _listed(title: str, lines: list[tuple[str, str]]) -> str:
+def _section(title: str, lines: list[tuple[str, str]]) -> str:
     width = max(len(name) for name, _ in lines)
     return "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in lines)])
 
@@ -91,12 +91,13 @@ def backends() -> str:
 
 
 def _chosen(op: Op) -> dict[str, list[str]]:
+    """The sizes at which an op chooses each of its backends, by backend."""
     chosen: dict[str, list[str]] = {}
     for B, T in SIZES:
-        with chooser.recorded() as ran:
+        with chooser.recorded() as backends_run:
             for example in op.examples:
                 example(_zeros, B, T)
-        for name in ran.get(op.name, []):
+        for name in backends_run.get(op.name, []):
             chosen.setdefault(name, []).append(f"{B} x {T}")
     return chosen
 

@@ -19,8 +19,8 @@ def played(run: Path, asked: list[float], episodes: int, batch: int, step: int |
     rows = play(model, asked, episodes, batch=batch)
     name = model.config.environment.name
     if as_json:
-        listed = [{"asked": row.asked, "mean": row.mean, "error": row.error, "reached": row.reached} for row in rows]
-        return json.dumps({"environment": name, "returns": listed})
+        returns = [{"asked": row.asked, "mean": row.mean, "error": row.error, "reached": row.reached} for row in rows]
+        return json.dumps({"environment": name, "returns": returns})
     head = ("return asked", "reached, mean", "standard error", "lowest", "highest", "episodes")
     return f"{run} plays {name}\n\n" + table(
         head, [(row.asked, row.mean, row.error, min(row.reached), max(row.reached), len(row.reached)) for row in rows]

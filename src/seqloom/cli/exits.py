@@ -19,12 +19,19 @@ from seqloom.training.exit_fitting import fit_exits
 
 
 def trained(
-    run: Path, data: str, out: Path, column: str | None, step: int | None, how: Mapping[str, Any], *, as_json: bool
+    run: Path,
+    data: str,
+    out: Path,
+    column: str | None,
+    step: int | None,
+    training_settings: Mapping[str, Any],
+    *,
+    as_json: bool,
 ) -> str:
     """Trains a classifier, stores it, and returns a table of its exits on the last tenth of the text."""
     require_new(out)
     model = model_of(run, step)
-    fitted = fit_exits(model, tokens_of(run, model, data, column), **how)
+    fitted = fit_exits(model, tokens_of(run, model, data, column), **training_settings)
     save_exits(fitted.classifier, model, data, out)
     losses = {"before": fitted.before, "after": fitted.after}
     if as_json:
@@ -64,8 +71,8 @@ def searched(
         answer = "no combination is accurate enough: use a larger --delta, or a --grid that includes 1"
     else:
         rows.append(("the best of all", result.best.layers, result.best.right))
-        named = ", ".join(f"{value:g}" for value in result.best.thresholds)
-        answer = f"the best of {result.combinations:,} combinations, {named}, is stored in {folder}: leave out --exit"
+        values = ", ".join(f"{value:g}" for value in result.best.thresholds)
+        answer = f"the best of {result.combinations:,} combinations, {values}, is stored in {folder}: leave out --exit"
     return f"{table((data, f'layers of {len(model.config.mixers)}', 'right'), rows)}\n\n{answer}"
 
 
@@ -84,8 +91,8 @@ def calibrated(
     """The rows of all thresholds, and the one that is chosen."""
     model = model_of(run, step)
     tokens = tokens_of(run, model, data, None)
-    asked: dict[str, Any] = {"delta": delta, "epsilon": epsilon, "by": measure_of(model, by), "longest": longest}
-    result = calibrate(model, tokens, thresholds=thresholds, **asked)
+    measure = measure_of(model, by)
+    result = calibrate(model, tokens, thresholds=thresholds, delta=delta, epsilon=epsilon, by=measure, longest=longest)
     if as_json:
         return json.dumps({**asdict(result), "delta": delta, "epsilon": epsilon, "by": by})
     rows = [list(row) for row in zip(result.thresholds, result.depths, result.losses, result.p, strict=True)]
@@ -93,21 +100,20 @@ def calibrated(
     if result.chosen is None:
         answer = f"no threshold passes the test: read more than {result.texts:,} texts, or use a larger --delta"
     else:
-        how = "" if by == "softmax" else f" --exit-by {by}"
-        answer = (
-            f"--exit {result.chosen:g}{how}: at most {delta:.0%} of tokens differ, with probability {1 - epsilon:.0%}"
-        )
+        option = "" if by == "softmax" else f" --exit-by {by}"
+        bound = f"at most {delta:.0%} of tokens differ, with probability {1 - epsilon:.0%}"
+        answer = f"--exit {result.chosen:g}{option}: {bound}"
     return f"{table(head, rows)}\n\n{answer}"
 
 
 def measure_of(model: Model, named: str) -> Measure:
     """The measure that `--exit-by` names: a word, or the folder of a classifier."""
-    word = next((measure for measure in MEASURES if measure == named), None)
-    if word is not None:
-        return word
+    measure = next((word for word in MEASURES if word == named), None)
+    if measure is not None:
+        return measure
     if not Path(named, NAME).is_file():
-        known = suggestion(named, MEASURES)
+        advice = suggestion(named, MEASURES)
         raise ValueError(
-            f"--exit-by {named[:60]!r} is neither a measure nor a folder of `seqloom study exits`; {known}"
+            f"--exit-by {named[:60]!r} is neither a measure nor a folder of `seqloom study exits`; {advice}"
         )
     return open_exits(named, model)

@@ -27,7 +27,7 @@ def extrapolate(
 ) -> int:
     """Scores runs on windows longer than their training; a run that cannot read them has a row with the reason."""
     windows = sizes("--lengths", lengths)
-    from seqloom.cli.comparison import typed
+    from seqloom.cli.comparison import typed_command
     from seqloom.experiments.extrapolate import Extrapolate, Longer
     from seqloom.experiments.results import RESULTS
     from seqloom.experiments.runner import Workers, run
@@ -37,7 +37,7 @@ def extrapolate(
 
     study = Extrapolate(runs, windows, data)
     try:
-        results = run(study.study, out, Workers(jobs), command=typed())
+        results = run(study.study, out, Workers(jobs), command=typed_command())
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         return stopped.code
@@ -56,18 +56,17 @@ def printed(rows: "Sequence[Longer]") -> str:
 
     lengths = sorted({row.length for row in rows})
     by_run = {(row.run, row.length): row for row in rows}
-    named = [next(row for row in rows if row.run == run) for run in dict.fromkeys(row.run for row in rows)]
+    first_rows = [next(row for row in rows if row.run == run) for run in dict.fromkeys(row.run for row in rows)]
 
-    def losses(beyond: bool) -> str:
+    def losses(column: str) -> str:
         cells = []
-        for run in named:
-            run_rows = [by_run.get((run.run, length)) for length in lengths]
-            values = [None if row is None else row.beyond if beyond else row.loss for row in run_rows]
-            cells.append([run.run, run.mixer, run.position, run.context, *values])
+        for first in first_rows:
+            values = [getattr(by_run.get((first.run, length)), column, None) for length in lengths]
+            cells.append([first.run, first.mixer, first.position, first.context, *values])
         return table(["run", "mixer", "position", "trained on", *map(str, lengths)], cells)
 
     reasons = {f"{row.run}: {row.refused}": None for row in rows if row.refused is not None}
-    parts = ["nats per token, by the tokens of a window", "", losses(False)]
+    parts = ["nats per token, by the tokens of a window", "", losses("loss")]
     if any(row.beyond is not None for row in rows):
-        parts += ["", "the same, of the tokens that follow more tokens than training had", "", losses(True)]
+        parts += ["", "the same, of the tokens that follow more tokens than training had", "", losses("beyond")]
     return "\n".join([*parts, *(["", "not read:", *reasons] if reasons else [])])

@@ -41,18 +41,18 @@ def write(
         _refuse(decoding, "leave it out for an encoder-decoder")
         _write_target(model, _source(model, prompt, mode, hop), max_tokens, **drawing)
         return
-    chosen = _decoding(model, decoding, max_tokens)
-    text = generate(model, prompt, max_tokens=max_tokens, mode=mode, hop=hop, **chosen, **drawing)
+    extensions = _decoding(model, decoding, max_tokens)
+    text = generate(model, prompt, max_tokens=max_tokens, mode=mode, hop=hop, **extensions, **drawing)
     print(prompt, end="", flush=True)
-    written = []
+    new_pieces = []
     for piece in text:
         print(piece, end="", flush=True)
-        written.append(piece)
+        new_pieces.append(piece)
     print()
-    if chosen["exits"] is not None:
-        print(compared(model, chosen["exits"], prompt, "".join(written)), file=sys.stderr)
-    elif chosen["draft"] is not None:
-        print(chosen["draft"], file=sys.stderr)
+    if extensions["exits"] is not None:
+        print(compared(model, extensions["exits"], prompt, "".join(new_pieces)), file=sys.stderr)
+    elif extensions["draft"] is not None:
+        print(extensions["draft"], file=sys.stderr)
     else:
         length = len(model.tokenizer.encode(prompt))
         print(f"all {max_tokens:,} tokens: {price(model, length, max_tokens, mode, hop)}", file=sys.stderr)
@@ -68,13 +68,13 @@ def write_best(
     eos = model.tokenizer.eos
     if model.config.objective == "pairs":
         source = _source(model, prompt, mode, hop)
-        (found,) = translate_best(model, source, max_tokens=max_tokens, beams=beams, eos=eos)
-        _print_best(found, beams.best, lambda ids: "".join(pieces(ids, model.tokenizer)))
+        (hypotheses,) = translate_best(model, source, max_tokens=max_tokens, beams=beams, eos=eos)
+        _print_best(hypotheses, beams.best, lambda ids: "".join(pieces(ids, model.tokenizer)))
         return
     ids = model.tokenizer.encode(prompt)
     prompts = torch.tensor([ids], dtype=torch.long)
-    (found,) = beam_search(model, prompts, max_tokens=max_tokens, beams=beams, mode=mode, hop=hop, eos=eos)
-    _print_best(found, beams.best, lambda more: prompt + "".join(pieces(more, model.tokenizer, (), ids)))
+    (hypotheses,) = beam_search(model, prompts, max_tokens=max_tokens, beams=beams, mode=mode, hop=hop, eos=eos)
+    _print_best(hypotheses, beams.best, lambda new: prompt + "".join(pieces(new, model.tokenizer, (), ids)))
     per_beam = price(model, len(ids), max_tokens, mode, hop)
     print(f"all {max_tokens:,} tokens, in each of {beams.beams} beams: {per_beam}", file=sys.stderr)
 
@@ -100,7 +100,7 @@ def _with_tokenizer(run: Path, step: int | None) -> Model:
 
 
 def _source(model: Model, text: str, mode: str, hop: int) -> Ids:
-    """A text as the source (1, S) of a model that translates. ValueError for options of a text that is gone on with."""
+    """A text as the source (1, S) of a model that translates. ValueError for options of a prompt that is continued."""
     if mode != "slide" or hop != 1:
         option = "--hop" if hop != 1 else "--mode"
         raise ValueError(f"an encoder-decoder reads the source once and generates from a state: leave out {option}")
@@ -109,9 +109,9 @@ def _source(model: Model, text: str, mode: str, hop: int) -> Ids:
     return torch.tensor([[*model.tokenizer.encode(text), model.tokenizer.eos]], dtype=torch.long)
 
 
-def _print_best(found: Sequence[Hypothesis], best: int, text: Callable[[list[int]], str]) -> None:
+def _print_best(hypotheses: Sequence[Hypothesis], best: int, text: Callable[[list[int]], str]) -> None:
     """Prints each text; where several were asked for, after a line with its log p and score."""
-    for number, hypothesis in enumerate(found, 1):
+    for number, hypothesis in enumerate(hypotheses, 1):
         if best > 1:
             print(f"{number}. log p {hypothesis.log_probability:.3f}, score {hypothesis.score:.3f}")
         print(text(hypothesis.ids))

@@ -50,10 +50,10 @@ def markov_gap(
     """Measures how far the loss of each model is above that of the true Markov chain, by the chain's order."""
     from seqloom.cli.checked import require_contenders
 
-    named = [*(models or (*MODELS, *MARKOV))]
-    numbers = sizes("--orders", orders)
-    require_contenders(named, "tiny", ["data.source=stories", *(change or [])])
-    from seqloom.cli.comparison import typed
+    model_names = [*(models or (*MODELS, *MARKOV))]
+    chain_orders = sizes("--orders", orders)
+    require_contenders(model_names, "tiny", ["data.source=stories", *(change or [])])
+    from seqloom.cli.comparison import typed_command
     from seqloom.experiments.contenders import contender
     from seqloom.experiments.markov_gap import Gap, MarkovGap
     from seqloom.experiments.plan import plan as planned
@@ -64,8 +64,8 @@ def markov_gap(
     from seqloom.report.markov_gap import write
 
     gap = MarkovGap(
-        [contender(text) for text in named],
-        numbers,
+        [contender(text) for text in model_names],
+        chain_orders,
         states,
         context,
         hidden,
@@ -80,7 +80,7 @@ def markov_gap(
         print(planned(gap.study, out, workers))
         return 0
     try:
-        results = run(gap.study, out, workers, command=typed())
+        results = run(gap.study, out, workers, command=typed_command())
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         return stopped.code

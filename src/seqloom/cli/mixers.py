@@ -19,24 +19,26 @@ LEGEND = (
 )
 WIDTH = 80
 GAP = "  "
-ABREAST = 3
+PER_LINE = 3
 """drawings next to each other in 80 columns"""
 
 
 def listed(family: str | None = None, *, wide: bool = False, as_json: bool = False) -> str:
     """All mixers, or those of a family: a line each, or everything as one JSON object."""
-    known = registry.mixers()
-    families = list(dict.fromkeys(mixer["family"] for mixer in known.values()))
+    mixers = registry.mixers()
+    families = list(dict.fromkeys(mixer["family"] for mixer in mixers.values()))
     if family is not None and family not in families:
         raise ValueError(f"unknown family {family!r}; {suggestion(family, families)}")
-    chosen = {name: mixer for name, mixer in known.items() if family in (None, mixer["family"])}
+    chosen = {name: mixer for name, mixer in mixers.items() if family in (None, mixer["family"])}
     if as_json:
         return json.dumps(chosen, ensure_ascii=False)
     if wide:
         return table(WIDE, [_wide(name, mixer) for name, mixer in chosen.items()])
     rows = [(name, mixer["family"], mixer["summary"]) for name, mixer in chosen.items()]
-    others = {} if family else {name: of for name, of in registry.installed().items() if name not in known}
-    rows += [(name, "installed", f"of the package {of}"[:40]) for name, of in others.items()]
+    if not family:
+        for name, package in registry.installed().items():
+            if name not in mixers:
+                rows.append((name, "installed", f"of the package {package}"[:40]))
     return table(("mixer", "family", "what it is"), rows)
 
 
@@ -44,10 +46,10 @@ def shown(name: str, *, as_json: bool = False) -> str:
     """One mixer: equation, settings, traits, price, source. ValueError for an unknown one, with a similar name."""
     if name not in registry.mixers():
         registry.load()
-    known = registry.mixers()
-    if name not in known:
-        raise ValueError(f"unknown mixer {name!r}; {suggestion(name, known)}")
-    mixer = known[name]
+    mixers = registry.mixers()
+    if name not in mixers:
+        raise ValueError(f"unknown mixer {name!r}; {suggestion(name, mixers)}")
+    mixer = mixers[name]
     if as_json:
         return json.dumps({name: mixer}, ensure_ascii=False)
     parts = [f"{name} ({mixer['family']}): {mixer['about']}", mixer["equation"]]
@@ -61,9 +63,18 @@ def shown(name: str, *, as_json: bool = False) -> str:
 
 
 def _wide(name: str, mixer: dict[str, Any]) -> tuple[object, ...]:
+    """The line of a mixer in the wide list, in the order of `WIDE`."""
     traits = mixer["traits"]
-    can = (traits["causal"], traits["streams"], traits["state"], traits["longest"] or "any", traits["selects_ahead"])
-    return (name, mixer["about"], *can, ", ".join(setting["name"] for setting in mixer["settings"]))
+    return (
+        name,
+        mixer["about"],
+        traits["causal"],
+        traits["streams"],
+        traits["state"],
+        traits["longest"] or "any",
+        traits["selects_ahead"],
+        ", ".join(setting["name"] for setting in mixer["settings"]),
+    )
 
 
 def _traits(traits: dict[str, Any]) -> list[str]:
@@ -98,8 +109,8 @@ def drawing(name: str, pattern: dict[str, Any]) -> str:
     form = "causal" if pattern["causal"] else "bidirectional"
     heads = list(pattern["heads"].items())
     lines = wrap(f"{name} ({form}): {', '.join(pattern['settings'])}", WIDTH, subsequent_indent="  ")
-    for first in range(0, len(heads), ABREAST):
-        some = heads[first : first + ABREAST]
-        lines.append(GAP.join(f"{title:{len(rows[0])}}" for title, rows in some).rstrip())
-        lines += [GAP.join(row) for row in zip(*(rows for _, rows in some), strict=True)]
+    for first in range(0, len(heads), PER_LINE):
+        group = heads[first : first + PER_LINE]
+        lines.append(GAP.join(f"{title:{len(rows[0])}}" for title, rows in group).rstrip())
+        lines += [GAP.join(row) for row in zip(*(rows for _, rows in group), strict=True)]
     return "\n".join(lines)

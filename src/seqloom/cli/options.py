@@ -16,18 +16,18 @@ Search = Annotated[
     typer.Option(help="with --knn: exact, flat (faiss) or lists (faiss; default where the store has them)"),
 ]
 MOST = 1000
-"""characters of a list of numbers"""
+"""the most characters of a list of numbers"""
 
 
 def folder(name: str) -> Path:
-    """The path. ValueError for an empty one: an unset shell variable must not scatter a run over the working folder."""
+    """The path. BadParameter for an empty name (an unset shell variable), which would mean the working folder."""
     if not name.strip():
         raise typer.BadParameter("the folder has no name")
     return Path(name)
 
 
-def given_of(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that the command line has."""
+def given_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that the command line has, which are those that are not None."""
     return {name: value for name, value in options.items() if value is not None}
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from seqloom.cli.comparison import typed
+from seqloom.cli.comparison import typed_command
 from seqloom.core.seeds import require_count
 from seqloom.core.table import table
 from seqloom.experiments.paper import counted, replication, tables, writings
@@ -30,7 +30,7 @@ from seqloom.report.study.table import columns, table_rows
 
 @final
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """The options of the command."""
 
     scale: str
@@ -44,31 +44,31 @@ class Asked:
     allow_drift: bool
 
 
-def replicated(names: Sequence[str], asked: Asked, workers: Workers) -> int:
+def replicated(names: Sequence[str], options: Options, workers: Workers) -> int:
     """Runs the command and returns the exit code: of a signal if one stopped it, 2 where a run failed."""
-    figures, numbers = named(names)
-    scale = scale_of(asked.scale)
-    if asked.seeds is not None:
-        require_count(asked.seeds, "--seeds")
-    if asked.batches is not None and asked.batches < 1:
-        raise ValueError(f"--batches must be at least 1, not {asked.batches}")
-    plain = [number for number in numbers if number != "table2"]
-    if plain:
-        print("\n\n".join(tables.shown(int(number.removeprefix("table"))) for number in plain))
-        print("\n".join(["", *counted.about(plain)]))
-    if len(plain) == len(figures) + len(numbers):
+    figures, table_names = named(names)
+    scale = scale_of(options.scale)
+    if options.seeds is not None:
+        require_count(options.seeds, "--seeds")
+    if options.batches is not None and options.batches < 1:
+        raise ValueError(f"--batches must be at least 1, not {options.batches}")
+    counted_tables = [name for name in table_names if name != "table2"]  # they need no training
+    if counted_tables:
+        print("\n\n".join(tables.shown(int(name.removeprefix("table"))) for name in counted_tables))
+        print("\n".join(["", *counted.about(counted_tables)]))
+    if not figures and counted_tables == table_names:
         return 0
-    out = asked.out or Path("runs") / f"paper-{asked.scale}"
-    grid = Grid(scale, out, source=asked.source, sets=asked.sets, batches=asked.batches)
-    studies = [(STUDIES[name](grid).only(asked.only), asked.seeds or scale.seeds.get(name, 1)) for name in figures]
-    writers = writings.cells(grid) if "table2" in numbers else []
-    paper = Paper(grid, studies, writers, raced=workers.cluster is None, allow_drift=asked.allow_drift)
+    out = options.out or Path("runs") / f"paper-{options.scale}"
+    grid = Grid(scale, out, source=options.source, sets=options.sets, batches=options.batches)
+    studies = [(STUDIES[name](grid).only(options.only), options.seeds or scale.seeds.get(name, 1)) for name in figures]
+    writers = writings.cells(grid) if "table2" in table_names else []
+    paper = Paper(grid, studies, writers, raced=workers.cluster is None, allow_drift=options.allow_drift)
     print(f"{plan(paper.study, out, workers)}\n", flush=True)
-    if asked.plan:
+    if options.plan:
         return 0
     code = 0
     try:
-        results = run(paper.study, out, workers, command=typed())
+        results = run(paper.study, out, workers, command=typed_command())
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         code, results = stopped.code, known(paper.study, out)
@@ -76,7 +76,7 @@ def replicated(names: Sequence[str], asked: Asked, workers: Workers) -> int:
         _show(paper, study, seeds, results)
     if writers and code == 0:
         print("\nTable 2: generated texts, top-p 0.6\n")
-        print("\n\n".join(_text_of(writing) for writing in writings.write(grid, typed())))
+        print("\n\n".join(_text_of(writing) for writing in writings.write(grid, typed_command())))
     print(f"all claims over these studies are in {replication.write(grid.out)}")
     failed = failures(results)
     for name, why in failed.items():
@@ -88,13 +88,13 @@ def _show(paper: Paper, study: Study, seeds: int, results: Results) -> None:
     """Writes the rows and the page of a study, and prints its table."""
     grid = paper.grid
     raced = paper.seconds(study, results)
-    write(grid, study, seeds, command=typed(), failed=failures(results), raced=raced)
+    write(grid, study, seeds, command=typed_command(), failed=failures(results), raced=raced)
     rows = grid.out / f"{study.name}.jsonl"
     path, result = page.write(rows), read(rows)
     head = ["model", *(column.name for column in columns(result))]
     body = table(head, [[line.series, *row] for line, row in table_rows(result)])
-    beneath = Compared(result, "held_out").beneath
-    print("\n".join([study.heading, " ".join(page.caption(result)), "", body, beneath, *result.figure["notes"]]))
+    note = Compared(result, "held_out").smallest_difference
+    print("\n".join([study.heading, " ".join(page.caption(result)), "", body, note, *result.figure["notes"]]))
     print("\n".join(["", *page.conclusion(result), *_claims(result)]))
     print(f"\nthe figure is {path}, its rows are {rows}\n", flush=True)
 
@@ -103,7 +103,7 @@ def _claims(result: Rows) -> list[str]:
     """Each claim about a study, and below it what its rows say of it, for each loss."""
     lines = []
     for claim, by_loss in decided(result).items():
-        lines.append(f"\n{claim.text} ({claim.section or 'not asked by the paper'})")
+        lines.append(f"\n{claim.text} ({claim.section or 'not options by the paper'})")
         lines += [f"  {loss.replace('_', '-')}: {verdict}" for loss, verdict in by_loss.items()]
     return lines
 

@@ -64,7 +64,7 @@ def recall(
     from seqloom.cli.checked import require_contenders
 
     require_contenders(mixers, "demo", ["data.source=stories", *(change or [])])
-    from seqloom.cli.comparison import typed
+    from seqloom.cli.comparison import typed_command
     from seqloom.experiments.contenders import contender
     from seqloom.experiments.plan import plan as planned
     from seqloom.experiments.probe_cell import Answers
@@ -94,7 +94,7 @@ def recall(
         print(planned(grid.study, out, workers))
         return 0
     try:
-        results = run(grid.study, out, workers, command=typed())
+        results = run(grid.study, out, workers, command=typed_command())
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         return stopped.code
@@ -125,21 +125,28 @@ def printed(rows: "Sequence[Answers]") -> str:
     from seqloom.core.table import table
     from seqloom.experiments.recall import ranked
 
-    first, seeds = rows[0], len({row.seed for row in rows})
+    first = rows[0]
+    seeds = len({row.seed for row in rows})
     settings = ", ".join(f"{name} {value:,}" for name, value in first.settings.items())
     if first.test is not None:
         settings += f"; asked about {', '.join(f'{name} {value:,}' for name, value in first.test.items())}"
-    spans = sorted({row.distance for row in rows if row.distance is not None})
+    distances = sorted({row.distance for row in rows if row.distance is not None})
     head = ["mixer", "dim", "parameters", "state bytes", "learning rate", "batches", "seconds", "right"]
     cells = [
         [
-            *(best.mixer, best.dim, best.parameters, best.state_bytes, f"{best.lr:g}", round(best.batches)),
-            *(best.seconds, _share(best.accuracy)),
-            *(_share(best.by_distance.get(span)) for span in spans),
+            best.mixer,
+            best.dim,
+            best.parameters,
+            best.state_bytes,
+            f"{best.lr:g}",
+            round(best.batches),
+            best.seconds,
+            _share(best.accuracy),
+            *(_share(best.by_distance.get(distance)) for distance in distances),
         ]
         for best in ranked(rows)
     ]
-    heads = [*head, *(f"{low}" if low == high else f"{low}-{high}" for low, high in spans)]
+    heads = [*head, *(f"{low}" if low == high else f"{low}-{high}" for low, high in distances)]
     note = "right: of all questions, then of those whose answer stands so many tokens back"
     return "\n".join(
         [

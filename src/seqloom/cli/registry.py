@@ -11,14 +11,14 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-PLACE = Path(__file__).with_name("registry.json")
+PATH = Path(__file__).with_name("registry.json")
 GROUP = "seqloom.mixers"
 
 
 @cache
 def read() -> dict[str, Any]:
     """The contents of registry.json."""
-    contents: dict[str, Any] = json.loads(PLACE.read_text(encoding="utf-8"))
+    contents: dict[str, Any] = json.loads(PATH.read_text(encoding="utf-8"))
     return contents
 
 

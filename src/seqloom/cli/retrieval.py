@@ -43,8 +43,8 @@ def built(
         source, tokens = trained_on(run)
     else:
         raise ValueError("--column needs a text: add --data, or leave out --column")
-    how: dict[str, Any] = {"batch": batch, "stride": stride, "half": half, "lists": lists, "probes": probes}
-    store = build(model, tokens, out, source=source, run=str(run), step=step, **how)
+    settings: dict[str, Any] = {"batch": batch, "stride": stride, "half": half, "lists": lists, "probes": probes}
+    store = build(model, tokens, out, source=source, run=str(run), step=step, **settings)
     rows = [
         ("keys", store.config.entries),
         ("numbers of a key", store.config.dim),
@@ -74,8 +74,8 @@ def tuned(
     for k in ks:
         store.require(k)
     tokens = tokens_of(run, model, data, column)
-    choices: dict[str, Any] = {"ks": ks, "weights": weights, "temperatures": temperatures}
-    result = tune(model, store, tokens, batch=batch, search=search, **choices)
+    grid_settings: dict[str, Any] = {"ks": ks, "weights": weights, "temperatures": temperatures}
+    result = tune(model, store, tokens, batch=batch, search=search, **grid_settings)
     best = result.best
     store.tuned(best, {"plain": result.plain, "mixed": result.losses[best]})
     if as_json:
@@ -87,8 +87,11 @@ def tuned(
 def written(result: Tuned, folder: Path, data: str) -> str:
     """The loss by λ, at the best k and temperature, next to the model's own."""
     best = result.best
-    alike = {"k": best.k, "temperature": best.temperature}
-    by_weight = {mix.weight: loss for mix, loss in result.losses.items() if mix.model_copy(update=alike) == mix}
+    by_weight = {
+        mix.weight: loss
+        for mix, loss in result.losses.items()
+        if mix.k == best.k and mix.temperature == best.temperature
+    }
     rows = [("the model alone", result.plain), *((f"λ = {weight:g}", loss) for weight, loss in by_weight.items())]
     head = (f"{data}: loss, nats per token, of {best.k} neighbors at temperature {best.temperature:g}", "loss")
     chosen = f"λ = {best.weight:g}, k = {best.k} and temperature {best.temperature:g} are stored in {folder}"
@@ -122,9 +125,9 @@ def tokens_of(run: Path, model: Model, data: str, column: str | None) -> Tokens:
 
 def trained_on(run: Path) -> tuple[str, Tokens]:
     """The text of a run, and the tokens of its training side. ValueError where it has none, or the text changed."""
-    found = find_run(run)
-    saved = peek(found.checkpoints)
-    settings = None if saved is None else saved.meta.get("config")
+    trained_run = find_run(run)
+    newest = peek(trained_run.checkpoints)
+    settings = None if newest is None else newest.meta.get("config")
     if settings is None:
         raise ValueError(
             f"the training text of {run} is not known, as its checkpoint holds no run settings: add --data"
@@ -133,7 +136,7 @@ def trained_on(run: Path) -> tuple[str, Tokens]:
     _, corpus = prepared(config)
     if corpus is None:
         raise ValueError(f"{run} was not trained on a text: add --data")
-    if corpus.identity != found.data.get("identity"):
+    if corpus.identity != trained_run.data.get("identity"):
         raise ValueError(f"{config.data.source} is no longer the text that {run} was trained on: add --data")
     return config.data.source, corpus.train
 

@@ -18,8 +18,8 @@ def listed(folder: Path, *, as_json: bool = False) -> str:
     """A table of the runs, or one JSON object. FileNotFoundError where the folder does not exist or holds no run."""
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} does not exist; give a folder with runs in it")
-    found = [_described(folder, path.parent) for path in sorted(folder.rglob("config.json"))]
-    runs = [run for run in found if run is not None]
+    descriptions = [_described(folder, path.parent) for path in sorted(folder.rglob("config.json"))]
+    runs = [run for run in descriptions if run is not None]
     if not runs:
         raise FileNotFoundError(f"{folder} holds no run: no folder in it has a config.json with a model")
     varying = _varying([run["settings"] for run in runs])
@@ -30,7 +30,11 @@ def listed(folder: Path, *, as_json: bool = False) -> str:
     head = ("run", "state", "batches", "loss", "held-out", "h:m:s", *(name.rpartition(".")[2] for name in varying))
     rows = [
         (
-            *(run["run"], run["state"], run["batches"], run["loss"], run["held_out"]),
+            run["run"],
+            run["state"],
+            run["batches"],
+            run["loss"],
+            run["held_out"],
             clock(run["seconds"]),
             *(_text(value) for value in run["settings"].values()),
         )
@@ -39,18 +43,18 @@ def listed(folder: Path, *, as_json: bool = False) -> str:
     return table(head, rows)
 
 
-def _described(home: Path, folder: Path) -> dict[str, Any] | None:
+def _described(root: Path, folder: Path) -> dict[str, Any] | None:
     """The description of the run in a folder; None where the folder belongs to something else, such as a study."""
     run = Run(folder)
-    name = folder.relative_to(home).as_posix()
-    unknown: dict[str, Any] = {"batches": 0, "loss": None, "held_out": None, "seconds": 0.0}
+    name = folder.relative_to(root).as_posix()
+    no_rows: dict[str, Any] = {"batches": 0, "loss": None, "held_out": None, "seconds": 0.0}
     try:
         settings = run.settings
         if not isinstance(settings.get("model"), dict) or "study" in settings:
             return None
         rows = read(run.metrics) if run.metrics.is_file() else []
     except (OSError, ValueError) as error:
-        return {"run": name, "state": f"damaged: {error}", **unknown, "settings": {}}
+        return {"run": name, "state": f"damaged: {error}", **no_rows, "settings": {}}
     steps = [row for row in rows if "loss" in row]
     scores = [row for row in rows if "held_out" in row]
     batches = steps[-1]["step"] if steps else 0
@@ -95,4 +99,4 @@ def _varying(settings: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _text(value: Any) -> str | None:
-    return None if value is None else value if isinstance(value, str) else json.dumps(value)
+    return value if value is None or isinstance(value, str) else json.dumps(value)

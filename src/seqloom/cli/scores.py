@@ -2,7 +2,6 @@
 
 import json
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +21,7 @@ from seqloom.evaluation.reading import remembering, score_reading
 from seqloom.evaluation.scores import Scores, score, unigram_entropy
 from seqloom.evaluation.stories import floor
 from seqloom.face import load
+from seqloom.retrieval.neighbors import Neighbors
 from seqloom.runs.layout import find_run
 from seqloom.training.objectives import objective_of
 
@@ -78,35 +78,57 @@ def scored(
     if not model.traits.generates:
         _require_windows(model, stride, memory, memory_length)
         return _by_objective(run, model, tokens, data, batch, as_json)
-    carried = (memory or _trained_with(run)) == "carry"
+    return _by_likelihood(run, model, tokens, data, batch, stride, memory, memory_length, neighbors, as_json)
+
+
+def _by_likelihood(
+    run: Path,
+    model: Model,
+    tokens: Tokens,
+    data: str,
+    batch: int,
+    stride: int | None,
+    memory: Literal["none", "carry"] | None,
+    memory_length: int | None,
+    neighbors: Neighbors | None,
+    as_json: bool,
+) -> str:
+    """The scores of a model that predicts each token from those before it."""
+    carried = (memory or _training_memory(run)) == "carry"
     if carried and stride is not None:
         raise ValueError("--stride is for windows without memory: leave it out, or add --memory none")
     if memory_length is not None and not carried:
         raise ValueError("--memory-length needs a memory: add --memory carry, or leave it out")
     reader = model if memory_length is None else remembering(model, memory_length)
-    by_windows = partial(score, stride=stride)
-    scores = (score_reading if carried else by_windows)(reader, tokens, batch=batch, neighbors=neighbors)
-    least = floor(tokens, model.tokenizer)
-    length = {} if memory_length is None else {"memory_length": memory_length}
+    if carried:
+        scores = score_reading(reader, tokens, batch=batch, neighbors=neighbors)
+    else:
+        scores = score(reader, tokens, batch=batch, neighbors=neighbors, stride=stride)
+    lower_bound = floor(tokens, model.tokenizer)
+    content = scores.row()
+    rows: list[tuple[str, object]] = [("tokens", scores.tokens)]
+    if carried:
+        content["memory"] = "carry"
+        rows.append(("memory", "carried through each document"))
+    if memory_length is not None:
+        content["memory_length"] = memory_length
+        rows.append(("tokens of memory in a layer", memory_length))
+    if stride is not None:
+        content["stride"] = stride
+        rows.append(("further tokens of each window", stride))
+    if neighbors is not None:
+        content["knn"] = neighbors.mix.model_dump()
+        rows.append(("neighbors, their share", f"{neighbors.mix.k}, {neighbors.mix.weight:g}"))
     if as_json:
-        overlap = {"memory": "carry", **length} if carried else {} if stride is None else {"stride": stride}
-        mixed = {} if neighbors is None else {"knn": neighbors.mix.model_dump()}
-        return json.dumps(
-            {**scores.row(), **overlap, **mixed, "unigram_entropy": unigram_entropy(tokens), "floor": least}
-        )
-    rows = [
-        ("tokens", scores.tokens),
-        *([("memory", "carried through each document")] if carried else []),
-        *[("tokens of memory in a layer", memory_length) for _ in length],
-        *([] if stride is None else [("further tokens of each window", stride)]),
-        *([] if neighbors is None else [("neighbors, their share", f"{neighbors.mix.k}, {neighbors.mix.weight:g}")]),
+        return json.dumps({**content, "unigram_entropy": unigram_entropy(tokens), "floor": lower_bound})
+    rows += [
         ("loss, nats a token", scores.loss),
         ("perplexity, e^loss", math.exp(scores.loss)),
         *by_byte(scores),
         ("loss of the text's own unigram frequencies", unigram_entropy(tokens)),
     ]
-    if least is not None:
-        rows.append(("floor (lower bound, from the grammar)", least))
+    if lower_bound is not None:
+        rows.append(("floor (lower bound, from the grammar)", lower_bound))
     last = len(scores.by_position)
     for position in sorted({1, 2, 8, 32, 128, last} & set(range(1, last + 1))):
         rows.append((f"loss after {position} tokens of the window", scores.by_position[position - 1]))
@@ -114,7 +136,7 @@ def scored(
 
 
 def by_byte(scores: Scores) -> list[tuple[str, object]]:
-    """Rows for bits per byte, which a text with unknown words has none of, and for unknown words."""
+    """Rows for bits per byte, which are not known for a text with unknown words, and for the share of these words."""
     bits = "none: unknown words are lost" if scores.bits_per_byte is None else scores.bits_per_byte
     unknown = [] if scores.unknown is None else [("unknown words, of all tokens", f"{scores.unknown:.2%}")]
     return [("bits a byte", bits), *unknown]
@@ -129,13 +151,13 @@ def _by_pseudo(run: Path, scores: Scores, data: str, as_json: bool) -> str:
 
 
 def _require_windows(model: Model, stride: int | None, memory: str | None, memory_length: int | None) -> None:
-    """ValueError where what is for a text's likelihood is given for a score that is none."""
-    for option, given in (("--stride", stride), ("--memory", memory), ("--memory-length", memory_length)):
-        if given is not None:
+    """ValueError for options that apply only to the likelihood of a text, of a model that has none."""
+    for option, value in (("--stride", stride), ("--memory", memory), ("--memory-length", memory_length)):
+        if value is not None:
             raise ValueError(f"a model of kind {model.config.kind} has no likelihood of a text: leave {option} out")
 
 
-def _trained_with(run: Path) -> Any:
+def _training_memory(run: Path) -> Any:
     """The memory that the run was trained with."""
     training = find_run(run).settings.get("training")
     return training.get("memory", "none") if isinstance(training, dict) else "none"

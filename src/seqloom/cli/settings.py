@@ -41,17 +41,18 @@ def _sections_of(path: str) -> dict[str, list[dict[str, Any]]]:
     mixers = {f"{MIXER} ({kind})": tree for kind, tree in _by_mixer().items()}
     if path and path in trees:
         return {path: trees[path]}
-    if of_kinds := {section: tree for section, tree in (trees | mixers).items() if section.startswith(f"{path} (")}:
-        return {**_named(trees, path), **of_kinds}
-    if f"{MIXER} ({path.removeprefix(f'{MIXER}.')})" in mixers:
-        name = f"{MIXER} ({path.removeprefix(f'{MIXER}.')})"
-        return {name: mixers[name]}
-    everywhere = trees | mixers
-    words = {f"{_dotted(section)}{setting['name']}" for section, tree in everywhere.items() for setting in tree}
-    names = {word.rsplit(".", 1)[-1] for word in words}
-    sections = _named(everywhere, path) if path in words | names else _containing(everywhere, path)
+    all_sections = trees | mixers
+    kind_sections = {section: tree for section, tree in all_sections.items() if section.startswith(f"{path} (")}
+    if kind_sections:
+        return {**_named(trees, path), **kind_sections}
+    mixer_section = f"{MIXER} ({path.removeprefix(f'{MIXER}.')})"
+    if mixer_section in mixers:
+        return {mixer_section: mixers[mixer_section]}
+    paths = {f"{_dotted(section)}{setting['name']}" for section, tree in all_sections.items() for setting in tree}
+    names = {dotted.rsplit(".", 1)[-1] for dotted in paths}
+    sections = _named(all_sections, path) if path in paths | names else _containing(all_sections, path)
     if not sections:
-        raise ValueError(f"no setting {path!r}; {suggestion(path, {*words, *names, *trees, *_by_mixer()} - {''})}")
+        raise ValueError(f"no setting {path!r}; {suggestion(path, {*paths, *names, *trees, *_by_mixer()} - {''})}")
     return sections
 
 
@@ -80,8 +81,10 @@ def _dotted(section: str) -> str:
 
 
 def _title(section: str) -> str:
-    kind = section.partition(" ")[2].strip("()")
-    return f"{section.split(' ', maxsplit=1)[0]}, of kind {kind}" if kind else section or "run"
+    path, _, kind = section.partition(" ")
+    if kind:
+        return f"{path}, of kind {kind.strip('()')}"
+    return path or "run"
 
 
 def _named(trees: dict[str, list[dict[str, Any]]], path: str) -> dict[str, list[dict[str, Any]]]:
@@ -113,13 +116,13 @@ def lines(settings: Sequence[dict[str, Any]], depth: int = 0) -> list[str]:
 
 
 def heading(setting: dict[str, Any]) -> str:
-    """As `lr: float > 0, default 0.001`."""
+    """The name, type and default of a setting, such as `lr: float > 0, default 0.001`."""
     default = f"default {json.dumps(setting['default'])}" if "default" in setting else "required"
     return f"{setting['name']}: {type_text(setting)}, {default}"
 
 
 def type_text(setting: dict[str, Any]) -> str:
-    """The type of a setting with its bounds, as `int >= 1` or `learned | none`."""
+    """The type of a setting with its bounds, such as `int >= 1` or `learned | none`."""
     choices = " | ".join(str(choice) for choice in setting.get("choices", []))
     names = " | ".join(choices if name == "choice" else name for name in setting["types"] if name != "null")
     bounds = setting.get("bounds", {})

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seqloom.cli.options import TEXT, Run, folder, given_of, numbers
+from seqloom.cli.options import TEXT, Run, folder, given_options, numbers
 
 
 def exits(
@@ -40,9 +40,9 @@ def exits(
     """Trains a linear classifier for early exits on the frozen layers of a run; used by `generate --exit-by`."""
     from seqloom.cli.exits import trained
 
-    how: dict[str, Any] = {"kind": kind, "batches": batches, "batch": batch, "rate": rate, "seed": seed}
-    how |= given_of({"oracle": oracle, "penalty": penalty, "width": width})
-    print(trained(run, data, out, column, step, how, as_json=as_json))
+    training_settings: dict[str, Any] = {"kind": kind, "batches": batches, "batch": batch, "rate": rate, "seed": seed}
+    training_settings |= given_options({"oracle": oracle, "penalty": penalty, "width": width})
+    print(trained(run, data, out, column, step, training_settings, as_json=as_json))
 
 
 def thresholds(
@@ -122,11 +122,11 @@ def paper(
     allow_drift: Annotated[bool, typer.Option(help="continue although torch, the device or backends changed")] = False,
 ) -> int:
     """Reproduces the Extractor paper's figures and tables; finished runs are not repeated; Ctrl-C saves."""
-    from seqloom.cli.paper import Asked, replicated
+    from seqloom.cli.paper import Options, replicated
     from seqloom.experiments.runner import Workers
 
-    asked = Asked(scale, out, source, plan, seeds, batches, tuple(only or ()), tuple(change or ()), allow_drift)
-    return replicated(names, asked, Workers(jobs, cluster, tuple(cluster_set or ())))
+    options = Options(scale, out, source, plan, seeds, batches, tuple(only or ()), tuple(change or ()), allow_drift)
+    return replicated(names, options, Workers(jobs, cluster, tuple(cluster_set or ())))
 
 
 def board(
@@ -160,9 +160,9 @@ def board(
 
     if not merge:
         require_settings("board/small", change or [], data)
-    from seqloom.cli.board import Asked, act
+    from seqloom.cli.board import Options, act
     from seqloom.experiments.board.rows import STORED
     from seqloom.experiments.runner import Workers
 
-    asked = Asked(data, tuple(change or ()), results or STORED, merge, race, plan)
-    return act(asked, out, Workers(jobs))
+    options = Options(data, tuple(change or ()), results or STORED, merge, race, plan)
+    return act(options, out, Workers(jobs))

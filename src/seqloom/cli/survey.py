@@ -14,13 +14,13 @@ def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str,
     """Documents, tokens, bytes per token, the longest documents and what was skipped, as text or as one JSON object."""
     if source.partition(":")[0] == PREFIX:
         options = {"--vocab": vocab is not None, "--tokenizer": tokenizer is not None, "--column": column != "text"}
-        idle = [option for option, given in options.items() if given]
-        if idle:
-            raise ValueError(f"episodes are not text: leave out {idle[0]}")
+        unused = [option for option, given in options.items() if given]
+        if unused:
+            raise ValueError(f"episodes are not text: leave out {unused[0]}")
         return _recorded(source, as_json)
-    given, unit = chosen_tokenizer(tokenizer, vocab)
+    existing, unit = chosen_tokenizer(tokenizer, vocab)
     size = 5000 if tokenizer in (None, "words") and vocab is None else vocab
-    corpus = prepare(source, vocab=size, context=1, column=column, tokenizer=given, unit=unit)
+    corpus = prepare(source, vocab=size, context=1, column=column, tokenizer=existing, unit=unit)
     survey = corpus.survey
     tokens = len(corpus.train) + len(corpus.held_out)
     encoded_bytes = int(corpus.train.sizes.sum() + corpus.held_out.sizes.sum())
@@ -49,7 +49,7 @@ def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str,
 
 
 def _recorded(source: str, as_json: bool) -> str:
-    """Episodes, steps, what they returned and what a state and an action are."""
+    """The number of episodes and steps, their returns, and the sizes of a state and an action."""
     episodes = read_episodes(source)
     environment, returns, lengths = episodes.environment, episodes.returns, episodes.lengths
     low, middle, high = (float(number) for number in np.quantile(returns, (0.1, 0.5, 0.9)))

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from seqloom.cli.options import TEXT, Knn, Run, Search, given_of, numbers
+from seqloom.cli.options import TEXT, Knn, Run, Search, given_options, numbers
 
-NOTHING_DRAWN = {"stop": [], "temperature": 1.0, "top_k": None, "top_p": None, "seed": 0}
+DRAWING_DEFAULTS = {"stop": [], "temperature": 1.0, "top_k": None, "top_p": None, "seed": 0}
 """the defaults of the options of drawing"""
 
 
@@ -64,31 +64,37 @@ def generate(
     """Continues a prompt, by sampling (printed token by token) or by beam search; or writes the target of a source."""
     searching: dict[str, Any] = {"beams": beams, "best": best, "length_penalty": length_penalty}
     sampling: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    decoding = given_of(
+    decoding = given_options(
         {
-            **{"knn": knn, "search": search, "draft": draft, "drafts": drafts, "confidence": confidence},
-            **{"take_back": take_back, "exit": exit_at, "exit_by": exit_by},
+            "knn": knn,
+            "search": search,
+            "draft": draft,
+            "drafts": drafts,
+            "confidence": confidence,
+            "take_back": take_back,
+            "exit": exit_at,
+            "exit_by": exit_by,
             "exit_from": exit_from,
         }
     )
     drawing: dict[str, Any] = {"stop": stop or [], **sampling}
-    changed = {name: value for name, value in drawing.items() if value != NOTHING_DRAWN[name]}
+    changed = {name: value for name, value in drawing.items() if value != DRAWING_DEFAULTS[name]}
     require_one_way(searching, changed | decoding)
     from seqloom.cli.generation import write, write_best
 
-    how: dict[str, Any] = {"step": step, "max_tokens": max_tokens, "mode": mode, "hop": hop}
+    common: dict[str, Any] = {"step": step, "max_tokens": max_tokens, "mode": mode, "hop": hop}
     if beams is not None:
-        write_best(run, prompt, **how, **searching)
+        write_best(run, prompt, **common, **searching)
         return
-    write(run, prompt, **how, decoding=decoding, **drawing)
+    write(run, prompt, **common, decoding=decoding, **drawing)
 
 
 def require_one_way(searching: dict[str, Any], drawing: dict[str, Any]) -> None:
     """ValueError where options of a beam search are given without one, or next to options of drawing."""
-    given = [f"--{name.replace('_', '-')}" for name in given_of(searching)]
-    if given and searching["beams"] is None:
-        raise ValueError(f"{given[0]} needs a beam search: add --beams, e.g. --beams 4")
-    if given and drawing:
+    beam_options = [f"--{name.replace('_', '-')}" for name in given_options(searching)]
+    if beam_options and searching["beams"] is None:
+        raise ValueError(f"{beam_options[0]} needs a beam search: add --beams, e.g. --beams 4")
+    if beam_options and drawing:
         option = f"--{next(iter(drawing)).replace('_', '-')}"
         raise ValueError(f"a beam search does not sample and ends at <eos>: leave out {option} or --beams")
 
@@ -135,13 +141,13 @@ def evaluate(
     options: dict[str, Any] = {"stride": stride, "memory": memory, "memory_length": memory_length}
     options |= {"column": column, "pseudo": pseudo, "knn": knn, "search": search}
     if returns is not None:
-        idle = given_of({"data": data, **options, "pseudo": pseudo or None})
-        if idle:
-            raise ValueError(f"--returns plays episodes: leave out --{next(iter(idle)).replace('_', '-')}")
+        unused = given_options({"data": data, **options, "pseudo": pseudo or None})
+        if unused:
+            raise ValueError(f"--returns plays episodes: leave out --{next(iter(unused)).replace('_', '-')}")
         from seqloom.cli.episodes import played
 
-        asked = numbers("--returns", returns, "50,200,500")
-        print(played(run, asked, 20 if episodes is None else episodes, batch, step, as_json))
+        target_returns = numbers("--returns", returns, "50,200,500")
+        print(played(run, target_returns, 20 if episodes is None else episodes, batch, step, as_json))
         return
     if episodes is not None:
         raise ValueError("--episodes needs --returns, e.g. --returns 50,200,500")
@@ -150,10 +156,10 @@ def evaluate(
     from seqloom.cli.episodes import acts, scored_on_episodes
 
     if acts(run):
-        idle = given_of({**options, "pseudo": pseudo or None})
-        if idle:
+        unused = given_options({**options, "pseudo": pseudo or None})
+        if unused:
             raise ValueError(
-                f"--{next(iter(idle)).replace('_', '-')} is for text, but {run} plays episodes: leave it out"
+                f"--{next(iter(unused)).replace('_', '-')} is for text, but {run} plays episodes: leave it out"
             )
         print(scored_on_episodes(run, data, batch, step, as_json))
         return

@@ -58,6 +58,7 @@ def verify(
 
 
 def _settings(changes: list[str]) -> dict[str, Any]:
+    """The arguments of the constructor, from `name=value` texts. ValueError for any other text."""
     from seqloom.core.yaml_text import parse_yaml
 
     values: dict[str, Any] = {}
@@ -72,6 +73,6 @@ def _settings(changes: list[str]) -> dict[str, Any]:
     return values
 
 
-def _one_line(text: str, most: int = 200) -> str:
+def _one_line(text: str, limit: int = 200) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

@@ -11,7 +11,7 @@ from seqloom.data.skipgram import skipgram
 from seqloom.data.vectors import nearest, open_vectors, write_vectors
 
 SOUGHT = 20_000
-"""words, the first of a file, among which a similar one is looked for"""
+"""the first words of a file, among which the one similar to a misspelled word is looked for"""
 
 
 def learned(
@@ -30,15 +30,19 @@ def learned(
 
 def neighbors(file: Path, words: Sequence[str], count: int, *, as_json: bool) -> str:
     """The nearest words of each as tables, or as one JSON object. ValueError for a word that the file lacks."""
-    known, vectors = open_vectors(file).read()
-    row_of = {word: number for number, word in enumerate(known)}
+    file_words, vectors = open_vectors(file).read()
+    row_of = {word: number for number, word in enumerate(file_words)}
     for word in words:
         if word not in row_of:
-            raise ValueError(f"{file} has no vector of the word {word!r}; {suggestion(word, known[:SOUGHT])}")
-    found = {
-        word: [(known[at], cosine) for at, cosine in nearest(vectors, row_of[word], count)]
+            raise ValueError(f"{file} has no vector of the word {word!r}; {suggestion(word, file_words[:SOUGHT])}")
+    neighbors_of = {
+        word: [(file_words[row], cosine) for row, cosine in nearest(vectors, row_of[word], count)]
         for word in dict.fromkeys(words)
     }
     if as_json:
-        return json.dumps({word: [{"word": w, "cosine": c} for w, c in rows] for word, rows in found.items()})
-    return "\n\n".join(table((word, "cosine"), rows) for word, rows in found.items())
+        lists = {
+            word: [{"word": neighbor, "cosine": cosine} for neighbor, cosine in rows]
+            for word, rows in neighbors_of.items()
+        }
+        return json.dumps(lists)
+    return "\n\n".join(table((word, "cosine"), rows) for word, rows in neighbors_of.items())

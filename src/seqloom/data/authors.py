@@ -73,17 +73,17 @@ def divide(documents: Documents, folder: Path, part: float) -> Division:
     for document in documents:
         names.append(authors(document, manifest, str(folder)))
         sizes.append(len(document.text))
-    groups = _together(names)
+    groups = _groups(names)
     characters: dict[str, int] = {}
     for group, size in zip(groups, sizes, strict=True):
         characters[group] = characters.get(group, 0) + size
-    part_of = _chosen(characters, part, str(folder))
+    part_of = _parts_of_groups(characters, part, str(folder))
     parts = bytes(part_of[group] for group in groups)
-    shown = {group: " with ".join(sorted(_spelled(group, groups, names))) for group in characters}
+    titles = {group: " with ".join(sorted(_spellings(group, groups, names))) for group in characters}
     sides = tuple(
         Side(
             name,
-            tuple(sorted(shown[group] for group in characters if part_of[group] == number)),
+            tuple(sorted(titles[group] for group in characters if part_of[group] == number)),
             parts.count(number),
             sum(size for group, size in characters.items() if part_of[group] == number),
         )
@@ -95,9 +95,9 @@ def divide(documents: Documents, folder: Path, part: float) -> Division:
 def authors(document: Document, manifest: Mapping[str, str], source: str) -> tuple[str, ...]:
     """The authors of a document, as its source spells them. ValueError where none is named."""
     header = "\n".join(document.text.split("\n", HEADER)[:HEADER])
-    before, dash, _ = PurePosixPath(document.name).stem.partition(" - ")
+    name_start, dash, _ = PurePosixPath(document.name).stem.partition(" - ")
     line = _LINE.search(header)
-    names = manifest.get(document.name) or (line[1] if line else None) or (before.strip() if dash else None)
+    names = manifest.get(document.name) or (line[1] if line else None) or (name_start.strip() if dash else None)
     people = [re.sub(r"\(.*?\)", "", name).strip() for name in re.split(r";|\band\b", names or "")]
     if not any(people):
         raise ValueError(
@@ -115,6 +115,7 @@ def key(author: str) -> str:
 
 
 def _manifest(folder: Path) -> dict[str, str]:
+    """The author of each file by manifest.csv; {} where the folder has none."""
     path = folder / MANIFEST
     if not path.is_file():
         return {}
@@ -127,50 +128,50 @@ def _manifest(folder: Path) -> dict[str, str]:
     return {row["file"]: row["author"] for row in rows if row["file"] and row["author"]}
 
 
-def _together(names: Iterable[tuple[str, ...]]) -> list[str]:
+def _groups(names: Iterable[tuple[str, ...]]) -> list[str]:
     """The group of each document; documents that share an author, directly or through other documents, are in one."""
-    listed = [[key(name) for name in people] for people in names]
-    group: dict[str, str] = {}
+    keys = [[key(name) for name in people] for people in names]
+    parents: dict[str, str] = {}  # a forest with one tree per group, which is named by its root
 
     def root(name: str) -> str:
-        while group.setdefault(name, name) != name:
-            name = group[name]
+        while parents.setdefault(name, name) != name:
+            name = parents[name]
         return name
 
-    for first, *others in listed:
+    for first, *others in keys:
         for other in others:
             low, high = sorted((root(first), root(other)))
-            group[high] = low
-    return [root(people[0]) for people in listed]
+            parents[high] = low
+    return [root(people[0]) for people in keys]
 
 
-def _spelled(group: str, groups: list[str], names: list[tuple[str, ...]]) -> set[str]:
+def _spellings(group: str, groups: list[str], names: list[tuple[str, ...]]) -> set[str]:
     """The authors of a group, each in one spelling."""
-    spelled = {key(name): name for of, people in zip(groups, names, strict=True) if of == group for name in people}
-    return set(spelled.values())
+    spelling: dict[str, str] = {}
+    for document_group, people in zip(groups, names, strict=True):
+        if document_group == group:
+            spelling |= {key(name): name for name in people}
+    return set(spelling.values())
 
 
-def _chosen(characters: Mapping[str, int], part: float, source: str) -> dict[str, int]:
+def _parts_of_groups(characters: Mapping[str, int], part: float, source: str) -> dict[str, int]:
     """The index in `PARTS` that each group of authors goes to."""
     if not 0 < part < 0.5:
         raise ValueError(f"held_out is taken twice, for validation and for test: it must be below 0.5, not {part}")
-    wanted = part * sum(characters.values())
+    target = part * sum(characters.values())
     order = sorted(characters, key=lambda group: hashlib.sha256(group.encode()).digest())
-    chosen = dict.fromkeys(order, 0)
-    for number in (2, 1):
-        characters_chosen = 0
+    training, validation, test = range(len(PARTS))
+    part_of = dict.fromkeys(order, training)
+    for number in (test, validation):
+        total = 0
         for group in order:
-            if (
-                chosen[group] == 0
-                and characters_chosen < wanted
-                and characters_chosen + characters[group] <= MOST * wanted
-            ):
-                chosen[group] = number
-                characters_chosen += characters[group]
-    empty = [name for number, name in enumerate(PARTS) if number not in chosen.values()]
+            if part_of[group] == training and total < target and total + characters[group] <= MOST * target:
+                part_of[group] = number
+                total += characters[group]
+    empty = [name for number, name in enumerate(PARTS) if number not in part_of.values()]
     if empty:
         raise ValueError(
             f"{source}: {len(order)} authors cannot be divided so that {empty[0]} has about {part:.0%} of the text: "
             "add texts of other authors, or choose a larger data.held_out"
         )
-    return chosen
+    return part_of

@@ -18,11 +18,12 @@ def folder(cache: str | Path | None = None) -> Path:
     Where the folder of the environment or of the home cannot be written, it is a temporary folder of this process, and
     one warning is printed.
     """
-    return Path(cache).expanduser() if cache else _usual(os.environ.get("SEQLOOM_CACHE") or "~/.cache/seqloom")
+    return Path(cache).expanduser() if cache else _default_folder(os.environ.get("SEQLOOM_CACHE") or "~/.cache/seqloom")
 
 
 @functools.cache
-def _usual(name: str) -> Path:
+def _default_folder(name: str) -> Path:
+    """The folder of this name, or a temporary one where it cannot be written, with a warning."""
     try:
         path = Path(name).expanduser()
         path.mkdir(parents=True, exist_ok=True)
@@ -30,10 +31,10 @@ def _usual(name: str) -> Path:
             return path
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
         reason = error.strerror if isinstance(error, OSError) else str(error).rstrip(".").lower()
-    instead = tempfile.TemporaryDirectory(prefix="seqloom-")
-    atexit.register(instead.cleanup)
+    temporary = tempfile.TemporaryDirectory(prefix="seqloom-")
+    atexit.register(temporary.cleanup)
     print(f"seqloom: the cache {name} cannot be written ({reason}); this run uses its own folder", file=sys.stderr)
-    return Path(instead.name)
+    return Path(temporary.name)
 
 
 def write(path: Path, *parts: bytes | memoryview) -> None:

@@ -53,14 +53,16 @@ def saved(folder: Path, column: str, change: Callable[[str], str]) -> Documents:
         folder = folder / chosen
     state = read_json(folder / SAVED)
     files = state.get("_data_files") if isinstance(state, dict) else None
-    rows = [file.get("filename") if isinstance(file, dict) else None for file in files or []]
-    names = _names({"files": rows}, "files", folder / SAVED)
+    filenames = [file.get("filename") if isinstance(file, dict) else None for file in files or []]
+    names = _names({"files": filenames}, "files", folder / SAVED)
     return _documents([_Arrow(folder / name) for name in names], column, str(folder), change, skipped)
 
 
 @final
 @dataclass(frozen=True)
 class _Parquet:
+    """A Parquet file, read through an open file."""
+
     path: Path
 
     def columns(self, file: BinaryIO) -> Any:
@@ -82,6 +84,8 @@ class _Parquet:
 @final
 @dataclass(frozen=True)
 class _Arrow:
+    """A file with an Arrow stream, read through an open file."""
+
     path: Path
 
     def columns(self, file: BinaryIO) -> Any:
@@ -107,20 +111,21 @@ def _documents(
     change: Callable[[str], str],
     skipped: dict[str, int] | None = None,
 ) -> Documents:
+    """The documents of a column of several files, which each pass reads again in batches."""
     if find_spec("pyarrow") is None:
         raise ValueError(f"{source}: reading it needs pyarrow: pip install 'seqloom[data]'")
-    counts, states = [], []
+    counts, sizes_and_times = [], []
     for file in files:
         with _reading(file.path) as opened:
             _require_strings(file.columns(opened), column, file.path)
             opened.seek(0)
             counts.append(file.rows(opened))
-            states.append(_state(opened))
+            sizes_and_times.append(_size_and_time(opened))
 
     def start() -> Iterator[Document]:
-        for file, state in zip(files, states, strict=True):
+        for file, size_and_time in zip(files, sizes_and_times, strict=True):
             with _reading(file.path) as opened:
-                if _state(opened) != state:
+                if _size_and_time(opened) != size_and_time:
                     raise ValueError(f"{file.path} was changed while it was read: start again")
                 number = 0
                 for batch in file.batches(opened, column):
@@ -145,19 +150,20 @@ def _reading(path: Path) -> Iterator[BinaryIO]:
 
 
 def _require_strings(schema: Any, column: str, path: Path) -> None:
+    """ValueError unless the schema has exactly one column of that name, and it holds strings."""
     from pyarrow import types
 
-    known = ", ".join(f"{field.name} ({field.type})" for field in schema)
+    columns = ", ".join(f"{field.name} ({field.type})" for field in schema)
     if schema.names.count(column) != 1:
-        which = "no" if column not in schema.names else "more than one"
-        raise ValueError(f"{path}: {which} column {column!r}; there is {known or 'none'}: {NAME}")
+        count = "no" if column not in schema.names else "more than one"
+        raise ValueError(f"{path}: {count} column {column!r}; there is {columns or 'none'}: {NAME}")
     kind = schema.field(column).type
     kind = kind.value_type if types.is_dictionary(kind) else kind
     if not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
-        raise ValueError(f"{path}: column {column!r} holds {kind}, not strings; there is {known}: {NAME}")
+        raise ValueError(f"{path}: column {column!r} holds {kind}, not strings; there is {columns}: {NAME}")
 
 
-def _state(file: BinaryIO) -> tuple[int, int]:
+def _size_and_time(file: BinaryIO) -> tuple[int, int]:
     status = os.fstat(file.fileno())
     return status.st_size, status.st_mtime_ns
 

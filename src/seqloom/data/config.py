@@ -70,9 +70,9 @@ class DataConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _size_of_given(cls, values: Any) -> Any:
-        """With a given tokenizer `vocab` may be unset; for words it is always needed."""
-        given = isinstance(values, dict) and values.get("tokenizer") not in (None, "words")
-        return {"vocab": None, **values} if given else values
+        """Unsets the default of `vocab` where a tokenizer is given; for words a size is always needed."""
+        has_tokenizer = isinstance(values, dict) and values.get("tokenizer") not in (None, "words")
+        return {"vocab": None, **values} if has_tokenizer else values
 
     @model_validator(mode="after")
     def _sized(self) -> "DataConfig":

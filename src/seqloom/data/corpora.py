@@ -79,6 +79,7 @@ def _path(name: str) -> Path:
 
 
 def _folder(folder: Path, column: str) -> Documents:
+    """The documents of a folder: its text files, or its Parquet files if it has no text."""
     if columns.is_saved(folder):
         return columns.saved(folder, column, _plain)
     files, skipped = _files(folder)
@@ -88,8 +89,8 @@ def _folder(folder: Path, column: str) -> Documents:
         documents = columns.parquet(tables, column, str(folder), _plain)
     elif texts:
         skipped.update(f"{_PARQUET} files, next to texts" for _ in tables)
-        listed = [Document(path.relative_to(folder).as_posix(), read_text_file(path)) for path in texts]
-        documents = Documents.of(listed, str(folder))
+        text_documents = [Document(path.relative_to(folder).as_posix(), read_text_file(path)) for path in texts]
+        documents = Documents.of(text_documents, str(folder))
     else:
         raise ValueError(f"{folder}: no text in this folder (looked for {', '.join((*_SUFFIXES, _PARQUET))})")
     documents.skipped.update(skipped)
@@ -102,12 +103,12 @@ def _files(folder: Path) -> tuple[list[Path], Counter[str]]:
     Hidden files and folders are ignored. OSError for a folder that cannot be read.
     """
 
-    def stop(error: OSError) -> None:
+    def raise_error(error: OSError) -> None:
         raise error
 
     files: list[Path] = []
     skipped: Counter[str] = Counter()
-    for parent, folders, names in os.walk(folder, onerror=stop):
+    for parent, folders, names in os.walk(folder, onerror=raise_error):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             path = Path(parent) / name
@@ -147,10 +148,12 @@ def _bytes(path: Path) -> bytes:
 
 
 def _plain(text: str) -> str:
+    r"""The text without a byte-order mark and with `\n` line ends."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _json_lines(path: Path, column: str) -> Documents:
+    """A document for each line of a .jsonl file, from its field `column`."""
     documents: list[Document] = []
     for number, line in enumerate(read_text_file(path).split("\n"), 1):
         if not line.strip():
@@ -171,6 +174,7 @@ def _json_lines(path: Path, column: str) -> Documents:
 
 
 def _stories(name: str) -> Documents:
+    """The documents of `stories[:COUNT[:SEED]]`."""
     from seqloom.data.stories import corpus
 
     numbers = name.split(":")[1:]
@@ -191,13 +195,15 @@ def chain_of(name: str | Path) -> "Chain | HiddenChain | None":
 
 @lru_cache(maxsize=4)
 def _chain(name: str) -> "Chain | HiddenChain":
+    """The chain of a name `markov:…` or `hmm:…`. ValueError for a name of another form."""
     from seqloom.data.markov import chain, hidden_chain
 
     kind = name.partition(":")[0]
     words = name.removesuffix(":variable").split(":")[1:] if kind == "markov" else name.split(":")[1:]
     if len(words) != 3 or not all(word.isascii() and word.isdigit() and len(word) < 100 for word in words):
-        forms = {"markov": "STATES:ORDER:SEED, with whole numbers, and :variable if wanted"}
-        form = forms.get(kind, "STATES:SYMBOLS:SEED, with whole numbers")
+        form = "STATES:SYMBOLS:SEED, with whole numbers"
+        if kind == "markov":
+            form = "STATES:ORDER:SEED, with whole numbers, and :variable if wanted"
         raise ValueError(f"{name[:100]}: say {kind}:{form}")
     first, second, seed = map(int, words)
     if kind == "hmm":

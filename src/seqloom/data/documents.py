@@ -52,8 +52,8 @@ class Documents:
         """Documents that are in memory already."""
         if isinstance(documents, cls):
             return documents
-        listed = list(documents)
-        return cls(source, lambda: listed, len(listed), unit=unit)
+        held = list(documents)
+        return cls(source, lambda: held, len(held), unit=unit)
 
     def __iter__(self) -> Iterator[Document]:
         rows = blank = 0

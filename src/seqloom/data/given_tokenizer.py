@@ -46,6 +46,7 @@ def given_tokenizer(name: str | Path, vocab: int | None = None) -> Tokenizer:
 
 
 def _read(path: Path) -> Tokenizer:
+    """The tokenizer in a file, or in a folder with the end token that its config names."""
     if not path.exists():
         names = ", ".join((*NAMED, *UNITS))
         raise FileNotFoundError(

@@ -46,17 +46,17 @@ def books(
     where a text has no licence marks (it is not a book, or truncated) or differs from the first download.
     """
     address = (address or os.environ.get("SEQLOOM_GUTENBERG") or _ADDRESS).rstrip("/")
-    home = cached.folder(cache) / "gutenberg"
-    recorded = _record(home / "sha256.json")
+    folder = cached.folder(cache) / "gutenberg"
+    digests = _digests(folder / "sha256.json")
     texts = []
     with progress("books from Project Gutenberg", len(ids), "books") as advance:
         for id in ids:
-            texts.append((id, _book(id, f"{address}/{id}/pg{id}.txt", home, recorded, attempts, pause)))
+            texts.append((id, _book(id, f"{address}/{id}/pg{id}.txt", folder, digests, attempts, pause)))
             advance()
     return texts
 
 
-def _record(path: Path) -> dict[str, str]:
+def _digests(path: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     try:
@@ -65,24 +65,25 @@ def _record(path: Path) -> dict[str, str]:
         raise ValueError(f"{path}: damaged; delete it, and the books in its folder are downloaded again") from error
 
 
-def _book(id: int, address: str, home: Path, recorded: dict[str, str], attempts: int, pause: float) -> str:
-    path, first = home / f"pg{id}.txt", recorded.get(str(id))
-    if path.is_file() and first:
+def _book(id: int, address: str, folder: Path, digests: dict[str, str], attempts: int, pause: float) -> str:
+    """The text of one book, from the cache or from `address`; a downloaded book is cached with its digest."""
+    path, expected = folder / f"pg{id}.txt", digests.get(str(id))
+    if path.is_file() and expected:
         raw = read_bytes(path, LARGEST)
-        if hashlib.sha256(raw).hexdigest() == first:
+        if hashlib.sha256(raw).hexdigest() == expected:
             return strip(raw, str(path))
         print(f"{path}: not as it was downloaded; fetching it again", file=sys.stderr)
     raw = _fetch(address, attempts, pause)
     text = strip(raw, address)
     digest = hashlib.sha256(raw).hexdigest()
-    if first and digest != first:
-        out = f"delete ebook {id} from {home / 'sha256.json'} to take the new text"
+    if expected and digest != expected:
+        advice = f"delete ebook {id} from {folder / 'sha256.json'} to take the new text"
         raise ValueError(
-            f"{address}: not the text that was first downloaded (sha256 {digest[:12]}, not {first[:12]}); {out}"
+            f"{address}: not the text that was first downloaded (sha256 {digest[:12]}, not {expected[:12]}); {advice}"
         )
     cached.write(path, raw)
-    recorded[str(id)] = digest
-    cached.write(home / "sha256.json", json.dumps(recorded, indent=1, sort_keys=True).encode())
+    digests[str(id)] = digest
+    cached.write(folder / "sha256.json", json.dumps(digests, indent=1, sort_keys=True).encode())
     return text
 
 
@@ -102,6 +103,7 @@ def strip(raw: bytes, name: str) -> str:
 
 
 def _fetch(address: str, attempts: int, pause: float) -> bytes:
+    """The content at an address. Errors as `books` has them."""
     request = urllib.request.Request(address, headers={"User-Agent": "seqloom (text corpus; one book at a time)"})
     reason = ""
     for attempt in range(attempts):

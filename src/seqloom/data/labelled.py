@@ -60,14 +60,15 @@ def prepare_labelled(
         Document(example.name, "\t".join((example.label, *example.texts))) for example in (*train, *held_out_examples)
     ]
     survey = surveyed(Documents.of(documents, source, unit="example"), settings)
-    home = cached.folder(cache) / "labels" / survey.identity
+    folder = cached.folder(cache) / "labels" / survey.identity
     if tokenizer is None:
-        path = home / "tokenizer.json"
+        path = folder / "tokenizer.json"
         tokenizer = learned_tokenizer(path, functools.partial(_texts, train), vocab, unit)
-    mark = digest(tokenizer)[:16]
+    tokenizer_digest = digest(tokenizer)[:16]
     sides = []
     for name, examples in (("train", train), ("held", held_out_examples)):
-        tokens = mapped_tokens(home / f"{name}-{mark}.tokens", functools.partial(_texts, examples), tokenizer)
+        path = folder / f"{name}-{tokenizer_digest}.tokens"
+        tokens = mapped_tokens(path, functools.partial(_texts, examples), tokenizer)
         sides.append(_with_labels(tokens, examples, names, context))
     counts = f"training {len(train):,} examples, held out {len(held_out_examples):,}; {len(names)} labels"
     description = f"{source}: {counts}; vocabulary {tokenizer.vocab:,}"
@@ -91,15 +92,18 @@ def _sides(
     examples = from_file(source, column) if task == "given" else from_passages(documents, task, words, seed)
     keys = [hashlib.sha256("\n".join((str(seed), *example.texts)).encode()).digest() for example in examples]
     limit = sorted(keys)[min(max(round(held_out * len(keys)), 1), len(keys)) - 1]
-    learned = {example.label for example, key in zip(examples, keys, strict=True) if key > limit}
-    # an example whose label no training example has is trained on instead of held out
-    chosen = [key <= limit and example.label in learned for example, key in zip(examples, keys, strict=True)]
-    sides = [
-        [example for example, flag in zip(examples, chosen, strict=True) if flag == side] for side in (False, True)
-    ]
-    if not all(sides):
+    training_labels = {example.label for example, key in zip(examples, keys, strict=True) if key > limit}
+    training_examples: list[Example] = []
+    held_out_examples: list[Example] = []
+    for example, key in zip(examples, keys, strict=True):
+        # an example whose label no training example has is trained on instead of held out
+        if key <= limit and example.label in training_labels:
+            held_out_examples.append(example)
+        else:
+            training_examples.append(example)
+    if not training_examples or not held_out_examples:
         raise ValueError(f"{source}: {len(examples)} examples cannot be divided into two sides: add examples")
-    return sides[0], sides[1]
+    return training_examples, held_out_examples
 
 
 def _texts(examples: Iterable[Example]) -> Documents:
@@ -108,8 +112,8 @@ def _texts(examples: Iterable[Example]) -> Documents:
 
 def _with_labels(tokens: Tokens, examples: Sequence[Example], names: Sequence[str], context: int) -> Tokens:
     texts = len(examples[0].texts)
-    number = {name: index for index, name in enumerate(names)}
-    labels: npt.NDArray[np.int64] = np.array([number[example.label] for example in examples], np.int64)
+    numbers = {name: number for number, name in enumerate(names)}
+    labels: npt.NDArray[np.int64] = np.array([numbers[example.label] for example in examples], np.int64)
     labelled = replace(tokens, labels=labels, texts=texts)
     require_fit(examples, 1 + (tokens.ends - tokens.starts).reshape(-1, texts).sum(1), context)
     return labelled

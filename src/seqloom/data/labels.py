@@ -51,10 +51,10 @@ def from_file(source: str | Path, column: str = "text") -> list[Example]:
     lines = ((number, line) for number, line in enumerate(read_text_file(path).split("\n"), 1) if line.strip())
     parse = _row if suffix == ".tsv" else _object
     examples = [parse(f"{path}, line {number}", line, column) for number, line in lines]
-    texts = len(examples[0].texts)
+    text_count = len(examples[0].texts)
     for example in examples:
-        if len(example.texts) != texts:
-            raise ValueError(f"{example.name}: {len(example.texts)} texts, where the first line has {texts}")
+        if len(example.texts) != text_count:
+            raise ValueError(f"{example.name}: {len(example.texts)} texts, where the first line has {text_count}")
     return examples
 
 
@@ -93,6 +93,7 @@ def _row(name: str, line: str, column: str) -> Example:
 
 
 def _object(name: str, line: str, column: str) -> Example:
+    """The example in a line of a .jsonl file."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -105,6 +106,7 @@ def _object(name: str, line: str, column: str) -> Example:
 
 
 def _example(name: str, label: str, texts: Sequence[str]) -> Example:
+    """An example, after its texts are checked: none is empty, all are UTF-8."""
     if not label or not all(text.strip() for text in texts):
         raise ValueError(f"{name}: an empty {'text' if label else 'label'}")
     for text in (label, *texts):
@@ -121,11 +123,13 @@ def _passages(text: str, words: int) -> list[str]:
 
 
 def _shuffled(count: int, seed: int, epoch: int) -> list[int]:
+    """The numbers below `count` in the order of a shuffle, which seed and epoch determine."""
     order: list[int] = permute(np.arange(count), epoch, count, seed).tolist() if count else []
     return order
 
 
 def _later(name: str, passages: list[str], seed: int) -> Iterator[Example]:
+    """Pairs of passages of one document in random order, labeled by which of the two comes later."""
     order = _shuffled(len(passages), seed, 0)
     for first, second in list(pairwise(order))[::2]:
         label = "second" if second > first else "first"
@@ -141,21 +145,24 @@ def _same(books: Sequence[tuple[str, list[str]]], seed: int) -> Iterator[Example
     for number, (name, passages) in enumerate(books):
         for turn, (first, second) in enumerate(list(pairwise(orders[number]))[::2]):
             origin = f"{name}, passage {first + 1}"
-            other = _shuffled(len(books), seed, turn + 1)
-            following = other[(other.index(number) + 1) % len(books)]
-            theirs = books[following][1]
+            document_order = _shuffled(len(books), seed, turn + 1)
+            next_number = document_order[(document_order.index(number) + 1) % len(books)]
+            next_passages = books[next_number][1]
             if turn % 2 == 0:
                 yield Example(origin, "same", (passages[first], passages[second]))
-            elif following != number and theirs:
-                yield Example(origin, "different", (passages[first], theirs[orders[following][turn % len(theirs)]]))
+            elif next_number != number and next_passages:
+                other = next_passages[orders[next_number][turn % len(next_passages)]]
+                yield Example(origin, "different", (passages[first], other))
 
 
 def require_known(examples: Sequence[Example], labels: Sequence[str]) -> None:
     """Raises ValueError, which names the line, for an example whose label is not in `labels`."""
     for example in examples:
         if example.label not in labels:
-            seen = ", ".join(labels[:20]) + (", …" if len(labels) > 20 else "")
-            raise ValueError(f"{example.name}: the label {example.label!r} was never seen in training; there is {seen}")
+            known = ", ".join(labels[:20]) + (", …" if len(labels) > 20 else "")
+            raise ValueError(
+                f"{example.name}: the label {example.label!r} was never seen in training; there is {known}"
+            )
 
 
 def require_fit(examples: Sequence[Example], lengths: "np.ndarray[Any, Any]", context: int) -> None:

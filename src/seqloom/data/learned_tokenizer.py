@@ -28,20 +28,22 @@ def training_settings(vocab: int | None, unit: Unit) -> dict[str, object]:
     if vocab is None and unit != "characters":
         raise ValueError("give vocab, the size of the tokenizer to train, or a tokenizer")
     if vocab is not None:
-        (require_words if unit == "words" else require_vocab)(vocab)
+        require_size = require_words if unit == "words" else require_vocab
+        require_size(vocab)
     return {"vocab": vocab} if unit == "pieces" else {"vocab": vocab, unit: True}
 
 
 def learned_tokenizer(path: Path, documents: Callable[[], Documents], vocab: int | None, unit: Unit) -> Tokenizer:
     """The tokenizer in the file `path`, or one that is trained on the documents and saved there."""
-    check = path.with_suffix(".sha256")
+    checksum = path.with_suffix(".sha256")
     if path.is_file():
-        if check.is_file() and hashlib.sha256(read_bytes(path, LARGEST)).hexdigest().encode() == read_bytes(check):
+        file_digest = hashlib.sha256(read_bytes(path, LARGEST)).hexdigest().encode()
+        if checksum.is_file() and file_digest == read_bytes(checksum):
             return Tokenizer.load(path)
         print(f"{path}: damaged; training the tokenizer again", file=sys.stderr)
-    tokenizer = _trained(_watched(documents()), vocab, unit)
+    tokenizer = _trained(_with_progress(documents()), vocab, unit)
     # the checksum is written first: without it the tokenizer would look damaged to a run that starts meanwhile
-    cached.write(check, digest(tokenizer).encode())
+    cached.write(checksum, digest(tokenizer).encode())
     tokenizer.save(path)
     return tokenizer
 
@@ -53,7 +55,8 @@ def _trained(texts: Iterator[str], vocab: int | None, unit: Unit) -> Tokenizer:
     return train_words(texts, vocab) if unit == "words" else Tokenizer.train(texts, vocab)
 
 
-def _watched(documents: Documents) -> Iterator[str]:
+def _with_progress(documents: Documents) -> Iterator[str]:
+    """The pieces of all documents; a progress bar counts their characters."""
     with progress("tokenizer", documents.characters, "characters") as advance:
         for document in documents:
             for piece in pieces(document.text):

@@ -42,14 +42,14 @@ def hidden(
     numbers = _numbers(draws, keep)
     chosen: Bools = np.argsort(np.argsort(numbers, axis=1, kind="stable"), axis=1, kind="stable") < counts[:, None]
     percent = draws.below(100, ids.shape[1])
-    others = draws.below(vocab, ids.shape[1])
+    replacements = draws.below(vocab, ids.shape[1])
     if span > 1:
         starts = _spans(numbers, draws.below(2**32, ids.shape[1]), keep, counts, span)
         chosen = starts >= 0
         percent = np.take_along_axis(percent, np.maximum(starts, 0), 1)
     inputs = np.where(chosen & (percent < MASKED), mask, ids)
     replaced = chosen & (percent >= MASKED) & (percent < MASKED + REPLACED)
-    return np.where(replaced, others, inputs), chosen
+    return np.where(replaced, replacements, inputs), chosen
 
 
 def _numbers(draws: Draws, keep: Bools) -> npt.NDArray[Any]:
@@ -68,11 +68,11 @@ def _spans(numbers: npt.NDArray[Any], drawn: Ints, keep: Bools, counts: Ints, me
     starts = np.full(keep.shape, -1, np.int64)
     offset = np.arange(keep.shape[1])
     for position in np.argsort(numbers, axis=1, kind="stable").T:
-        left = counts - (starts >= 0).sum(1)
-        if not left.any():
+        missing = counts - (starts >= 0).sum(1)
+        if not missing.any():
             break
         length = np.take_along_axis(lengths, position[:, None], 1)
         new = (offset >= position[:, None]) & (offset < position[:, None] + length) & keep & (starts < 0)
-        new &= new.cumsum(1) <= left[:, None]
+        new &= new.cumsum(1) <= missing[:, None]
         starts = np.where(new, position[:, None], starts)
     return starts

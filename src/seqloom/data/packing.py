@@ -82,18 +82,18 @@ class PackedRows:
         firsts = np.where(chosen == 0, 0, self._ends[chosen - 1])
         counts = self._ends[chosen] - firsts
         row = np.repeat(np.arange(batch), counts)  # the row of each piece
-        number = _counted(counts)
-        piece = np.repeat(firsts, counts) + number
+        number_in_row = _ranges(counts)
+        piece = np.repeat(firsts, counts) + number_in_row
         sizes = self._sizes[piece]
-        column = _counted(np.bincount(row, sizes, batch).astype(np.int64))  # the column of each token
-        offset = _counted(sizes)
+        column = _ranges(np.bincount(row, sizes, batch).astype(np.int64))  # the column of each token
+        offset = _ranges(sizes)
         position = np.repeat(self._firsts[piece], sizes) + offset - 1
         starts_document = np.repeat(self._begins[piece], sizes) & (offset == 0)
         eos = self._tokens.eos
         ids = np.full((batch, self._width), eos, np.int64)
         ids[np.repeat(row, sizes), column] = np.where(starts_document, eos, self._tokens.ids[np.maximum(position, 0)])
         document = np.full((batch, self._width), -1, np.int64)
-        document[np.repeat(row, sizes), column] = np.repeat(number, sizes)
+        document[np.repeat(row, sizes), column] = np.repeat(number_in_row, sizes)
         return torch.from_numpy(ids), torch.from_numpy(document)
 
 
@@ -131,6 +131,6 @@ def require_documents(tokens: Tokens, source: str) -> None:
         )
 
 
-def _counted(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _ranges(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The numbers 0 … n - 1 for each n of `counts`, concatenated."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -44,15 +44,16 @@ def prepare_paired(
     train, held_out_pairs = divided(read_pairs(source), held_out, seed, source)
     settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "pairs": True}
     settings |= training_settings(vocab, unit) if tokenizer is None else {"tokenizer": digest(tokenizer)}
-    whole = [Document(pair.name, f"{pair.source}\t{pair.target}") for pair in (*train, *held_out_pairs)]
-    survey = surveyed(Documents.of(whole, source, unit="pair"), settings)
-    home = cached.folder(cache) / "pairs" / survey.identity
+    documents = [Document(pair.name, f"{pair.source}\t{pair.target}") for pair in (*train, *held_out_pairs)]
+    survey = surveyed(Documents.of(documents, source, unit="pair"), settings)
+    folder = cached.folder(cache) / "pairs" / survey.identity
     if tokenizer is None:
-        tokenizer = learned_tokenizer(home / "tokenizer.json", functools.partial(_texts, train), vocab, unit)
-    mark = digest(tokenizer)[:16]
+        tokenizer = learned_tokenizer(folder / "tokenizer.json", functools.partial(_texts, train), vocab, unit)
+    tokenizer_digest = digest(tokenizer)[:16]
     sides = []
     for name, pairs in (("train", train), ("held", held_out_pairs)):
-        tokens = mapped_tokens(home / f"{name}-{mark}.tokens", functools.partial(_texts, pairs), tokenizer)
+        path = folder / f"{name}-{tokenizer_digest}.tokens"
+        tokens = mapped_tokens(path, functools.partial(_texts, pairs), tokenizer)
         require_fit(pairs, tokens, context)
         sides.append(replace(tokens, texts=2))
     counts = f"training {len(train):,} pairs, held out {len(held_out_pairs):,}"

@@ -59,5 +59,6 @@ def _mix(z: Numbers) -> Numbers:
 
 @functools.lru_cache(maxsize=16)
 def _seeds(seed: int) -> Numbers:
+    """A 64-bit number for each round, from which its keys are computed."""
     digests = (hashlib.sha256(f"seqloom permutation {seed} {r}".encode()).digest() for r in range(_ROUNDS))
     return np.array([int.from_bytes(digest[:8], "little") for digest in digests], dtype=np.uint64)

@@ -36,9 +36,15 @@ def divides(form: dict[str, Any]) -> bool:
 
     It does so where a word starts at every seam, or where no token crosses a seam.
     """
-    within = all(token["special"] or _is_within(token) for token in form["added_tokens"])
-    if not within or not all(step["type"] in _LOCAL for step in _steps(form["normalizer"], "normalizers")):
-        return within and _of_words(form)
+    if not all(token["special"] or _is_within(token) for token in form["added_tokens"]):
+        return False
+    if all(step["type"] in _LOCAL for step in _steps(form["normalizer"], "normalizers")):
+        return _breaks_at_seams(form)
+    return _of_words(form)
+
+
+def _breaks_at_seams(form: dict[str, Any]) -> bool:
+    """Whether the pre-tokenizer starts a word at every seam, or the model has no token that crosses one."""
     match _steps(form["pre_tokenizer"], "pretokenizers"):
         case [{"type": "ByteLevel", "use_regex": True, "add_prefix_space": False}]:
             return True  # the word pattern of GPT-2
@@ -103,14 +109,14 @@ def groups(texts: Iterable[str], size: int = 1 << 21, *, divides: bool = True) -
     Unless `divides`, a text is one piece.
     """
     group: list[tuple[int, bool, str]] = []
-    filled = 0
+    characters = 0
     for number, text in enumerate(texts):
         parts = list(pieces(text)) if divides else [text]
-        for count, piece in enumerate(parts, 1):
-            group.append((number, count == len(parts), piece))
-            filled += len(piece)
-            if filled >= size:
+        for piece_number, piece in enumerate(parts, 1):
+            group.append((number, piece_number == len(parts), piece))
+            characters += len(piece)
+            if characters >= size:
                 yield group
-                group, filled = [], 0
+                group, characters = [], 0
     if group:
         yield group

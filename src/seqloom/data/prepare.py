@@ -106,53 +106,55 @@ def prepare(
     """
     # the context is not part of the identity: it changes how the ids are read, not the ids
     settings: dict[str, object] = {"format": _FORMAT, "held_out": held_out, "seed": seed, "unwrap": unwrap}
-    written_by = chain_of(source) if tokenizer is None else None
-    if written_by is not None:
+    chain = chain_of(source) if tokenizer is None else None
+    if chain is not None:
         if unit == "words":
             raise ValueError(f"{source}: the letters of the chain are its tokens: leave the tokenizer out")
-        tokenizer = Tokenizer.of_letters(written_by.alphabet)
+        tokenizer = Tokenizer.of_letters(chain.alphabet)
         vocab = None
     if tokenizer is not None:
         settings["tokenizer"] = digest(tokenizer)
     else:
         settings |= training_settings(vocab, unit)
     documents = read(source, column=column, cache=cache)
-    divided = divide(documents, Path(source), held_out) if division == "authors" else None
-    if divided is not None:
+    author_division = divide(documents, Path(source), held_out) if division == "authors" else None
+    if author_division is not None:
         del settings["seed"]
-        settings["parts"] = divided.parts.hex()
+        settings["parts"] = author_division.parts.hex()
     survey = surveyed(documents, settings)
-    home = cached.folder(cache) / "corpora" / survey.identity
+    folder = cached.folder(cache) / "corpora" / survey.identity
 
     @functools.cache
     def sides() -> tuple[Documents, ...]:
         parts: tuple[Documents, ...] = (
             hold_out(documents, held_out, seed)
-            if divided is None
-            else tuple(divided.side(documents, name) for name in PARTS)
+            if author_division is None
+            else tuple(author_division.side(documents, name) for name in PARTS)
         )
         return tuple(part.changed(unwrapped) for part in parts) if unwrap else parts
 
     if tokenizer is None:
-        tokenizer = learned_tokenizer(home / "tokenizer.json", lambda: sides()[0], vocab, unit)
+        tokenizer = learned_tokenizer(folder / "tokenizer.json", lambda: sides()[0], vocab, unit)
     if vocab is not None and tokenizer.vocab < vocab and unit != "characters":
         print(f"{source}: the vocabulary is {tokenizer.vocab}, not {vocab}: the text gives no more", file=sys.stderr)
     # the name has the tokenizer's hash, so that ids are never read with another tokenizer than the one that made them
-    mark = digest(tokenizer)[:16]
-    train = mapped_tokens(home / f"train-{mark}.tokens", lambda: sides()[0], tokenizer)
-    held_out_tokens = mapped_tokens(home / f"held-{mark}.tokens", lambda: sides()[1], tokenizer)
-    test = None if divided is None else mapped_tokens(home / f"test-{mark}.tokens", lambda: sides()[2], tokenizer)
-    if len(train) < context + 1:
-        need = f"one window of context {context} needs {context + 1}; add text or lower the context"
-        raise ValueError(f"{source}: the training text has {len(train)} tokens, and {need}")
-    named = (
-        {"training": train, "held out": held_out_tokens}
-        if test is None
-        else dict(zip(PARTS, (train, held_out_tokens, test), strict=True))
+    tokenizer_digest = digest(tokenizer)[:16]
+    train = mapped_tokens(folder / f"train-{tokenizer_digest}.tokens", lambda: sides()[0], tokenizer)
+    held_out_tokens = mapped_tokens(folder / f"held-{tokenizer_digest}.tokens", lambda: sides()[1], tokenizer)
+    test = (
+        None
+        if author_division is None
+        else mapped_tokens(folder / f"test-{tokenizer_digest}.tokens", lambda: sides()[2], tokenizer)
     )
-    counts = [f"{name} {side.documents:,} documents, {len(side):,} tokens" for name, side in named.items()]
+    if len(train) < context + 1:
+        advice = f"one window of context {context} needs {context + 1}; add text or lower the context"
+        raise ValueError(f"{source}: the training text has {len(train)} tokens, and {advice}")
+    parts = {"training": train, "held out": held_out_tokens}
+    if test is not None:
+        parts = dict(zip(PARTS, (train, held_out_tokens, test), strict=True))
+    counts = [f"{name} {part.documents:,} documents, {len(part):,} tokens" for name, part in parts.items()]
     description = f"{source}: {'; '.join(counts)}; vocabulary {tokenizer.vocab:,}"
-    return Corpus(train, held_out_tokens, tokenizer, survey.identity, description, survey, test, divided)
+    return Corpus(train, held_out_tokens, tokenizer, survey.identity, description, survey, test, author_division)
 
 
 def encode_documents(documents: Iterable[Document], tokenizer: Tokenizer, *, unwrap: bool = True) -> Tokens:
@@ -164,24 +166,25 @@ def encode_documents(documents: Iterable[Document], tokenizer: Tokenizer, *, unw
     rows = list(encoded(documents.changed(unwrapped) if unwrap else documents, tokenizer))
     ends = np.cumsum([len(ids) for ids, _ in rows], dtype=np.int64)
     starts = np.append(np.int64(0), ends[:-1])
-    ids, sizes = np.concatenate([ids for ids, _ in rows]), np.array([size for _, size in rows], np.int64)
+    ids = np.concatenate([ids for ids, _ in rows])
+    sizes = np.array([size for _, size in rows], np.int64)
     return Tokens(ids, starts, sizes, unknown=tokenizer.unknown)
 
 
 def encoded(documents: Documents, tokenizer: Tokenizer) -> Iterator[tuple[Ids, int]]:
     """The ids of each document, the end token last, and the UTF-8 bytes of its text."""
     dtype = id_type(tokenizer.vocab)
-    parts: list[Ids] = []
+    id_arrays: list[Ids] = []
     size = 0
     with progress("tokens", documents.characters, "characters") as advance:
         for group in groups((document.text for document in documents), divides=tokenizer.divides):
             rows = tokenizer.encode_many([text for *_, text in group])
             for (_, last, text), ids in zip(group, rows, strict=True):
-                parts.append(np.array(ids, dtype))
+                id_arrays.append(np.array(ids, dtype))
                 size += len(text.encode())
                 if last:
-                    yield np.concatenate([*parts, np.array([tokenizer.eos], dtype)]), size
-                    parts, size = [], 0
+                    yield np.concatenate([*id_arrays, np.array([tokenizer.eos], dtype)]), size
+                    id_arrays, size = [], 0
                 advance(len(text))
 
 
@@ -189,7 +192,7 @@ def surveyed(documents: Documents, settings: dict[str, object]) -> Survey:
     """Makes the first pass over a source; `settings` are those that shape its ids, and part of its identity."""
     hashed = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     count = total = 0
-    longest: list[tuple[int, int, str]] = []  # a heap of (bytes, -number, name): of equal sizes the earlier is larger
+    longest: list[tuple[int, int, str]] = []  # a heap of (bytes, -number, name), so that ties go to the earlier one
     with progress("reading", documents.rows, f"{documents.unit}s") as advance:
         for document in documents:
             raw = document.text.encode()

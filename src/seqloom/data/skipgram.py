@@ -1,7 +1,6 @@
 """Word vectors by skip-gram with negative sampling, trained by gensim (the extra `vectors`).
 
-    max  Σ over words w and words c in the window around w  [ ln σ(u_c · v_w) + Σ over k drawn words n  ln σ(-u_n · v_w)
-    ]
+    max  Σ_w Σ_c [ ln σ(u_c · v_w) + Σ_n ln σ(-u_n · v_w) ]     w: words; c: words in the window of w; n: k drawn words
 
 v_w is the vector of w. Words are those of the module `words`, signs without spaces; a sentence is a line of the text.
 

@@ -33,13 +33,13 @@ def hold_out(documents: Iterable[Document], part: float, seed: int) -> tuple[Doc
             advance()
     if len(sizes) <= 1:
         return _cut(next(iter(documents)), part)
-    wanted = part * sum(sizes.values())
+    target = part * sum(sizes.values())
     chosen = set[bytes]()
     characters_held_out = 0
     for key in sorted(sizes):
-        if characters_held_out >= wanted or len(chosen) == len(sizes) - 1:
+        if characters_held_out >= target or len(chosen) == len(sizes) - 1:
             break
-        if characters_held_out + sizes[key] <= 2 * wanted:
+        if characters_held_out + sizes[key] <= 2 * target:
             chosen.add(key)
             characters_held_out += sizes[key]
     chosen = chosen or {min(sizes, key=lambda key: (sizes[key], key))}
@@ -59,6 +59,7 @@ def side(documents: Documents, flags: bytes, number: int) -> Documents:
 
 
 def _cut(document: Document, part: float) -> tuple[Documents, Documents]:
+    """A single text in two: all but about its last `part`, up to a space, and the rest."""
     text = document.text
     cut = round(len(text) * (1 - part))
     while cut < len(text) and not text[cut].isspace():

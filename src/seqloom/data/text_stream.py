@@ -41,9 +41,9 @@ class ByteStream(TextStream):
 
     @override
     def finish(self) -> str:
-        rest = self._decoder.decode(b"", final=True)
+        text = self._decoder.decode(b"", final=True)
         self._decoder.reset()
-        return rest
+        return text
 
 
 @final
@@ -76,7 +76,7 @@ class PrefixStream(TextStream):
         self._waiting.append(id)
         if BYTE.fullmatch(name):
             return ""
-        text = self._added()
+        text = self._new_text()
         if not text or text.endswith("\ufffd"):
             return ""
         self._window, self._waiting = self._waiting, []
@@ -84,9 +84,9 @@ class PrefixStream(TextStream):
 
     @override
     def finish(self) -> str:
-        rest = self._added()
+        text = self._new_text()
         self._window, self._waiting = [], []
-        return rest
+        return text
 
-    def _added(self) -> str:
+    def _new_text(self) -> str:
         return self._decode([*self._window, *self._waiting])[len(self._decode(self._window)) :]

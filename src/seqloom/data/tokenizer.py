@@ -60,13 +60,13 @@ class Tokenizer:
         inner.no_truncation()
         inner.no_padding()
         vocab = inner.get_vocab()
-        stated = _end_token(_form(inner))
-        end = stated if end is None else end
+        configured_end = _end_token(_form(inner))
+        end = configured_end if end is None else end
         if end is None:
             raise ValueError(f"it has no end token (looked for {', '.join(END_TOKENS)}, and what follows a text)")
         if end not in vocab:
             raise ValueError(f"its end token {end!r} is not in its vocabulary")
-        if end != stated:  # so that tokenizer.json contains it
+        if end != configured_end:  # so that tokenizer.json contains it
             inner.post_processor = processors.TemplateProcessing(single=["$A", end], special_tokens=[(end, vocab[end])])
         self._inner = inner
         self._end = end
@@ -187,11 +187,11 @@ class Tokenizer:
         rows = self._ids(texts)
         for number, (row, text) in enumerate(zip(rows, texts, strict=True)):
             if self.eos in row:  # the text holds the end token's name, read as that token
-                rows[number] = [id for part in self._ids(self._cut(text)) for id in part if id != self.eos]
+                rows[number] = [id for part in self._ids(self._split_end_names(text)) for id in part if id != self.eos]
         return rows
 
-    def _cut(self, text: str) -> list[str]:
-        """The text, cut after the first letter of every occurrence of the end token's name."""
+    def _split_end_names(self, text: str) -> list[str]:
+        """The text, cut after the first letter of every occurrence of the end token's name, so that no part has it."""
         first, *others = text.split(self._end)
         parts = [first]
         for other in others:
@@ -210,7 +210,7 @@ class Tokenizer:
 
         A tokenizer that is not byte-level may lose parts of a text, such as case, spaces or unknown words.
         """
-        ids = [self._known(id) for id in ids]
+        ids = [self._checked(id) for id in ids]
         if self._bytes is not None:
             return b"".join(self._bytes[id] for id in ids).decode("utf-8", "replace")
         return self._text([id for id in ids if id not in self._silent])
@@ -227,16 +227,17 @@ class Tokenizer:
         """
         if self._bytes is not None:
             table = self._bytes
-            return ByteStream(lambda id: table[self._known(id)])
+            return ByteStream(lambda id: table[self._checked(id)])
         return PrefixStream(self._text, self._name, self._silent, after)
 
     def _text(self, ids: Sequence[int]) -> str:
         return str(self._inner.decode(list(ids), skip_special_tokens=False))
 
     def _name(self, id: int) -> str:
-        return self._inner.id_to_token(self._known(id)) or ""
+        return self._inner.id_to_token(self._checked(id)) or ""
 
-    def _known(self, id: int) -> int:
+    def _checked(self, id: int) -> int:
+        """The id. ValueError where it is out of range."""
         if not 0 <= id < self.vocab:
             raise ValueError(f"token id {id} is outside this tokenizer's vocabulary of {self.vocab}")
         return id
@@ -256,6 +257,7 @@ def _form(inner: tokenizers.Tokenizer) -> dict[str, Any]:
 
 
 def _end_token(form: dict[str, Any]) -> str | None:
+    """The end token of a tokenizer.json: what its post-processor puts after a text, or a usual name; None without."""
     processor = form["post_processor"] or {}
     for step in processor.get("processors", [processor]):
         last = step["single"][-1] if step.get("type") == "TemplateProcessing" and step["single"] else {}
@@ -268,8 +270,8 @@ def _end_token(form: dict[str, Any]) -> str | None:
 def _unknown(model: dict[str, Any], vocab: dict[str, int]) -> int | None:
     """The id of the unknown token of a tokenizer.json's model: Unigram stores its id, other models its name."""
     name = model.get("unk_token")
-    known: int | None = model.get("unk_id") if name is None else vocab.get(name)
-    return known
+    id: int | None = model.get("unk_id") if name is None else vocab.get(name)
+    return id
 
 
 def _byte_of() -> dict[str, int]:
@@ -288,18 +290,18 @@ def _token_bytes(form: dict[str, Any], vocab: dict[str, int], silent: set[int]) 
     """The bytes of every id of a byte-level tokenizer; None for others. ValueError where some byte has no token."""
     if (form["decoder"] or {}).get("type") != "ByteLevel":
         return None
-    byte = _byte_of()
-    if not all(char in vocab for char in byte):
+    byte_of = _byte_of()
+    if not all(char in vocab for char in byte_of):
         raise ValueError("it is byte-level, and some bytes have no token: text would be lost")
-    added = {token["id"]: token["content"] for token in form["added_tokens"]}
+    added_tokens = {token["id"]: token["content"] for token in form["added_tokens"]}
     table = [b""] * (max(vocab.values()) + 1)
     for name, id in vocab.items():
         if id in silent:
             continue
-        if id in added:
+        if id in added_tokens:
             table[id] = name.encode()
-        elif all(char in byte for char in name):
-            table[id] = bytes(byte[char] for char in name)
+        elif all(char in byte_of for char in name):
+            table[id] = bytes(byte_of[char] for char in name)
         else:
             raise ValueError(f"it is byte-level, and its token {name!r} is not")
     return table

@@ -94,8 +94,10 @@ class VectorFile:
             where = f"word {number + 1:,}"
             name = bytearray()
             while (letter := file.read(1)) != b" ":
-                if not letter or len(name) > _LONGEST:
-                    self._require_all(number, bool(letter))
+                if not letter:
+                    self._require_all(number)
+                if len(name) > _LONGEST:
+                    raise ValueError(f"{self.path}, {where}: no word of vectors of width {self.width} begins here")
                 name += letter
             raw = file.read(4 * self.width)
             if len(raw) < 4 * self.width:
@@ -110,10 +112,8 @@ class VectorFile:
         except UnicodeDecodeError:
             raise ValueError(f"{self.path}, {where}: the word is not UTF-8 text") from None
 
-    def _require_all(self, count: int, endless: bool = False) -> None:
+    def _require_all(self, count: int) -> None:
         """ValueError where fewer words were read than the first line says."""
-        if endless:
-            raise ValueError(f"{self.path}, word {count + 1:,}: no word of vectors of width {self.width} begins here")
         if self.words is not None and count < self.words:
             raise ValueError(
                 f"{self.path}: truncated: its first line says {self.words:,} words, and it ends after {count:,}"
@@ -142,8 +142,8 @@ def open_vectors(path: str | Path) -> VectorFile:
     words, width = int(header[1]), int(header[2])
     if not words or not 1 <= width <= WIDEST:
         raise ValueError(f"{path}: {words:,} words with {width:,} numbers each are no vectors")
-    plain = _NUMBERS.fullmatch(second.rstrip(b"\n").partition(b" ")[2])
-    return VectorFile(path, "binary" if plain is None else "text", width, words)
+    text_numbers = _NUMBERS.fullmatch(second.rstrip(b"\n").partition(b" ")[2])
+    return VectorFile(path, "binary" if text_numbers is None else "text", width, words)
 
 
 def write_vectors(path: Path, words: list[str], vectors: Vectors) -> None:
@@ -162,7 +162,7 @@ def nearest(vectors: Vectors, number: int, count: int) -> list[tuple[int, float]
     cosines = vectors @ vectors[number] / lengths / lengths[number]
     cosines[number] = -np.inf
     order = np.argsort(-cosines, kind="stable")[: min(count, len(vectors) - 1)]
-    return [(int(at), float(cosines[at])) for at in order]
+    return [(int(row), float(cosines[row])) for row in order]
 
 
 def _width_of(line: bytes) -> int:

@@ -44,7 +44,7 @@ class Windows:
         self._stride = context if disjoint else 1
         self._firsts: np.ndarray | None = None
         if within_documents:
-            self._inside(tokens)
+            self._count_within_documents(tokens)
         else:
             self.starts = max(len(tokens) - 1 - context + self._stride, 0) // self._stride
         if self.starts < 1:
@@ -68,8 +68,8 @@ class Windows:
     def _read(self, start: npt.NDArray[np.int64]) -> Tensor:
         """The windows with these numbers, which are below `starts`."""
         if self._firsts is not None:
-            document = np.searchsorted(self._before, start, side="right") - 1
-            start = self._firsts[document] + start - self._before[document]
+            document = np.searchsorted(self._windows_before, start, side="right") - 1
+            start = self._firsts[document] + start - self._windows_before[document]
         start = start * self._stride
         return torch.from_numpy(self._windows[start].astype(np.int64))
 
@@ -82,14 +82,15 @@ class Windows:
 
         No step has windows of two passes: the last step of a pass may have fewer than `batch` rows.
         """
-        within = step % self.pass_steps(batch)
-        return self._read(np.arange(within * batch, min((within + 1) * batch, self.starts)))
+        step_of_pass = step % self.pass_steps(batch)
+        return self._read(np.arange(step_of_pass * batch, min((step_of_pass + 1) * batch, self.starts)))
 
-    def _inside(self, tokens: Tokens) -> None:
+    def _count_within_documents(self, tokens: Tokens) -> None:
+        """Sets the first window of each document, the number of windows before it, and the number of all windows."""
         firsts = np.maximum(tokens.starts - 1, 0)  # the `<eos>` before the document; the first document has none
         counts = np.maximum(tokens.ends - firsts - self._width + 1, 0)
         self._firsts = firsts[counts > 0]
-        self._before = np.cumsum(counts[counts > 0]) - counts[counts > 0]
+        self._windows_before = np.cumsum(counts[counts > 0]) - counts[counts > 0]
         self.starts = int(counts.sum())
         short = int((counts == 0).sum())
         if short and self.starts:
@@ -115,13 +116,13 @@ def held_out(
         rows = slice(row * batch, (row + 1) * batch)
         offset = np.arange(context)
         keep = offset < counts[rows, None]
-        new = starts_document[rows, None] | (offset >= overlap)
+        not_repeated = starts_document[rows, None] | (offset >= overlap)
         positions = firsts[rows, None] + offset
         targets = np.where(keep, tokens.ids[np.minimum(positions, len(tokens) - 1)], tokens.eos).astype(np.int64)
         inputs = np.empty_like(targets)
         inputs[:, 1:] = targets[:, :-1]  # padding follows the `<eos>` of a document, so inputs are `<eos>` there too
         inputs[:, 0] = np.where(starts_document[rows], tokens.eos, tokens.ids[np.maximum(firsts[rows] - 1, 0)])
-        yield torch.from_numpy(inputs), torch.from_numpy(targets), torch.from_numpy(keep & new)
+        yield torch.from_numpy(inputs), torch.from_numpy(targets), torch.from_numpy(keep & not_repeated)
 
 
 def cut(

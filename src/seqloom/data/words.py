@@ -36,12 +36,12 @@ def train_words(texts: Iterable[str], vocab: int) -> Tokenizer:
     ValueError for an invalid size.
     """
     require_words(vocab)
-    counting = _of_words({UNKNOWN: 0})
+    counting = _word_level({UNKNOWN: 0})
     trainer = trainers.WordLevelTrainer(vocab_size=vocab - 2, special_tokens=[], show_progress=False)
     counting.train_from_iterator(texts, trainer)
-    found = counting.get_vocab()
-    ids = {name: id for id, name in enumerate([_END, UNKNOWN, *sorted(found, key=found.__getitem__)])}
-    inner = _of_words(ids)
+    vocabulary = counting.get_vocab()
+    ids = {name: id for id, name in enumerate([_END, UNKNOWN, *sorted(vocabulary, key=vocabulary.__getitem__)])}
+    inner = _word_level(ids)
     inner.decoder = decoders.Sequence(
         [
             decoders.Replace(tokenizers.Regex(rf"^(?={LETTER}|{UNKNOWN}$)|(?<={LETTER})$|(?<=^{UNKNOWN})$"), _JOINT),
@@ -70,10 +70,10 @@ def require_words(vocab: int) -> None:
 
 @functools.cache
 def _splitter() -> tokenizers.Tokenizer:
-    return _of_words({UNKNOWN: 0})
+    return _word_level({UNKNOWN: 0})
 
 
-def _of_words(ids: dict[str, int]) -> tokenizers.Tokenizer:
+def _word_level(ids: dict[str, int]) -> tokenizers.Tokenizer:
     inner = tokenizers.Tokenizer(models.WordLevel(ids, UNKNOWN))
     inner.normalizer = normalizers.Replace(tokenizers.Regex(BLANKS), " ")
     inner.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex(WORDS), "removed", invert=True)

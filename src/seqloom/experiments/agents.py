@@ -46,7 +46,7 @@ BASE = (
 )
 """settings of all models, applied to the preset"""
 STARTS = 10**6
-"""the seed of the episodes that trained models play; no recording has it"""
+"""the seed of the episodes that trained models play; no recording uses it"""
 
 
 @final
@@ -132,7 +132,7 @@ class AgentCell(RunCell):
         config, model = self.config.training, self.config.model
         _, environment, policy, *_ = self.config.data.source.split(":")
         recorded = read_episodes(self.config.data.source).returns
-        about: dict[str, Any] = {
+        shared: dict[str, Any] = {
             "environment": environment,
             "policy": policy,
             "episodes": self.episodes,
@@ -150,33 +150,33 @@ class AgentCell(RunCell):
         }
         conditioned = self.learner.returns != "none"
         if failed is not None:
-            unknown = dict.fromkeys(("held_out", "mean", "lowest", "highest", "error"))
+            no_scores = dict.fromkeys(("held_out", "mean", "lowest", "highest", "error"))
             return [
                 Reached(
-                    **about,
-                    **unknown,
+                    **shared,
+                    **no_scores,
                     parameters=0,
                     asked=asked if conditioned else None,
-                    findings=named,
+                    findings=findings,
                     failed=failed,
                 )
-                for asked, named in self.asked
+                for asked, findings in self.asked
             ]
         agent: Any = load(run.folder)
-        about["parameters"] = sum(weights.numel() for weights in agent.parameters())
-        about["held_out"] = next(row["held_out"] for row in reversed(read(run.metrics)) if "held_out" in row)
-        played = play(agent, [asked for asked, _ in self.asked], self.played, seed=STARTS)
+        shared["parameters"] = sum(weights.numel() for weights in agent.parameters())
+        shared["held_out"] = next(row["held_out"] for row in reversed(read(run.metrics)) if "held_out" in row)
+        scores = play(agent, [asked for asked, _ in self.asked], self.played, seed=STARTS)
         return [
             Reached(
-                **about,
+                **shared,
                 asked=result.asked if conditioned else None,
                 mean=result.mean,
                 lowest=min(result.reached),
                 highest=max(result.reached),
                 error=result.error,
-                findings=named,
+                findings=findings,
             )
-            for result, (_, named) in zip(played, self.asked, strict=True)
+            for result, (_, findings) in zip(scores, self.asked, strict=True)
         ]
 
     def text(self, rows: Sequence[Reached]) -> str:
@@ -253,14 +253,16 @@ class Agents:
     @cached_property
     def _runs(self) -> dict[tuple[Learner, int, int], tuple[str, ...]]:
         """The findings that each run belongs to, by learner, number of episodes and context."""
-        most, usual = max(self.episodes), self.context
-        runs: dict[tuple[Learner, int, int], tuple[str, ...]] = {(ASKED, most, usual): ("asked", "late rewards")}
-        runs[LATE, most, usual] = ("late rewards",)
+        runs: dict[tuple[Learner, int, int], tuple[str, ...]] = {}
+        largest = max(self.episodes)
+        usual_context = self.context
+        runs[ASKED, largest, usual_context] = ("asked", "late rewards")
+        runs[LATE, largest, usual_context] = ("late rewards",)
         for learner in (ASKED, *map(cloning, self.shares)):
             for count in self.episodes:
-                runs[learner, count, usual] = (*runs.get((learner, count, usual), ()), "little data")
+                runs[learner, count, usual_context] = (*runs.get((learner, count, usual_context), ()), "little data")
         for context in self.contexts:
-            runs[ASKED, most, context] = (*runs.get((ASKED, most, context), ()), "context")
+            runs[ASKED, largest, context] = (*runs.get((ASKED, largest, context), ()), "context")
         return runs
 
     def _cell(
@@ -273,21 +275,22 @@ class Agents:
         seed: int,
         findings: tuple[str, ...],
     ) -> AgentCell:
+        """The run of one combination, and the returns that its model is asked for."""
         config = with_episodes(self.config(source, mixer, learner, count, context, seed))
         assert isinstance(config.model, DecisionConfig)
         asked = self._asked(source)
-        varied = tuple(finding for finding in findings if finding in ("asked", "late rewards"))
-        returns = [(target, varied) for target in asked[:-1]] if varied else []
-        data = f"{source.replace(':', '-')}/{filename(learner.name)}/episodes-{count}"
+        return_findings = tuple(finding for finding in findings if finding in ("asked", "late rewards"))
+        lower_returns = [(target, return_findings) for target in asked[:-1]] if return_findings else []
+        folder = f"{source.replace(':', '-')}/{filename(learner.name)}/episodes-{count}"
         return AgentCell(
-            name=f"{data}/context-{context}/{mixer.name}/seed-{seed}",
+            name=f"{folder}/context-{context}/{mixer.name}/seed-{seed}",
             config=config,
             identity=identity(config, None),
             allow_drift=True,
             learner=learner,
             mixer=mixer.name,
             episodes=count,
-            asked=(*returns, (asked[-1], findings)),
+            asked=(*lower_returns, (asked[-1], findings)),
             played=self.played,
         )
 

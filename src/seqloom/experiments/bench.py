@@ -106,23 +106,27 @@ class Bench(Cell):
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Timed]:
         """A row for each mixer, the quickest first."""
         with torch.random.fork_rng(devices=[]):
-            runs, used = {}, {}
+            runs = {}
+            backends_used = {}
             with show("checking", len(self.configs), "mixers") as advance:
                 for name, config in self.configs.items():
-                    runs[name], used[name] = _checked(name, config, self.what)
+                    runs[name], backends_used[name] = _checked_function(name, config, self.what)
                     advance()
-            others = watch()
+            end_watch = watch()
             with show("timing", self.repeats * len(runs), "runs") as advance:
                 times = race(runs, self.repeats, warm=WARM, after=advance)
-            busy = loaded(others())
-        rows = [self._row(name, times, used[name], busy) for name in self.configs]
+            busy = loaded(end_watch())
+        rows = [self._row(name, times, backends_used[name], busy) for name in self.configs]
         return sorted(rows, key=lambda row: row.ms_median)
 
     def text(self, rows: Sequence[Timed]) -> str:
         """The quickest mixer and its time."""
         return f"{rows[0].mixer} is the quickest, {rows[0].ms_median:.4g} ms"
 
-    def _row(self, name: str, times: Mapping[str, Timing], used: dict[str, list[str]], busy: bool | None) -> Timed:
+    def _row(
+        self, name: str, times: Mapping[str, Timing], backends_used: dict[str, list[str]], busy: bool | None
+    ) -> Timed:
+        """The row of a mixer: its times, and their ratios to those of `against`."""
         config, time = self.configs[name], times[name]
         ratio = time.over(times[self.against])
         ms = 1e3 / (TOKENS if self.what == "token" else 1)
@@ -137,7 +141,7 @@ class Bench(Cell):
             ms_quartiles=(ms * low, ms * high),
             ratio_median=ratio.median,
             ratio_quartiles=ratio.quartiles,
-            backends=used,
+            backends=backends_used,
             operations_a_token=_operations(config, self.what),
             repeats=self.repeats,
             threads=self.threads,
@@ -167,12 +171,12 @@ def bench(
         raise ValueError(f"--repeats must be at least 1, not {repeats}")
     if preset is not None and what != "step":
         raise ValueError(f"a preset says nothing about a {what}: give --preset with --what step alone")
-    given = {"dim": dim, "context": context, "batch": batch}
-    for name, size in given.items():
+    sizes = {"dim": dim, "context": context, "batch": batch}
+    for name, size in sizes.items():
         if size is not None and size < 1:
             raise ValueError(f"--{name} must be at least 1, not {size}")
     names = dict.fromkeys([*mixers, against])
-    configs = {name: _config(name, preset or "paper/small", what, given) for name in names}
+    configs = {name: _config(name, preset or "paper/small", what, sizes) for name in names}
     cell = Bench(what, configs, against, what, repeats, torch.get_num_threads(), machine())
     return replace(cell, name=f"{what}-{identity(cell.settings)[:16]}")
 
@@ -185,8 +189,10 @@ def run_bench(cell: Bench, out: Path, command: str = "") -> list[Timed]:
     return results.of(Timed)
 
 
-def _config(name: str, preset: str, what: str, given: Mapping[str, int | None]) -> RunConfig:
-    sizes = given if what == "step" else _sizes(given)
+def _config(name: str, preset: str, what: str, sizes: Mapping[str, int | None]) -> RunConfig:
+    """The settings of a mixer in the race. ValueError where it does not fit the sizes."""
+    if what != "step":
+        sizes = _with_defaults(sizes)
     settings = {"dim": "model.dim", "context": "model.context", "batch": "training.batch"}
     changes = [f"{settings[name]}={size}" for name, size in sizes.items() if size is not None]
     kind = kinds().get(name.partition(":")[0])
@@ -199,10 +205,10 @@ def _config(name: str, preset: str, what: str, given: Mapping[str, int | None]) 
     return config
 
 
-def _sizes(given: Mapping[str, int | None]) -> dict[str, int | None]:
+def _with_defaults(sizes: Mapping[str, int | None]) -> dict[str, int | None]:
     """The sizes of a race of sublayers, with the default of each size that is not given."""
-    sizes = SIZES | {name: size for name, size in given.items() if size is not None}
-    return {"batch": max(1, TOKENS_READ // sizes["context"]), **sizes}
+    known_sizes = SIZES | {name: size for name, size in sizes.items() if size is not None}
+    return {"batch": max(1, TOKENS_READ // known_sizes["context"]), **known_sizes}
 
 
 def _mixer(config: RunConfig) -> Mixer:
@@ -212,23 +218,23 @@ def _mixer(config: RunConfig) -> Mixer:
     return settings.build(sizes.dim, sizes.context, causal=settings.traits.causal != "never")
 
 
-def _checked(name: str, config: RunConfig, what: str) -> tuple[Run, dict[str, list[str]]]:
+def _checked_function(name: str, config: RunConfig, what: str) -> tuple[Run, dict[str, list[str]]]:
     """The function to be timed, and the backends that it runs. ValueError where the mixer is wrong on them."""
     sizes, device = config.layered, chosen(config.training.device)
     mixer = _mixer(config).to(device)
     tokens = sizes.context + (what == "token")
     x = torch.randn(config.training.batch, tokens, sizes.dim, device=device)
     subjects: dict[str, Any] = {"sublayer": sublayer, "forward": forward, "token": Tokens}
-    once: Run = training_step(sizes, config.training) if what == "step" else subjects[what](mixer, x)
+    timed_function: Run = training_step(sizes, config.training) if what == "step" else subjects[what](mixer, x)
 
     def with_backends() -> None:
         with backends.use(**config.backends):
-            once()
+            timed_function()
 
-    with backends.recorded() as used:
+    with backends.recorded() as backends_used:
         with_backends()
-    require_agreement(name, mixer, x, used, what)
-    return with_backends, used
+    require_agreement(name, mixer, x, backends_used, what)
+    return with_backends, backends_used
 
 
 def _operations(config: RunConfig, what: str) -> int:

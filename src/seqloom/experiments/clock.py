@@ -28,6 +28,7 @@ from seqloom.training.memory import keep_freed_memory, require_room
 COARSE = 3
 """rounds of the first, coarse search over sizes"""
 AIMS = (0.96, 0.98, 1.0, 1.02, 1.04)
+"""ratios to the time of `to` at which sizes are timed in step 3"""
 TRIES = 3
 """the most races around the target time; they end once a size is within 5%"""
 SizeTimes = dict[int, TimedSize]
@@ -46,30 +47,28 @@ def clock(config: LayeredConfig, to: LayeredConfig, by: By, training: TrainConfi
     quantity(config, "params")
     keep_freed_memory()
     timed_sizes: SizeTimes = {}
-    others: list[float] = []
+    to_times: list[float] = []
 
     def measure(sizes: Iterable[int], rounds: int) -> None:
-        other, timed = _race(config, to, by, training, sorted(set(sizes)), rounds)
-        others.extend(other.times)
+        to_timing, timed = _race(config, to, by, training, sorted(set(sizes)), rounds)
+        to_times.extend(to_timing.times)
         timed_sizes.update(timed)
 
     def result() -> TimedSizes:
-        return TimedSizes(config, to, by, Timing(tuple(others)), dict(timed_sizes))
+        return TimedSizes(config, to, by, Timing(tuple(to_times)), dict(timed_sizes))
 
     coarse = min(COARSE, repeats)
-    measure({_least(config, by), getattr(config, by)}, coarse)
-    while (
-        timed_sizes[max(timed_sizes)].ratio.median < 1
-        and (larger := _larger(config, by, max(timed_sizes), training)) is not None
-    ):
+    measure({_smallest(config, by), getattr(config, by)}, coarse)
+    while timed_sizes[max(timed_sizes)].ratio.median < 1:
+        larger = _larger(config, by, max(timed_sizes), training)
+        if larger is None:
+            break
         measure({larger}, coarse)
     bracket = _bracket(timed_sizes)
-    if (
-        bracket is not None
-        and bracket[1] > 4 * bracket[0]
-        and (inner := _between(config, by, *bracket) - set(timed_sizes))
-    ):
-        measure(inner, coarse)
+    if bracket is not None and bracket[1] > 4 * bracket[0]:
+        inner = _between(config, by, *bracket) - set(timed_sizes)
+        if inner:
+            measure(inner, coarse)
     for _ in range(TRIES):
         measure(_around(config, by, timed_sizes), repeats)
         if abs(result().sizes[result().nearest].ratio.median - 1) <= 0.05 or _bracket(timed_sizes) is None:
@@ -84,24 +83,27 @@ def clock(config: LayeredConfig, to: LayeredConfig, by: By, training: TrainConfi
 def _race(
     config: LayeredConfig, to: LayeredConfig, by: By, training: TrainConfig, sizes: list[int], rounds: int
 ) -> tuple[Timing, SizeTimes]:
+    """The times of `to`, and those of `config` at each size, from one race."""
     with torch.random.fork_rng(devices=[]):
         runs = {"": training_step(to, training)}
         runs |= {str(size): training_step(at(config, by, size), training) for size in sizes}
-        timed = f"{title(config)} at {by} {', '.join(f'{size:,}' for size in sizes)}"
-        with progress(f"timing {timed}", rounds * len(runs), "steps") as advance:
+        what = f"{title(config)} at {by} {', '.join(f'{size:,}' for size in sizes)}"
+        with progress(f"timing {what}", rounds * len(runs), "steps") as advance:
             times = race(runs, rounds, warm=2, after=advance)
-    other = times.pop("")
-    return other, {int(size): TimedSize(time, time.over(other)) for size, time in times.items()}
+    to_timing = times.pop("")
+    return to_timing, {int(size): TimedSize(time, time.over(to_timing)) for size, time in times.items()}
 
 
-def _pooled(first: TimedSize, other: TimedSize) -> TimedSize:
-    seconds, ratio = first.seconds.times + other.seconds.times, first.ratio.times + other.ratio.times
-    return TimedSize(Timing(seconds), Timing(ratio))
+def _pooled(first: TimedSize, second: TimedSize) -> TimedSize:
+    seconds = first.seconds.times + second.seconds.times
+    ratios = first.ratio.times + second.ratio.times
+    return TimedSize(Timing(seconds), Timing(ratios))
 
 
-def _least(config: LayeredConfig, by: By) -> int:
-    least = buildable(config, by, allowed(config, by).start)
-    return getattr(config, by) if least is None else least
+def _smallest(config: LayeredConfig, by: By) -> int:
+    """The smallest size with which the model can be built."""
+    smallest = buildable(config, by, allowed(config, by).start)
+    return getattr(config, by) if smallest is None else smallest
 
 
 def _larger(config: LayeredConfig, by: By, size: int, training: TrainConfig) -> int | None:
@@ -123,6 +125,7 @@ def _bracket(sizes: SizeTimes) -> tuple[int, int] | None:
 
 
 def _between(config: LayeredConfig, by: By, low: int, high: int) -> set[int]:
+    """Three sizes that divide the interval from `low` to `high` into four parts of equal ratio."""
     sizes = (buildable(config, by, round(low * (high / low) ** (part / 4))) for part in (1, 2, 3))
     return {size for size in sizes if size is not None and low < size < high}
 
@@ -133,7 +136,7 @@ def _around(config: LayeredConfig, by: By, timed: SizeTimes) -> set[int]:
     if bracket is None:
         return {min(timed, key=lambda size: abs(timed[size].ratio.median - 1))}
     low, high = bracket
-    here, there = (timed[size].ratio.median for size in bracket)
-    guesses = (low + (aim - here) / (there - here) * (high - low) for aim in AIMS)
+    low_ratio, high_ratio = (timed[size].ratio.median for size in bracket)
+    guesses = (low + (aim - low_ratio) / (high_ratio - low_ratio) * (high - low) for aim in AIMS)
     sizes = {buildable(config, by, round(min(max(guess, low), high))) for guess in guesses}
     return {size for size in sizes if size is not None}

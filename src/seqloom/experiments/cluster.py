@@ -56,18 +56,17 @@ class Cluster:
     def start(self, cells: Sequence[Cell]) -> list[Worker]:
         """As `Pool.start`: takes over jobs of an earlier command that wait or run, and submits the rest as an array."""
         path = self._out / "jobs" / "ids.json"
-        known: dict[str, str] = read_json(path) if self._slurm and path.exists() else {}
-        jobs = {name: self._submitit.SlurmJob(self._out / "jobs", job) for name, job in known.items()}
+        stored_ids: dict[str, str] = read_json(path) if self._slurm and path.exists() else {}
+        jobs = {name: self._submitit.SlurmJob(self._out / "jobs", job) for name, job in stored_ids.items()}
         jobs = {name: job for name, job in jobs.items() if not job.done()}
         new = [cell for cell in cells if cell.name not in jobs]
         if new:
             make_folder(self._out / "jobs")
-            count = len(new)
-            outs, commands = [str(self._out.absolute())] * count, [self._command] * count
-            jobs |= dict(
-                zip((cell.name for cell in new), self._executor.map_array(Task(), new, outs, commands), strict=True)
-            )
-            write_json(path, known | {cell.name: str(jobs[cell.name].job_id) for cell in new})
+            outs = [str(self._out.absolute())] * len(new)
+            commands = [self._command] * len(new)
+            submitted = self._executor.map_array(Task(), new, outs, commands)
+            jobs |= {cell.name: job for cell, job in zip(new, submitted, strict=True)}
+            write_json(path, stored_ids | {cell.name: str(jobs[cell.name].job_id) for cell in new})
         return [Job(jobs[cell.name]) for cell in cells]
 
 
@@ -107,20 +106,21 @@ def _submitit() -> Any:
 
 
 def _executor(submitit: Any, folder: Path, kind: str, settings: Sequence[str], most: int | None) -> Any:
-    wanted: dict[str, Any] = {"timeout_min": MINUTES, "name": "seqloom"}
+    """submitit's executor with these settings. ValueError for a setting that submitit does not accept."""
+    parameters: dict[str, Any] = {"timeout_min": MINUTES, "name": "seqloom"}
     if most is not None:
-        wanted["slurm_array_parallelism"] = most
+        parameters["slurm_array_parallelism"] = most
     for change in settings:
         name, sign, value = change.partition("=")
         if not sign or not name:
             raise ValueError(f"--cluster-set needs name=value, such as slurm_partition=gpu, not {change!r}")
         try:
-            wanted[name] = parse_yaml(value)
+            parameters[name] = parse_yaml(value)
         except ValueError as error:
             raise ValueError(f"--cluster-set {name}: the value is not readable YAML ({error})") from None
     try:
         executor = submitit.AutoExecutor(folder=folder, cluster=kind)
-        executor.update_parameters(**wanted)
+        executor.update_parameters(**parameters)
     except (NameError, AssertionError, TypeError, RuntimeError) as error:  # what submitit raises for a wrong setting
         raise ValueError(f"submitit: {' '.join(str(error).split())}") from None
     return executor

@@ -142,13 +142,16 @@ class Compare:
         contenders = self.sized(results)
         runs = {contender.name: [self._run(contender, seed) for seed in range(self.seeds)] for contender in contenders}
         yield [runs[contender.name][seed] for seed in range(self.seeds) for contender in contenders]
-        trained = [contender for contender in contenders if trained_run(runs[contender.name], results) is not None]
-        first = {contender.name: trained_run(runs[contender.name], results) for contender in trained}
-        measurements: list[Cell] = [self._portrait(contender, first[contender.name]) for contender in trained]
+        trained = {
+            contender: run
+            for contender in contenders
+            if (run := trained_run(runs[contender.name], results)) is not None
+        }
+        measurements: list[Cell] = [self._portrait(contender, run) for contender, run in trained.items()]
         measurements += self._probes()
         if trained:
             configs = {contender.name: self.config(contender) for contender in trained}
-            folders = {name: results.out / cell.name for name, cell in first.items() if cell is not None}
+            folders = {contender.name: results.out / run.name for contender, run in trained.items()}
             measurements.append(Race("race", configs, machine(), folders))
         measurements += [
             Decoding(f"{contender.name}/decoding-{tokens}", contender.name, self.config(contender), tokens, machine())
@@ -167,17 +170,18 @@ class Compare:
                 *self.contenders,
                 *(Contender(size.name, tuple(size.changes), size.matched_to, size.matched) for size in sizes),
             ]
-        match, peer = self.match, self.config(self.match.peer)
+        match = self.match
+        peer_config = self.config(match.peer)
         others = [contender for contender in self.contenders if contender.name != match.peer.name]
         return [
             *self.contenders,
             *(
                 sized(
                     match.peer,
-                    peer.layered,
+                    peer_config.layered,
                     contender,
                     self.config(contender).layered,
-                    peer.training,
+                    peer_config.training,
                     equal=match.equal,
                     by=match.by,
                 )
@@ -186,12 +190,15 @@ class Compare:
         ]
 
     def _sizings(self) -> Iterator[Sizing]:
+        """The searches for the sizes of the peer that equal each contender in time."""
         assert self.match is not None
-        peer, settings = self.match.peer, self.config(self.match.peer)
+        peer = self.match.peer
+        peer_config = self.config(peer)
         for contender in self.contenders:
             if contender.name != peer.name:
                 name = f"sizes/{peer.name}.{self.match.by or 'any'}-of-{contender.name}"
-                yield Sizing(name, peer, settings, contender, self.config(contender), self.match.equal, self.match.by)
+                config = self.config(contender)
+                yield Sizing(name, peer, peer_config, contender, config, self.match.equal, self.match.by)
 
     def _run(self, contender: Contender, seed: int) -> ContenderCell:
         config = self.config(contender, seed)
@@ -203,9 +210,10 @@ class Compare:
             contender=contender.name,
         )
 
-    def _portrait(self, contender: Contender, run: ContenderCell | None) -> PortraitCell:
-        assert run is not None
-        ids, tokens = self.corpus.held_out.ids, tokens_of_views(run.config.model)
+    def _portrait(self, contender: Contender, run: ContenderCell) -> PortraitCell:
+        """The cell that samples texts of a trained contender and takes its views."""
+        ids = self.corpus.held_out.ids
+        tokens = tokens_of_views(run.config.model)
         # a passage from the middle, because documents begin with titles in capitals
         first = max(0, min(len(ids) // 2, len(ids) - max(tokens, self.base.model.context)))
         return PortraitCell(
@@ -220,6 +228,7 @@ class Compare:
         )
 
     def _probes(self) -> list[Cell]:
+        """The cells that train small models with the contenders' mixers on the probes."""
         contenders = [contender for contender in self.contenders if not contender.counting]
         if not self.probes or not contenders:
             return []

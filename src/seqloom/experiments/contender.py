@@ -37,21 +37,20 @@ class Contender:
         """Those of the changes that apply to this model; a model of counts has no layers and no gradients."""
         if not self.counting:
             return list(changes)
-        names = {change: change.partition("=")[0].split(".") for change in changes}
-        return [change for change in changes if not _of_gradients(names[change])]
+        return [change for change in changes if not _needs_gradients(change)]
 
 
 def contender(text: str) -> Contender:
     """Parses `KIND`, a recipe's name or a .yaml file; a kind may have settings, as in `attention:heads=32`."""
-    kind, _, rest = text.partition(":")
-    settings = [entry for entry in rest.split(",") if entry]
-    if not kind or any("=" not in entry for entry in settings):
+    kind, _, settings_text = text.partition(":")
+    settings = [setting for setting in settings_text.split(",") if setting]
+    if not kind or any("=" not in setting for setting in settings):
         raise ValueError(f"a contender is KIND or KIND:NAME=VALUE,…, as attention:heads=32, not {text!r}")
-    model = f"model={kind}" if _is_recipe(kind) else f"model.mixer.kind={kind}"
+    model_change = f"model={kind}" if _is_recipe(kind) else f"model.mixer.kind={kind}"
     name = Path(kind).stem if kind.endswith(YAML) else kind.replace("/", "-")
     counting = _is_recipe(kind) and counts(kind)
-    inside = "model" if counting else "model.mixer"
-    changes = (model, *(f"{inside}.{entry}" for entry in settings))
+    section = "model" if counting else "model.mixer"
+    changes = (model_change, *(f"{section}.{setting}" for setting in settings))
     return Contender("-".join([name, *settings]), changes, counting=counting)
 
 
@@ -61,9 +60,10 @@ def preset_of(texts: Sequence[str]) -> str:
     return next((kind for kind in kinds if _is_recipe(kind) and not counts(kind)), PRESET)
 
 
-def _of_gradients(path: Sequence[str]) -> bool:
-    """Whether it is a setting of layers or of training by gradients."""
-    section, name = path[0], path[1] if len(path) > 1 else ""
+def _needs_gradients(change: str) -> bool:
+    """Whether a change, SECTION.NAME=VALUE, is of a setting of layers or of training by gradients."""
+    section, _, path = change.partition("=")[0].partition(".")
+    name = path.partition(".")[0]
     return (section == "model" and name != "context") or (section == "training" and name in GRADIENTS)
 
 

@@ -76,11 +76,11 @@ def last_tenth(batches: int) -> int:
 
 def trained_run(runs: Sequence[ContenderCell], results: Results) -> ContenderCell | None:
     """A contender's first run that is or will be trained to its end; None where a loss became NaN, or all failed."""
-    good = []
+    not_failed = []
     for run in runs:
         rows = [row for row in results.rows.get(run.name, []) if isinstance(row, Trained)]
         if any(row.failed is not None for row in rows):
             return None
         if run.name not in results.failed:
-            good.append(run)
-    return good[0] if good else None
+            not_failed.append(run)
+    return not_failed[0] if not_failed else None

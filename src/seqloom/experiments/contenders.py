@@ -36,17 +36,18 @@ def sized(
     `by` is the size that changes; if it is not given, it is the one that must change by the smallest ratio, since a
     network with a width of 1 would not be a fair rival. ValueError, with what was tried, where no size is near enough.
     """
-    candidates, refusals = [], []
+    candidates = []
+    errors = []
     for size in (by,) if by else get_args(By):
         try:
             candidates.append(_match(model, to, training, equal, size))
         except ValueError as error:
-            refusals.append(str(error))
+            errors.append(str(error))
     if not candidates:
-        raise ValueError(f"{peer.name} cannot be sized for {target.name}: {'; '.join(refusals)}")
-    least = min(candidates, key=lambda candidate: abs(log(candidate.after / candidate.before)))
-    changes = (*peer.changes, f"model.{least.by}={least.after}")
-    return Contender(f"{peer.name}.{equal}-of-{target.name}", changes, target.name, str(least))
+        raise ValueError(f"{peer.name} cannot be sized for {target.name}: {'; '.join(errors)}")
+    smallest_change = min(candidates, key=lambda candidate: abs(log(candidate.after / candidate.before)))
+    changes = (*peer.changes, f"model.{smallest_change.by}={smallest_change.after}")
+    return Contender(f"{peer.name}.{equal}-of-{target.name}", changes, target.name, str(smallest_change))
 
 
 @final

@@ -68,7 +68,7 @@ class Decoding(Cell):
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Row]:
         """One row."""
         with show("timing", 1, "tokens") as advance:
-            row = self._measured()
+            row = self._measure()
             advance()
         return [row]
 
@@ -77,7 +77,8 @@ class Decoding(Cell):
         (row,) = rows
         return row.why or f"{row.ms_per_token:.4g} ms a token"
 
-    def _measured(self) -> Token:
+    def _measure(self) -> Token:
+        """Builds the model, brings it to a state after `tokens` tokens, and times one more token."""
         device = chosen(self.config.training.device)
         with torch.random.fork_rng(), use(**self.config.backends):
             torch.manual_seed(0)
@@ -109,16 +110,16 @@ def _model(sizes: LayeredConfig, tokens: int, device: torch.device) -> Model:
     ValueError where it does not fit into memory.
     """
     for context in (tokens, tokens + TOKENS):
-        here = sizes.model_copy(update={"context": context, "position": NoPositionConfig()})
+        config = sizes.model_copy(update={"context": context, "position": NoPositionConfig()})
         with torch.device("meta"):
-            model = here.build()
+            model = config.build()
         if not streams(model):
             raise ValueError(NO_STREAM)
         if model.traits.longest is None or model.traits.longest > tokens:
             break
     try:
-        require_room(here, device)
+        require_room(config, device)
     except ValueError:
         numbers = sum(parameter.numel() for parameter in model.parameters())
         raise ValueError(f"a model of {numbers:,} parameters does not fit into the memory") from None
-    return here.build().to(device).eval()
+    return config.build().to(device).eval()

@@ -69,33 +69,35 @@ def distil(
         raise ValueError(f"{folder} has no taps for poles (he, we, me have): {'; '.join(sorted(set(stayed.values())))}")
     _require_gain(order, model.config.context)
     tokens, text = eval_text(run, model, data)
-    after, layers = _distilled(model, order)
+    distilled, layers = _with_poles(model, order)
     scores = None
     if tokens is not None:
         with progress("predicting the text", 2, "models") as advance:
-            first = score(model, tokens, batch=batch)
+            score_before = score(model, tokens, batch=batch)
             advance()
-            scores = (first, score(after, tokens, batch=batch))
+            scores = (score_before, score(distilled, tokens, batch=batch))
             advance()
-    _save(after, out, run, {"run": run.identity, "step": step, "order": order})
+    _save(distilled, out, run, {"run": run.identity, "step": step, "order": order})
     return Distilled(layers, stayed, text, scores)
 
 
 def _require_gain(order: int, context: int) -> None:
-    most = (context - 2) // 2  # a pole takes two numbers of state, the window of an Extractor L-1
-    if most < 1:
+    """ValueError unless `order` poles have a smaller state than the window of a context."""
+    largest_order = (context - 2) // 2  # a pole takes two numbers of state, the window of an Extractor L-1
+    if largest_order < 1:
         raise ValueError(f"a context of {context} is a window of {context - 1} numbers a channel: no poles are fewer")
-    if not 1 <= order <= most:
+    if not 1 <= order <= largest_order:
         raise ValueError(
-            f"--order must lie in 1 … {most}, not {order}: a pole is two numbers a channel, the window of this run "
-            f"{context - 1}, and the state is to become smaller"
+            f"--order must lie in 1 … {largest_order}, not {order}: a pole is two numbers a channel, the window of "
+            f"this run {context - 1}, and the state is to become smaller"
         )
 
 
-def _distilled(model: Model, order: int) -> tuple[Model, tuple[Layer, ...]]:
+def _with_poles(model: Model, order: int) -> tuple[Model, tuple[Layer, ...]]:
     """The model with poles in place of taps where they can be fitted, and the layers that changed."""
-    old = {n: mixer for n, mixer in enumerate(model.mixers) if lacking(mixer, "") is None}
-    extractors = {n: mixer for n, mixer in old.items() if isinstance(mixer, Extractor)}
+    extractors = {
+        n: mixer for n, mixer in enumerate(model.mixers) if isinstance(mixer, Extractor) and lacking(mixer, "") is None
+    }
     mixers: list[MixerConfig] = list(model.config.mixers)
     kinds = [mixer.kind for mixer in mixers]
     poles: dict[int, Poles] = {}
@@ -104,37 +106,34 @@ def _distilled(model: Model, order: int) -> tuple[Model, tuple[Layer, ...]]:
         for n, mixer in extractors.items():
             mixers[n] = modal(mixer, order)
             poles[n] = fit(mixer.w_ext, order, advance=advance)
-    after = _config(layered(model.config), mixers).build().to(model.dtype)
-    weights, initial = model.state_dict(), after.state_dict()
-    after.load_state_dict({name: weights.get(name, value) for name, value in initial.items()})
+    distilled = _config(layered(model.config), mixers).build().to(model.dtype)
+    weights, initial = model.state_dict(), distilled.state_dict()
+    distilled.load_state_dict({name: weights.get(name, value) for name, value in initial.items()})
     layers = []
     for n, mixer in extractors.items():
-        new = after.mixers[n]
+        new = distilled.mixers[n]
         assert isinstance(new, ModalExtractor)
         set_poles(poles[n], mixer, new)
         layers.append(fit_of(n, kinds[n], mixer, new))
-    after.tokenizer = model.tokenizer
-    return after.eval(), tuple(layers)
+    distilled.tokenizer = model.tokenizer
+    return distilled.eval(), tuple(layers)
 
 
 def _config(config: LayeredConfig, mixers: list[MixerConfig]) -> LayeredConfig:
+    """The settings of the model with other mixers; one mixer in place of the list where all layers have the same."""
     settings = [mixer.model_dump(mode="json") for mixer in mixers]
-    alike = all(other == settings[0] for other in settings)
-    result: LayeredConfig = read(
-        type(config), {**config.model_dump(mode="json"), "mixer": settings[0] if alike else settings}
-    )
+    all_equal = all(other == settings[0] for other in settings)
+    changed = {**config.model_dump(mode="json"), "mixer": settings[0] if all_equal else settings}
+    result: LayeredConfig = read(type(config), changed)
     return result
 
 
 def _save(model: Model, out: Path, source: Run, origin: dict[str, Any]) -> None:
     """As `runs.model.save`, with the origin of the model and the settings of the source run's text."""
-    before = source.settings
     tokenizer = model.tokenizer
-    settings = {
-        **stored.settings(model, tokenizer),
-        "distilled": origin,
-        **{k: before[k] for k in ("data",) if k in before},
-    }
+    settings = {**stored.settings(model, tokenizer), "distilled": origin}
+    if "data" in source.settings:
+        settings["data"] = source.settings["data"]
     with lock(out):
         run = open_run(out, settings)
         if tokenizer is not None:

@@ -55,7 +55,8 @@ def modal(mixer: Extractor, order: int) -> ModalExtractorConfig:
 @torch.no_grad()
 def set_poles(poles: Poles, old: Extractor, new: ModalExtractor) -> None:
     """Sets the poles of a new mixer, and copies the weights that it shares with the old one."""
-    new.load_state_dict({**new.state_dict(), **{k: v for k, v in old.state_dict().items() if k != "w_ext"}})
+    shared = {name: tensor for name, tensor in old.state_dict().items() if name != "w_ext"}
+    new.load_state_dict({**new.state_dict(), **shared})
     new.log_rate.copy_(torch.log(-poles.rates.real))
     new.frequency.copy_(poles.rates.imag)
     new.c.copy_(torch.view_as_real(poles.weights))
@@ -67,13 +68,14 @@ def fit_of(number: int, kind: str, old: Extractor, new: ModalExtractor) -> Layer
     w = taps(old)
     rates = torch.complex(-new.log_rate.double().exp(), new.frequency.double()).detach()
     poles = Poles(rates, torch.view_as_complex(new.c.detach().double()), new.d.detach().double())
-    off, loud = (response(poles, len(w)) - w).norm(), w.norm()
+    error = (response(poles, len(w)) - w).norm()
+    norm = w.norm()
     inside, beyond = bound(w, poles)
     worst = (inside + beyond).argmax()
     return Layer(
         number,
         kind,
-        float(off / loud) if loud else float(off),
+        float(error / norm) if norm else float(error),
         float(inside[worst]),
         float(beyond[worst]),
         float(w.abs().sum(0).max()),

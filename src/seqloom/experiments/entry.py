@@ -29,12 +29,12 @@ class Entry:
     @property
     def runs(self) -> list[Trained]:
         """The runs that were trained to their end without a NaN loss."""
-        return [row for row in self._all if row.failed is None]
+        return [row for row in self._trained if row.failed is None]
 
     @property
     def failed(self) -> str | None:
         """The reason why the contender has no values: a loss became NaN, or every run failed. None where it has."""
-        diverged = next((row.failed for row in self._all if row.failed is not None), None)
+        diverged = next((row.failed for row in self._trained if row.failed is not None), None)
         if diverged is not None or self.runs:
             return diverged
         prefix = f"{self.contender.name}/seed-"
@@ -56,7 +56,7 @@ class Entry:
         return next((row for row in self.results.of(Times) if row.contender == self.contender.name), None)
 
     @property
-    def _all(self) -> list[Trained]:
+    def _trained(self) -> list[Trained]:
         return [row for row in self.results.of(Trained) if row.contender == self.contender.name]
 
 
@@ -72,20 +72,20 @@ def quality(run: Trained) -> Values:
 
 def _mean(values: list[float | None]) -> float | None:
     """The mean over the runs; None where a run has no value."""
-    known = [value for value in values if value is not None]
-    return mean(known) if len(known) == len(values) else None
+    present = [value for value in values if value is not None]
+    return mean(present) if len(present) == len(values) else None
 
 
-def table_values(entry: Entry, apart: Difference | None) -> Values:
+def table_values(entry: Entry, difference: Difference | None) -> Values:
     """The values of the table's columns, of which the baseline and comparisons of one seed lack some (None)."""
     rows = [quality(run) for run in entry.runs]
-    estimate = apart and apart.estimate
+    estimate = difference and difference.estimate
     statistics = (
         mean_of([float(run.held_out or 0.0) for run in entry.runs]).half,
         estimate and estimate.mean,
         estimate and estimate.half,
-        apart and apart.adjusted,
-        apart and apart.smallest,
+        difference and difference.adjusted,
+        difference and difference.smallest,
     )
     parameters, operations = size_and_operations(entry.config)
     times, portrait = entry.times, entry.portrait

@@ -30,16 +30,18 @@ def eval_text(run: Run, model: Model, data: str | None) -> tuple[Tokens | None, 
     text = config["data"] if isinstance(config, dict) and isinstance(config.get("data"), dict) else {}
     source = text.get("source")
     unit = next((unit for unit in UNITS if unit == text.get("tokenizer")), "pieces")
-    given = model.tokenizer if text.get("tokenizer") and unit == "pieces" else None
-    names = ("held_out", "seed", "unwrap", *(("vocab",) if given is None and unit != "characters" else ()))
-    sides: dict[str, Any] = {name: settings.get(name) for name in names}
-    if not isinstance(source, str) or None in sides.values():
+    tokenizer = model.tokenizer if text.get("tokenizer") and unit == "pieces" else None
+    required = ["held_out", "seed", "unwrap"]
+    if tokenizer is None and unit != "characters":
+        required.append("vocab")
+    arguments: dict[str, Any] = {name: settings.get(name) for name in required}
+    if not isinstance(source, str) or None in arguments.values():
         return None, "the run names no text; give --data"
-    sides |= {"division": settings.get("division", "documents"), "unit": unit}
+    arguments |= {"division": settings.get("division", "documents"), "unit": unit}
     if unit == "characters":
-        sides["vocab"] = settings.get("vocab")
+        arguments["vocab"] = settings.get("vocab")
     try:
-        corpus = prepare(source, context=model.config.context, column=column, tokenizer=given, **sides)
+        corpus = prepare(source, context=model.config.context, column=column, tokenizer=tokenizer, **arguments)
     except (OSError, ValueError) as error:
         return None, f"the run's text cannot be read ({error}); give --data"
     if corpus.identity != settings.get("identity"):

@@ -43,13 +43,15 @@ def fitting(
 
     ValueError where none can, or where one of the `named` (the MIXERs that the user asked for) cannot.
     """
-    asked, fit, left_out = {contender(text).name for text in named}, [], {}
+    required = {contender(text).name for text in named}
+    fit = []
+    left_out = {}
     for candidate in contenders:
         try:
             config: RunConfig = resolve(preset, [*changes, *candidate.changes], source)
             require_room(config.model, chosen(config.training.device), config.training)
         except ValueError as error:
-            if candidate.name in asked:
+            if candidate.name in required:
                 raise
             left_out[candidate.name] = str(error)
         else:

@@ -91,7 +91,7 @@ class LengthCell(Cell):
         model, run = _loaded(self.folder, self.step)
         tokens, text = _tokens(self.folder, self.step, self.data)
         training = run.settings.get("training", {})
-        about = {
+        shared = {
             "run": Path(self.name).parent.name,
             "mixer": " + ".join(sorted({mixer.kind for mixer in layered(model.config).pattern})),
             "position": layered(model.config).position.kind,
@@ -109,10 +109,10 @@ class LengthCell(Cell):
         try:
             longer = at_length(model, self.length)
         except ValueError as error:
-            return [Longer(**about, looks_back=None, loss=None, beyond=None, refused=str(error))]
+            return [Longer(**shared, looks_back=None, loss=None, beyond=None, refused=str(error))]
         scores = score(longer, tokens, batch=max(1, TOKENS // self.length), context=self.length)
-        past = beyond(scores, tokens, self.length, model.config.context)
-        return [Longer(**about, looks_back=longer.config.context, loss=scores.loss, beyond=past)]
+        loss_beyond = beyond(scores, tokens, self.length, model.config.context)
+        return [Longer(**shared, looks_back=longer.config.context, loss=scores.loss, beyond=loss_beyond)]
 
     def text(self, rows: Sequence[Longer]) -> str:
         """The loss, or the reason why there is none."""
@@ -155,14 +155,14 @@ class Extrapolate:
     @cached_property
     def cells(self) -> list[LengthCell]:
         """Every run at each length, the shortest first."""
-        made = []
+        cells = []
         for path in self.runs:
-            step = _newest(find_run(path))
+            step = _newest_step(find_run(path))
             _, run = _loaded(str(path), step)
             tokens, _ = _tokens(str(path), step, self.data)
             digest = hashlib.sha256(f"{run.identity} {step} ".encode())
             digest.update(tokens.ids.tobytes())
-            made += [
+            cells += [
                 LengthCell(
                     name=f"{_name(path)}/length-{length}",
                     folder=str(path),
@@ -173,14 +173,14 @@ class Extrapolate:
                 )
                 for length in sorted(self.lengths)
             ]
-        return made
+        return cells
 
 
 def _name(run: Path) -> str:
     return run.resolve().name
 
 
-def _newest(run: Run) -> int:
+def _newest_step(run: Run) -> int:
     """The step of the newest checkpoint. FileNotFoundError where there is none."""
     saved_steps = steps.whole(run.checkpoints)
     if not saved_steps:
@@ -190,6 +190,7 @@ def _newest(run: Run) -> int:
 
 @lru_cache(maxsize=1)
 def _loaded(folder: str, step: int) -> tuple[Model, Run]:
+    """The model and the run in a folder; the latest is cached, since consecutive cells read the same run."""
     model, run = stored.load(folder, step=step)
     require_generates(model, "predict the next token")
     if run.has_tokenizer():

@@ -37,13 +37,13 @@ def latency(model: Model, state: ModelState, tokens: int) -> float:
     reading(1)  # lazy loading and set-up at the first token are not timed
     if reading.origins:
         return _mean(reading, longest(model.config.context))
-    many = max(1, min(TOKENS, int(MOST / LEAST / _once(lambda: reading(1)))))
+    count = max(1, min(TOKENS, int(MOST / LEAST / _once(lambda: reading(1)))))
 
     def run() -> None:
         reading.state = counting(reading.state, tokens)
-        reading(many)
+        reading(count)
 
-    return _median(run) / many
+    return _median(run) / count
 
 
 class _Reading:
@@ -98,15 +98,16 @@ def _mean(reading: _Reading, P: int) -> float:
     while S > 2 and S * seconds > MOST / LEAST:
         S //= 2
     sizes = [S << k for k in range((P // S).bit_length())]
-    span = _median(from_first(S - 1)) if S > 1 else 0.0
-    blocks = sum((P // (2 * U) or 1) * _median(alone(U)) for U in sizes)
-    return (P // S * span + blocks) / P
+    run_seconds = _median(from_first(S - 1)) if S > 1 else 0.0
+    # in P tokens a block of U inputs follows P / 2U times, the block of P inputs once
+    block_seconds = sum((P // (2 * U) if U < P else 1) * _median(alone(U)) for U in sizes)
+    return (P // S * run_seconds + block_seconds) / P
 
 
 def _median(run: Callable[[], object]) -> float:
     """The median time of as many runs as fit into MOST seconds, without the first run; at least one."""
-    took = _once(run)
-    return took if took > MOST else seconds(run, max(LEAST, min(REPEATS, int(MOST / took)))).median
+    first = _once(run)
+    return first if first > MOST else seconds(run, max(LEAST, min(REPEATS, int(MOST / first)))).median
 
 
 def _once(run: Callable[[], object]) -> float:

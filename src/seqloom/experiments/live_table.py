@@ -43,6 +43,13 @@ class _Line:
         """Whether the cell has ended."""
         return self.state in (DONE, FAILED)
 
+    @property
+    def style(self) -> str:
+        """The style of the line in the table: only the running cell is bold."""
+        if self.state == WAITS:
+            return "dim"
+        return "" if self.ended else "bold"
+
 
 @final
 class LiveTable:
@@ -81,7 +88,7 @@ class LiveTable:
 
     def show(self, name: str, *values: Any, **options: Any) -> AbstractContextManager[Advance]:
         """Replaces `core.progress.progress`: progress is shown in the cell's line of the table."""
-        return self._shown(self._line(name), *values, **options)
+        return self._line_progress(self._line(name), *values, **options)
 
     def already(self, name: str, result: str) -> None:
         """Marks a cell as done before this command, so that it does not count in the estimate of the time left."""
@@ -105,21 +112,27 @@ class LiveTable:
     def count(self) -> str:
         """The number of the cell that is running or ended last, and the number of all cells."""
         ended = sum(line.ended for line in self._lines.values())
-        busy = any(not line.ended and line.state != WAITS for line in self._lines.values())
-        return f"run {min(ended + busy, len(self._lines))} of {len(self._lines)}"
+        running = any(not line.ended and line.state != WAITS for line in self._lines.values())
+        number = ended + 1 if running else ended
+        return f"run {min(number, len(self._lines))} of {len(self._lines)}"
 
     def left(self) -> str:
         """The time left, by the speed of this command so far; empty while no batch is done."""
-        whole = sum(line.effort for line in self._lines.values())
+        total = sum(line.effort for line in self._lines.values())
         done = sum(line.effort * line.share for line in self._lines.values())
-        here = done - self._done_before
-        return clock((time.monotonic() - self._began) * (whole - done) / here) if here > 0 else ""
+        done_now = done - self._done_before
+        if done_now <= 0:
+            return ""
+        return clock((time.monotonic() - self._began) * (total - done) / done_now)
 
     def _line(self, name: str) -> _Line:
         return self._lines.setdefault(name, _Line(name))
 
     @contextmanager
-    def _shown(self, line: _Line, label: str, total: float, unit: str = "", *, start: float = 0) -> Iterator[Advance]:
+    def _line_progress(
+        self, line: _Line, label: str, total: float, unit: str = "", *, start: float = 0
+    ) -> Iterator[Advance]:
+        """Shows the progress of a cell in its line, or as a progress bar where there is no live table."""
         line.state = label
         if self._live is None:
             with progress(f"{self.count()}, {line.name}", total, unit, start=start, stream=self._out) as advance:
@@ -129,6 +142,7 @@ class LiveTable:
             line.rate = line.left = ""
 
     def _table(self) -> "Table":
+        """The table as rich draws it: the lines that fit the height of the terminal."""
         from rich.table import Table
 
         left = self.left()
@@ -142,27 +156,28 @@ class LiveTable:
         if above:
             table.add_row(f"{above} more above", style="dim")
         for line in shown:
-            style = "dim" if line.state == WAITS else "" if line.ended else "bold"
-            table.add_row(line.name, line.state, line.loss, line.rate, line.left, line.result, style=style)
+            table.add_row(line.name, line.state, line.loss, line.rate, line.left, line.result, style=line.style)
         if below:
             table.add_row(f"{below} more below", style="dim")
         return table
 
 
-def _window(lines: Sequence[_Line], most: int) -> tuple[int, Sequence[_Line], int]:
-    """At most `most` lines around the running one, between the numbers of lines above and below that are left out."""
-    most = max(1, most)
-    if len(lines) <= most:
+def _window(lines: Sequence[_Line], limit: int) -> tuple[int, Sequence[_Line], int]:
+    """(number of lines above, at most `limit` lines around the running one, number of lines below)."""
+    limit = max(1, limit)
+    if len(lines) <= limit:
         return 0, lines, 0
-    at_work = next((at for at, line in enumerate(lines) if line.state != WAITS and not line.ended), None)
-    if at_work is None:
-        at_work = sum(line.ended for line in lines)
-    first = min(max(0, at_work - most // 2), len(lines) - most)
-    return first, lines[first : first + most], len(lines) - most - first
+    current = next((index for index, line in enumerate(lines) if line.state != WAITS and not line.ended), None)
+    if current is None:
+        current = sum(line.ended for line in lines)
+    first = min(max(0, current - limit // 2), len(lines) - limit)
+    return first, lines[first : first + limit], len(lines) - limit - first
 
 
 def _advancing(line: _Line, total: float, start: float) -> Advance:
-    done, began = start, time.monotonic()
+    """A function that enters progress of a cell into its line of the table."""
+    done = start
+    began = time.monotonic()
     line.state = f"{done:,.0f} of {total:,.0f}"
 
     def advance(amount: float = 1, note: str = "") -> None:

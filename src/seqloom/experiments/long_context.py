@@ -37,19 +37,21 @@ def long_context(model: Model, tokens: int, *, room: int = 0, limit: float = LIM
     """
     device = model.device
     text = torch.randint(model.config.vocab, (1, tokens), generator=torch.Generator().manual_seed(0)).to(device)
-    state = empty = model.start(1, capacity=tokens + room)
-    shapes, read, times = _shapes(empty), 0, list[float]()
+    state = model.start(1, capacity=tokens + room)
+    shapes = _shapes(state)
+    times: list[float] = []
+    read = 0
     for piece in text.split(PIECE, 1):
         before = time.perf_counter()
         _, state = model.read(piece, state)
         times.append(time.perf_counter() - before)
         read += piece.shape[1]
-        whole = sum(times) + statistics.median_low(times[-3:]) * (tokens - read) / PIECE
-        if len(times) > 1 and whole > limit:  # the first piece, which includes set-up, does not count
+        estimate = sum(times) + statistics.median_low(times[-3:]) * (tokens - read) / PIECE
+        if len(times) > 1 and estimate > limit:  # the first piece, which includes set-up, does not count
             break
     if read < tokens:
         if _shapes(state) != shapes:
-            raise ValueError(f"reading {tokens:,} tokens would take {whole:,.0f} seconds, longer than {limit:g}")
+            raise ValueError(f"reading {tokens:,} tokens would take {estimate:,.0f} seconds, longer than {limit:g}")
         state = counting(state, tokens)
     return Reached(state, read)
 

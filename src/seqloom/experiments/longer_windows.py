@@ -26,13 +26,13 @@ def at_length(model: Model, length: int) -> Model:
         raise ValueError(f"{config.position.kind} positions reach {reach:,} tokens")
     longer = config.model_copy(update={"context": length})
     if _shapes(longer) == _shapes(config):
-        built = longer.build().to(model.device, model.dtype).eval()
-        built.load_state_dict(model.state_dict())
-        if _same(model, built):
-            return built
+        rebuilt = longer.build().to(model.device, model.dtype).eval()
+        rebuilt.load_state_dict(model.state_dict())
+        if _same_logits(model, rebuilt):
+            return rebuilt
     longest = model.traits.longest
     if longest is not None and longest < length:
-        kinds = ", ".join(sorted({half.kind for half in config.pattern}))
+        kinds = ", ".join(sorted({mixer.kind for mixer in config.pattern}))
         raise ValueError(f"{kinds} has weights for texts of {longest:,} tokens")
     return model
 
@@ -42,17 +42,17 @@ def beyond(scores: Scores, tokens: Tokens, length: int, context: int) -> float |
     losses = np.array(scores.by_position)
     sizes = cut(tokens, length)[1]
     counts = np.array([(sizes > position).sum() for position in range(len(losses))])
-    past = slice(context, None)
-    return float((losses * counts)[past].sum() / counts[past].sum()) if counts[past].sum() else None
+    count = counts[context:].sum()
+    return float((losses * counts)[context:].sum() / count) if count else None
 
 
-def _same(model: Model, built: Model) -> bool:
+def _same_logits(model: Model, rebuilt: Model) -> bool:
     """Whether both models give the same logits for a text of the trained length."""
     config = model.config
     ids = torch.randint(config.vocab, (1, config.context), generator=torch.Generator().manual_seed(0)).to(model.device)
     with torch.no_grad():
-        here, there = model(ids), built(ids)
-    return bool((here - there).abs().max() <= SAME * here.abs().max())
+        logits, rebuilt_logits = model(ids), rebuilt(ids)
+    return bool((logits - rebuilt_logits).abs().max() <= SAME * logits.abs().max())
 
 
 def _shapes(config: LayeredConfig) -> dict[str, torch.Size]:

@@ -83,7 +83,7 @@ class GapCell(RunCell):
         source = chain_of(self.source)
         _, corpus = with_text(self.config)
         truth = true_loss(self.source, corpus)
-        about: dict[str, Any] = {
+        shared: dict[str, Any] = {
             "model": self.model,
             "source": self.source,
             "order": source.order if isinstance(source, Chain) else None,
@@ -95,15 +95,15 @@ class GapCell(RunCell):
             "rate": source.entropy_rate if isinstance(source, Chain) else None,
         }
         if failed is not None:
-            unknown = {"batches": 0, "parameters": 0, "table_bytes": None, "loss": None, "gap": None}
-            return [Gap(**about, **unknown, failed=failed)]
+            no_scores = {"batches": 0, "parameters": 0, "table_bytes": None, "loss": None, "gap": None}
+            return [Gap(**shared, **no_scores, failed=failed)]
         model = load(run.folder)
         loss = score(model, corpus.held_out, stride=1, batch=ROWS).loss
-        counted = sum(table.nbytes for table in model.buffers()) if model.config.fits else None
-        steps = sum(1 for _ in run.metrics.open(encoding="utf-8")) - 1
-        numbers = sum(weights.numel() for weights in model.parameters())
-        about |= {"batches": steps, "parameters": numbers, "table_bytes": counted}
-        return [Gap(**about, loss=loss, gap=loss - truth)]
+        table_bytes = sum(table.nbytes for table in model.buffers()) if model.config.fits else None
+        batches = sum(1 for _ in run.metrics.open(encoding="utf-8")) - 1
+        parameters = sum(weights.numel() for weights in model.parameters())
+        shared |= {"batches": batches, "parameters": parameters, "table_bytes": table_bytes}
+        return [Gap(**shared, loss=loss, gap=loss - truth)]
 
     def text(self, rows: Sequence[Gap]) -> str:
         """The difference to the loss of the true chain."""
@@ -164,10 +164,10 @@ class MarkovGap:
 
     def config(self, model: Contender, source: str, seed: int) -> RunConfig:
         """The settings of a model on the text of a chain."""
-        steps = [f"training.batches={self.batches}", f"training.batch={self.batch}"]
+        batches = [f"training.batches={self.batches}", f"training.batch={self.batch}"]
         if model.counting:
-            steps = [f"training.batches={PASSES}", f"training.batch={ROWS}"]
-        shared = [*BASE, f"model.context={self.context}", *steps, f"training.seed={seed}", *self.changes]
+            batches = [f"training.batches={PASSES}", f"training.batch={ROWS}"]
+        shared = [*BASE, f"model.context={self.context}", *batches, f"training.seed={seed}", *self.changes]
         return resolve("tiny", [*model.fitting(shared), *model.changes], source)
 
     def _cell(self, model: Contender, source: str, seed: int, corpus: Corpus) -> GapCell:
@@ -200,5 +200,5 @@ def true_loss(source: str | Path, corpus: Corpus) -> float:
         nats -= chain.log_probability(corpus.tokenizer.decode(tokens.ids[first : end - 1].tolist()))
     if isinstance(chain, Chain):
         nats += tokens.documents * chain.order * math.log(chain.states)
-    ends = tokens.documents / len(tokens)
-    return nats / len(tokens) - ends * math.log(ends) - (1 - ends) * math.log1p(-ends)
+    end_share = tokens.documents / len(tokens)
+    return nats / len(tokens) - end_share * math.log(end_share) - (1 - end_share) * math.log1p(-end_share)

@@ -45,8 +45,8 @@ def agent(text: str) -> Contender:
     """An agent by its name, gtrxl or xl, or by the mixer in place of attention: KIND or KIND:NAME=VALUE,…"""
     if text in NAMED:
         return Contender(text, NAMED[text])
-    made = contender(text)
-    return Contender(made.name, ("model.residual=add", *made.changes))
+    mixer = contender(text)
+    return Contender(mixer.name, ("model.residual=add", *mixer.changes))
 
 
 @final
@@ -84,20 +84,20 @@ class MazeCell(RunCell):
     def read(self, run: Run, failed: str | None) -> list[Turned]:
         """A row for each score in the run's metrics."""
         training, model = self.config.training, self.config.layered
-        weights = sum(tensor.numel() for tensor in self.config.model.build().parameters())
-        about: dict[str, Any] = {
+        parameters = sum(tensor.numel() for tensor in self.config.model.build().parameters())
+        shared: dict[str, Any] = {
             "agent": self.agent,
             "length": self.length,
             "seed": training.seed,
             "batch": training.batch,
             "dim": model.dim,
             "depth": model.depth,
-            "parameters": weights,
+            "parameters": parameters,
         }
         if failed is not None:
-            return [Turned(**about, batches=0, reached=None, steps=None, played=0, failed=failed)]
+            return [Turned(**shared, batches=0, reached=None, steps=None, played=0, failed=failed)]
         return [
-            Turned(**about, batches=row["step"], reached=row["return"], steps=row["steps"], played=row["episodes"])
+            Turned(**shared, batches=row["step"], reached=row["return"], steps=row["steps"], played=row["episodes"])
             for row in read(run.metrics)
             if "held_out" in row
         ]

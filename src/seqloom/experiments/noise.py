@@ -20,13 +20,13 @@ from seqloom.training.optimizers import optimizer
 
 
 def labelled_noise(context: int, vocab: int, texts: int) -> Tokens:
-    """Examples of random ids that fill the context, all with one label; the same in every process."""
-    width = (context - 1) // texts
-    ids = np.random.default_rng(0).integers(1, max(vocab, 2), size=(64 * texts, width), dtype=id_type(vocab))
+    """64 examples of `texts` random texts each, which fill the context and have one label; equal in every process."""
+    length = (context - 1) // texts
+    ids = np.random.default_rng(0).integers(1, max(vocab, 2), size=(64 * texts, length), dtype=id_type(vocab))
     ids[:, -1] = 0  # each text ends with `<eos>`
     count = len(ids)
-    starts = np.arange(count, dtype=np.int64) * width
-    return Tokens(ids.reshape(-1), starts, np.full(count, width), np.zeros(count // texts, np.int64), texts)
+    starts = np.arange(count, dtype=np.int64) * length
+    return Tokens(ids.reshape(-1), starts, np.full(count, length), np.zeros(count // texts, np.int64), texts)
 
 
 def noise(context: int, vocab: int, tokens: int = 2**16) -> Tokens:
@@ -56,20 +56,19 @@ def training_step(model: ModelConfig, training: TrainConfig) -> Callable[[], obj
         raise ValueError("a step lasts as long as the model plays, which cannot be timed before: train without --plan")
     device = chosen(training.device)
     require_room(model, device, training)
-    built = model.build().to(device, training.dtype).train()
-    labelled = training.objective.labelled
-    texts = getattr(model, "texts", 1)
+    initialized = model.build().to(device, training.dtype).train()
     if training.objective.paired:  # a source and a target that fill the context each
         text = labelled_noise(2 * model.context + 1, model.vocab, 2)
-    elif labelled:
-        text = labelled_noise(model.context, model.vocab, texts)
+    elif training.objective.labelled:
+        text = labelled_noise(model.context, model.vocab, getattr(model, "texts", 1))
     else:
         text = noise(model.context, model.vocab)
     objective: Objective
     if isinstance(model, DecisionConfig):
-        objective = Actions(model, played := episodes_of_noise(model), played, training.batch)
+        episodes = episodes_of_noise(model)
+        objective = Actions(model, episodes, episodes, training.batch)
     else:
         objective = training.objective.build(model, DataConfig(source="noise"), training.batch, text)
-    updates = Updates(Learner(built, objective), optimizer(built, training), training, seed=0)
-    numbers = count()
-    return lambda: updates(next(numbers))
+    updates = Updates(Learner(initialized, objective), optimizer(initialized, training), training, seed=0)
+    batch_numbers = count()
+    return lambda: updates(next(batch_numbers))

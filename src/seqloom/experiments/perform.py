@@ -26,8 +26,8 @@ def reason(error: BaseException) -> str:
 
 def of_memory(error: BaseException) -> bool:
     """Whether the error is of exhausted memory: Python's, or torch's for the CPU or a GPU."""
-    torchs = "can't allocate memory" in str(error) or type(error).__name__ == "OutOfMemoryError"
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and torchs)
+    from_torch = "can't allocate memory" in str(error) or type(error).__name__ == "OutOfMemoryError"
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and from_torch)
 
 
 def perform(cell: Cell, out: Path, command: str, say: Say, show: Show) -> None:
@@ -48,7 +48,7 @@ def perform(cell: Cell, out: Path, command: str, say: Say, show: Show) -> None:
 def work(cell: Cell, out: str, command: str) -> int:
     """Runs a cell without a progress bar, and returns the exit code; the process that started it reads its rows."""
     try:
-        perform(cell, Path(out), command, print_line, _unshown)
+        perform(cell, Path(out), command, print_line, _no_progress)
     except Stopped as stopped:
         return stopped.code
     return 0
@@ -60,5 +60,5 @@ def print_line(line: str) -> None:
 
 
 @contextmanager
-def _unshown(label: str, total: float, unit: str = "", *, start: float = 0) -> Iterator[Advance]:
+def _no_progress(label: str, total: float, unit: str = "", *, start: float = 0) -> Iterator[Advance]:
     yield lambda amount=1, note="": None

@@ -41,18 +41,18 @@ def sample(model: Model, tokenizer: Tokenizer, prompt: str, seed: int) -> dict[s
         if id == tokenizer.eos:
             break
         written.append([stream.push(id), round(float(drawn.logits[0].float().softmax(0)[id]), 4)])
-    rest = stream.finish()
-    if written and rest:
-        written[-1][0] += rest
+    tail = stream.finish()
+    if written and tail:
+        written[-1][0] += tail
     return {"prompt": prompt, "seed": seed, "top_p": TOP_P, "tokens": written}
 
 
 def tokens_of_views(config: ModelConfig) -> int:
     """The most tokens that views need: a context, or as many as fill the memories of a mixer with long views."""
-    shown = min(config.context, LONGEST)
+    usual = min(config.context, LONGEST)
     if not isinstance(config, LayeredConfig):
-        return shown
-    return max([shown, *(_filled(mixer, config.context) for mixer in config.pattern)])
+        return usual
+    return max([usual, *(_filled(mixer, config.context) for mixer in config.pattern)])
 
 
 def _filled(mixer: MixerConfig, context: int) -> int:
@@ -67,9 +67,10 @@ def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, 
     """
     if not model.mixers:
         return []
-    plain = []
+    views_as_json = []
     config = layered(model.config)
-    last, together = config.depth - 1, reach.tokens_back(config)
+    last = config.depth - 1
+    model_reach = reach.tokens_back(config)
     for layer in dict.fromkeys((0, last // 2, last)):
         mixer = model.mixers[layer]
         tokens = max(min(config.context, LONGEST), _filled(config.mixers[layer], config.context))
@@ -77,25 +78,25 @@ def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, 
             tokens = min(tokens, model.traits.longest)
         text = torch.tensor([ids[:tokens]], device=model.device)
         with torch.no_grad():
-            read = _read_by(model, mixer, text)
-            in_words = reach.in_words(config.mixers[layer].tokens_back, together, config.depth)
-            shown = [*mixer.views(read)[:VIEWS], reach.view(mixer, read, in_words)]
-        plain += [_plain(view, layer, tokenizer, text[0].tolist()) for view in shown]
-    return plain
+            x = input_of(model, mixer, text)
+            in_words = reach.in_words(config.mixers[layer].tokens_back, model_reach, config.depth)
+            views_of_layer = [*mixer.views(x)[:VIEWS], reach.view(mixer, x, in_words)]
+        views_as_json += [_as_json(view, layer, tokenizer, text[0].tolist()) for view in views_of_layer]
+    return views_as_json
 
 
-def _read_by(model: Model, mixer: Mixer, text: Tensor) -> Tensor:
+def input_of(model: Model, mixer: Mixer, text: Tensor) -> Tensor:
     """The input (1, T, D) of the mixer when the model reads the text, which is source and target if it translates."""
-    caught: list[Tensor] = []
+    inputs: list[Tensor] = []
     # a mixer with extras is called by `forward_with_extras` and not by `forward`
-    reading = mixer.forward_with_extras
+    forward = mixer.forward_with_extras
 
-    def watched(x: Tensor, *others: Any) -> Any:
-        caught.append(x)
-        return reading(x, *others)
+    def recording(x: Tensor, *others: Any) -> Any:
+        inputs.append(x)
+        return forward(x, *others)
 
-    mixer.forward_with_extras = watched  # type: ignore[method-assign, assignment]
-    hook = mixer.register_forward_pre_hook(lambda _, given: caught.append(given[0]))
+    mixer.forward_with_extras = recording  # type: ignore[method-assign, assignment]
+    hook = mixer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
     try:
         reader: Any = model
         if model.traits.translates:
@@ -105,12 +106,13 @@ def _read_by(model: Model, mixer: Mixer, text: Tensor) -> Tensor:
     finally:
         hook.remove()
         del mixer.forward_with_extras
-    return caught[0]
+    return inputs[0]
 
 
-def _plain(view: View, layer: int, tokenizer: Tokenizer, ids: list[int]) -> dict[str, Any]:
+def _as_json(view: View, layer: int, tokenizer: Tokenizer, ids: list[int]) -> dict[str, Any]:
+    """A view as it is stored; `labels` has the texts of its tokens if both axes are tokens."""
     values = view.values.detach().cpu().double()
-    of_tokens = set(view.axes) <= {"query", "key"}
+    axes_are_tokens = set(view.axes) <= {"query", "key"}
     return {
         "layer": layer,
         "name": view.name,
@@ -118,7 +120,7 @@ def _plain(view: View, layer: int, tokenizer: Tokenizer, ids: list[int]) -> dict
         "axes": list(view.axes),
         "values": _rounded(values.tolist()),
         "signed": bool((values < 0).any()),
-        "labels": _words(tokenizer, ids[: len(values)]) if of_tokens else None,
+        "labels": _words(tokenizer, ids[: len(values)]) if axes_are_tokens else None,
     }
 
 

@@ -48,8 +48,8 @@ class Part:
     """training steps that are still to be done"""
     alone: float = 0.0
     """those of these steps that need the machine alone, because they are timed"""
-    known: list[float] = field(default_factory=list)
-    """seconds of a batch by the rows of its runs"""
+    seconds_in_rows: list[float] = field(default_factory=list)
+    """for each run with enough rows, the median seconds of a batch"""
     seconds: float = 0.0
     """seconds per batch"""
     timed: str = ""
@@ -91,23 +91,39 @@ class Plan:
     def __str__(self) -> str:
         """A table with a line per model, and a line with the sums."""
         head = (
-            *("model", "runs", "finished", "batches", "parameters", "memory", "operations a batch"),
-            *("ms a batch", "measured", "left (h:m:s)"),
+            "model",
+            "runs",
+            "finished",
+            "batches",
+            "parameters",
+            "memory",
+            "operations a batch",
+            "ms a batch",
+            "measured",
+            "left (h:m:s)",
         )
         rows = [
             (
-                *(part.name, part.runs, part.finished, part.batches, part.parameters, written(part.memory)),
-                *(part.operations, 1e3 * part.seconds if part.timed else None, part.timed),
+                part.name,
+                part.runs,
+                part.finished,
+                part.batches,
+                part.parameters,
+                written(part.memory),
+                part.operations,
+                1e3 * part.seconds if part.timed else None,
+                part.timed,
                 clock(part.left * part.seconds),
             )
             for part in self.parts
         ]
-        runs, batches = sum(part.runs for part in self.parts), sum(part.batches for part in self.parts)
-        done = sum(part.finished for part in self.parts)
-        total = f"{runs:,} runs of {batches:,} batches in all, {done:,} finished; about {self.hours:.2f} hours left"
-        how = "one after another" if self.jobs == 1 else f"{self.jobs} at once"
-        further = f", and {self.others:,} further measurements" if self.others else ""
-        return f"{table(head, rows)}\n\n{total}, {how}, held-out text included{further}"
+        runs = sum(part.runs for part in self.parts)
+        batches = sum(part.batches for part in self.parts)
+        finished = sum(part.finished for part in self.parts)
+        total = f"{runs:,} runs of {batches:,} batches in all, {finished:,} finished; about {self.hours:.2f} hours left"
+        order = "one after another" if self.jobs == 1 else f"{self.jobs} at once"
+        measurements = f", and {self.others:,} further measurements" if self.others else ""
+        return f"{table(head, rows)}\n\n{total}, {order}, held-out text included{measurements}"
 
 
 def plan(study: Study, out: Path, workers: Workers | None = None) -> Plan:
@@ -132,17 +148,17 @@ def plan(study: Study, out: Path, workers: Workers | None = None) -> Plan:
 
 def timed(parts: Sequence[Part]) -> Sequence[Part]:
     """Sets the seconds of a batch of every part: from rows, or measured now on noise, one model at a time."""
-    unknown = []
+    to_measure = []
     for part in parts:
-        if part.known:
-            part.seconds, part.timed = statistics.median(part.known), "its rows"
+        if part.seconds_in_rows:
+            part.seconds, part.timed = statistics.median(part.seconds_in_rows), "its rows"
         elif part.left and not part.config.model.fits:
-            unknown.append(part)
-    if unknown:
+            to_measure.append(part)
+    if to_measure:
         keep_freed_memory()
-        with torch.random.fork_rng(devices=[]), progress("timing", len(unknown), "models") as advance:
-            for part in unknown:
-                part.seconds, part.timed = _mean(part.config, _measured), f"{STEPS} steps now"
+        with torch.random.fork_rng(devices=[]), progress("timing", len(to_measure), "models") as advance:
+            for part in to_measure:
+                part.seconds, part.timed = _mean(part.config, _measured_seconds), f"{STEPS} steps now"
                 advance(note=part.name)
     return parts
 
@@ -156,19 +172,21 @@ def training(config: RunConfig) -> str:
     lines = [("parameters", f"{part.parameters:,}"), ("memory", f"{written(part.memory)} at least")]
     seconds_left = 0.0
     for number, stage in enumerate(config.by_stage, 1):
-        priced = Part("", stage, 1, 0, stage.training.batches, stage.training.batches)
-        timed([priced])
-        seconds_left += priced.left * priced.seconds
+        part = Part("", stage, 1, 0, stage.training.batches, stage.training.batches)
+        timed([part])
+        seconds_left += part.left * part.seconds
         if config.training.stages:
             lines.append((f"stage {number}", config.training.stages[number - 1].summary))
         if stage.model.fits:
-            return "\n".join(
-                f"{name:<12} {value}" for name, value in [*lines, ("time", "not known: fitted without gradients")]
-            )
-        time = f"{1e3 * priced.seconds:,.3g} ms a batch ({priced.timed}), {clock(priced.left * priced.seconds)} in all"
-        lines += [("operations", f"{priced.operations:,} a batch, forward"), ("time", time)]
+            return _aligned([*lines, ("time", "not known: fitted without gradients")])
+        time = f"{1e3 * part.seconds:,.3g} ms a batch ({part.timed}), {clock(part.left * part.seconds)} in all"
+        lines += [("operations", f"{part.operations:,} a batch, forward"), ("time", time)]
     if config.training.stages:
         lines.append(("all stages", clock(seconds_left)))
+    return _aligned(lines)
+
+
+def _aligned(lines: Sequence[tuple[str, str]]) -> str:
     return "\n".join(f"{name:<12} {value}" for name, value in lines)
 
 
@@ -179,15 +197,15 @@ def _operations(config: RunConfig) -> int:
     return model.cost(config.model.context).total * config.training.batch
 
 
-def _measured(config: RunConfig) -> float:
+def _measured_seconds(config: RunConfig) -> float:
     """The seconds of a training step on noise, timed now."""
     with use(**config.backends):
         return seconds(training_step(config.model, config.training), STEPS).median
 
 
-def _mean(config: RunConfig, of: Callable[[RunConfig], float]) -> float:
+def _mean(config: RunConfig, quantity: Callable[[RunConfig], float]) -> float:
     """The mean of a quantity over the batches of a run, whose stages have different settings."""
-    return sum(stage.training.batches * of(stage) for stage in config.by_stage) / config.training.batches
+    return sum(stage.training.batches * quantity(stage) for stage in config.by_stage) / config.training.batches
 
 
 def _key(config: RunConfig) -> str:
@@ -203,6 +221,7 @@ def _name(cell: Cell) -> str:
 
 
 def _add(part: Part, cell: Cell, steps: float, folder: Path, done: bool) -> None:
+    """Adds a cell of `steps` training steps to its part: a run in `folder`, or a race."""
     if not isinstance(cell, RunCell):
         part.left += 0 if done else steps
         part.alone += 0 if done else steps
@@ -210,7 +229,7 @@ def _add(part: Part, cell: Cell, steps: float, folder: Path, done: bool) -> None
     rows = read(folder / "metrics.jsonl") if (folder / "metrics.jsonl").is_file() else []
     times = [float(row["seconds"]) for row in rows if row.get("seconds") is not None]
     if len(times) >= ENOUGH:
-        part.known.append(statistics.median(times))
+        part.seconds_in_rows.append(statistics.median(times))
     part.runs += 1
     part.finished += done
     part.batches += cell.config.training.batches

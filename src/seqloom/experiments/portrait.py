@@ -62,16 +62,21 @@ class PortraitCell(Cell):
     @property
     def settings(self) -> dict[str, Any]:
         """The run, and the settings of the portrait."""
-        asked = {"prompts": list(self.prompts), "passage": list(self.passage), "tokens": TOKENS}
-        return {"run": self.identity, **asked, "stories": STORIES if self.judged else 0}
+        return {
+            "run": self.identity,
+            "prompts": list(self.prompts),
+            "passage": list(self.passage),
+            "tokens": TOKENS,
+            "stories": STORIES if self.judged else 0,
+        }
 
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Row]:
         """One row."""
-        home = folder
+        study_folder = folder
         for _ in Path(self.name).parts:
-            home = home.parent
-        find_run(home / self.run_folder)
-        model = load(home / self.run_folder).to(chosen(self.device))
+            study_folder = study_folder.parent
+        find_run(study_folder / self.run_folder)
+        model = load(study_folder / self.run_folder).to(chosen(self.device))
         tokenizer = model.tokenizer
         assert tokenizer is not None
         grammar: dict[str, float] = {}
@@ -102,5 +107,6 @@ def _state_bytes(model: Model) -> int | None:
         return None
     ids = torch.zeros(1, model.config.context, dtype=torch.long, device=model.device)
     with torch.no_grad():
-        first = model.begin(ids) if model.traits.translates else model.start(1)
-        return nbytes(model.trim(model.extend(ids, first)[1]))
+        initial = model.begin(ids) if model.traits.translates else model.start(1)
+        _, state = model.extend(ids, initial)
+        return nbytes(model.trim(state))

@@ -69,8 +69,8 @@ class ProbeCell(RunCell):
         """
         rows = read(run.metrics)
         steps = [row for row in rows if "loss" in row]
-        length = {"batches": len(steps), "seconds": round(sum(row["seconds"] for row in steps), 2)}
-        shared = {**self._shared(), **length}
+        seconds = round(sum(row["seconds"] for row in steps), 2)
+        shared = {**self._shared(), "batches": len(steps), "seconds": seconds}
         if failed is not None:
             return [Answers(**shared, distance=None, asked=0, right=0, accuracy=None, failed=failed)]
         score = [row for row in rows if "held_out" in row][-1]
@@ -92,11 +92,11 @@ class ProbeCell(RunCell):
         model, training = self.config.layered, self.config.training
         objective = training.objective
         assert isinstance(objective, ProbeConfig)
-        asked = objective.asked
+        test_probe = objective.asked
         with torch.device("meta"):
             learner = build(self.config, None)
             streams = learner.model.traits.streams
-            state = nbytes(learner.model.start(1, capacity=asked.row_tokens)) if streams else None
+            state = nbytes(learner.model.start(1, capacity=test_probe.row_tokens)) if streams else None
         return {
             "mixer": self.mixer,
             "probe": self.title,
@@ -110,6 +110,6 @@ class ProbeCell(RunCell):
             "lr": training.lr,
             "seed": training.seed,
             "parameters": sum(weights.numel() for weights in learner.parameters()),
-            "test": None if asked == self.probe else asked.model_dump(mode="json"),
+            "test": None if test_probe == self.probe else test_probe.model_dump(mode="json"),
             "state_bytes": state,
         }

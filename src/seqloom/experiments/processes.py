@@ -78,7 +78,8 @@ class Process:
         return lines[-1] if lines else f"its process ended with code {code} and printed nothing"
 
 
-def _leave_with_the_parent() -> None:
+def _stop_with_parent() -> None:
+    """Waits until standard input ends, which means that the parent is gone, and stops this process."""
     while os.read(0, 4096):  # not by `sys.stdin`: a thread must not hold its lock when Python exits
         pass
     os.kill(os.getpid(), signal.SIGTERM)
@@ -86,7 +87,7 @@ def _leave_with_the_parent() -> None:
 
 def _main() -> int:
     cell, out, command = pickle.load(sys.stdin.buffer)  # written by our parent process
-    threading.Thread(target=_leave_with_the_parent, daemon=True).start()
+    threading.Thread(target=_stop_with_parent, daemon=True).start()
     try:
         return work(cell, out, command)
     except (ValueError, OSError, MemoryError, RuntimeError) as error:

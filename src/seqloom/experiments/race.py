@@ -65,22 +65,22 @@ class Race(Cell):
         """A row for each contender."""
         texts = self.runs is not None
         with torch.random.fork_rng(devices=[]), show("timing by turns", 3 if texts else 1, "measurements") as advance:
-            steps = {name: _stepping(config) for name, config in self.configs.items() if not config.model.fits}
+            steps = {name: _training_step(config) for name, config in self.configs.items() if not config.model.fits}
             times: dict[str, Timing] = race(steps, self.rounds, warm=WARM) if steps else {}
             advance(note="steps")
             peaks: dict[str, int] = {}
-            written: dict[str, float] = {}
+            token_seconds: dict[str, float] = {}
             if self.runs is not None:
                 peaks = {name: peak_bytes(step) for name, step in steps.items()}
                 advance(note="memory")
                 del steps
-                written = _tokens(self.configs, self.runs, self.rounds)
+                token_seconds = _token_seconds(self.configs, self.runs, self.rounds)
                 advance(note="tokens")
         return [
             Times(
                 contender=name,
                 step=times[name].median if name in times else None,
-                token=written.get(name),
+                token=token_seconds.get(name),
                 peak=peaks.get(name),
             )
             for name in self.configs
@@ -98,15 +98,15 @@ def _sizes(config: RunConfig) -> dict[str, Any]:
     return {"model": settings["model"], "training": training, "backends": settings["backends"]}
 
 
-def _tokens(configs: Mapping[str, RunConfig], runs: Mapping[str, Path], rounds: int) -> dict[str, float]:
+def _token_seconds(configs: Mapping[str, RunConfig], runs: Mapping[str, Path], rounds: int) -> dict[str, float]:
     """Seconds per generated token, by model that generates text."""
     models = {name: load(runs[name]).to(chosen(config.training.device)) for name, config in configs.items()}
-    writing = {name: _writing(model, configs[name]) for name, model in models.items() if model.traits.generates}
-    times: dict[str, Timing] = race(writing, rounds) if writing else {}
+    writers = {name: _text_writer(model, configs[name]) for name, model in models.items() if model.traits.generates}
+    times: dict[str, Timing] = race(writers, rounds) if writers else {}
     return {name: timing.median / models[name].config.context for name, timing in times.items()}
 
 
-def _stepping(config: RunConfig) -> Callable[[], None]:
+def _training_step(config: RunConfig) -> Callable[[], None]:
     """A function that trains a model of these sizes by one batch."""
     train = training_step(config.model, config.training)
 
@@ -117,7 +117,8 @@ def _stepping(config: RunConfig) -> Callable[[], None]:
     return step
 
 
-def _writing(model: Model, config: RunConfig) -> Callable[[], None]:
+def _text_writer(model: Model, config: RunConfig) -> Callable[[], None]:
+    """A function that generates a text that fills the window."""
     first = torch.zeros(1, 1, dtype=torch.long)
 
     def write() -> None:

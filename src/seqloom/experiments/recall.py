@@ -68,9 +68,9 @@ class Recall:
             "dims": self.dims,
             "learning rates": self.lrs,
         }
-        for name, given in grid.items():
-            if not given or len(set(given)) < len(given):
-                raise ValueError(f"recall needs {name} that differ, not {', '.join(map(str, given)) or 'none'}")
+        for name, values in grid.items():
+            if not values or len(set(values)) < len(values):
+                raise ValueError(f"recall needs {name} that differ, not {', '.join(map(str, values)) or 'none'}")
         require_count(self.seeds)
 
     @property
@@ -83,31 +83,33 @@ class Recall:
         if not self.climb:
             yield list(self.cells())
             return
-        cells, before = list(self.cells()), None
+        all_cells = list(self.cells())
+        easier = None
         for difficulty in sorted(self.difficulties):
-            able = None if before is None else self._solved(results, before)
-            here = [cell for cell in cells if cell.difficulty == difficulty]
-            here = [cell for cell in here if able is None or (cell.mixer, cell.title, cell.config.model.dim) in able]
-            yield [*here]
-            before = difficulty
+            cells = [cell for cell in all_cells if cell.difficulty == difficulty]
+            if easier is not None:
+                solved = self._solved(results, easier)
+                cells = [cell for cell in cells if (cell.mixer, cell.title, cell.config.layered.dim) in solved]
+            yield list(cells)
+            easier = difficulty
 
     def _solved(self, results: Results, difficulty: int) -> set[tuple[str, str, int]]:
         """The (mixer, probe, width) that were solved at a difficulty; for a plan, without rows, all of them.
 
         A training that ended before its last batch has solved its probe (`ProbeObjective.check`).
         """
-        whole = [row for row in results.of(Answers) if row.distance is None and row.difficulty == difficulty]
-        if not whole and not results.failed:
+        rows = [row for row in results.of(Answers) if row.distance is None and row.difficulty == difficulty]
+        if not rows and not results.failed:
             return {(mixer.name, title, dim) for mixer in self.mixers for title in self.probes for dim in self.dims}
-        return {(row.mixer, row.probe, row.dim) for row in whole if self._ended(row)}
+        return {(row.mixer, row.probe, row.dim) for row in rows if self._is_solved(row)}
 
-    def _ended(self, row: Answers) -> bool:
+    def _is_solved(self, row: Answers) -> bool:
         return row.accuracy is not None and (row.batches < self.batches or row.accuracy >= self.solved)
 
     def cells(self) -> Iterator[ProbeCell]:
         """All cells, the easiest first; all mixers of a setting come before the next setting."""
-        numbers = product(self.probes, self.difficulties, range(self.seeds), self.dims, self.lrs, self.mixers)
-        for title, difficulty, seed, dim, lr, mixer in numbers:
+        combinations = product(self.probes, self.difficulties, range(self.seeds), self.dims, self.lrs, self.mixers)
+        for title, difficulty, seed, dim, lr, mixer in combinations:
             try:
                 config = self._config(title, difficulty, seed, dim, lr, mixer)
                 require_room(config.model, chosen(config.training.device), config.training)
@@ -129,9 +131,11 @@ class Recall:
             )
 
     def _config(self, title: str, difficulty: int, seed: int, dim: int, lr: float, mixer: Contender) -> RunConfig:
-        probe(title, difficulty)
-        asked: dict[str, Any] = {"kind": "probe", "probe": title, "difficulty": difficulty, "solved": self.solved}
-        objective = json.dumps(asked if self.test is None else {**asked, "test": self.test})  # JSON is YAML
+        """The settings of the run of one combination."""
+        probe(title, difficulty)  # raises the error of an unknown probe or difficulty
+        objective: dict[str, Any] = {"kind": "probe", "probe": title, "difficulty": difficulty, "solved": self.solved}
+        if self.test is not None:
+            objective["test"] = self.test
         varied = [
             f"model.dim={dim}",
             f"model.ffn={2 * dim}",
@@ -140,7 +144,7 @@ class Recall:
             f"training.batch={self.batch}",
             f"training.lr={lr}",
             f"training.seed={seed}",
-            f"training.objective={objective}",
+            f"training.objective={json.dumps(objective)}",  # JSON is YAML
         ]
         return resolve("demo", [*BASE, *varied, *self.changes, *mixer.changes])
 
@@ -174,18 +178,18 @@ def ranked(rows: Sequence[Answers]) -> list[Best]:
 
     for (mixer, dim, lr), group in groupby(sorted(rows, key=model), model):
         answers = list(group)
-        whole = [row for row in answers if row.distance is None]
-        spans = {row.distance for row in answers if row.distance is not None}
+        over_all_distances = [row for row in answers if row.distance is None]
+        distances = {row.distance for row in answers if row.distance is not None}
         candidate = Best(
             mixer,
             dim,
             lr,
-            whole[0].parameters,
-            mean([row.batches for row in whole]),
-            mean([row.seconds for row in whole]),
-            mean([row.accuracy or 0.0 for row in whole]),
-            {span: mean([row.accuracy for row in answers if row.distance == span]) for span in spans},
-            whole[0].state_bytes,
+            over_all_distances[0].parameters,
+            mean([row.batches for row in over_all_distances]),
+            mean([row.seconds for row in over_all_distances]),
+            mean([row.accuracy or 0.0 for row in over_all_distances]),
+            {distance: mean([row.accuracy for row in answers if row.distance == distance]) for distance in distances},
+            over_all_distances[0].state_bytes,
         )
         if (mixer, dim) not in best or candidate.accuracy > best[mixer, dim].accuracy:
             best[mixer, dim] = candidate

@@ -67,8 +67,10 @@ def document(path: Path) -> dict[str, Any]:
     version = content.get("format") if isinstance(content, dict) else None
     if version != FORMAT:
         older = isinstance(version, int) and version < FORMAT
-        known = f"of format {version}, and this seqloom reads {FORMAT}" if version is not None else "no rows of a study"
-        raise ValueError(f"{path} is {known}: {'choose another --out' if older else 'update seqloom or remove it'}")
+        problem = (
+            f"of format {version}, and this seqloom reads {FORMAT}" if version is not None else "no rows of a study"
+        )
+        raise ValueError(f"{path} is {problem}: {'choose another --out' if older else 'update seqloom or remove it'}")
     digest = content.pop("sha256", None)
     if digest is None or read_bytes(path, LARGEST, follow=False) != sealed(content):
         raise ValueError(f"{path} is altered: its sha256 is not that of its rows: remove it, and the cell is run again")

@@ -57,7 +57,7 @@ class Workers:
 
 def preview(study: Study, out: Path) -> list[Cell]:
     """The cells of all stages, as far as they are known before anything runs. ValueError where there are none."""
-    cells = _known(study, Results(out))
+    cells = _add_finished(study, Results(out))
     if not cells:
         raise ValueError(f"the study {study.name} has no cells: name something to be run or measured")
     return cells
@@ -66,11 +66,12 @@ def preview(study: Study, out: Path) -> list[Cell]:
 def known(study: Study, out: Path) -> Results:
     """The rows of the cells that are done so far."""
     results = Results(out)
-    _known(study, results)
+    _add_finished(study, results)
     return results
 
 
-def _known(study: Study, results: Results) -> list[Cell]:
+def _add_finished(study: Study, results: Results) -> list[Cell]:
+    """Adds the rows of finished cells to `results`; returns the cells of all stages that are known so far."""
     cells: list[Cell] = []
     for stage in study.stages(results):
         for cell in stage:
@@ -107,17 +108,17 @@ def run(study: Study, out: Path, workers: Workers | None = None, *, command: str
 
 def _run_stage(stage: Sequence[Cell], results: Results, table: LiveTable, pool: Pool | None, command: str) -> None:
     """Runs the cells of one stage, those that need the machine alone last."""
-    todo = []
+    unfinished = []
     for cell in stage:
         if results.add(cell):
             table.already(cell.name, cell.text(results.rows[cell.name]))
         else:
-            todo.append(cell)
-    together = [cell for cell in todo if not cell.alone] if pool is not None else []
-    if pool is not None and together:
-        follow(together, pool, results, table)
-    for cell in todo:
-        if cell not in together:
+            unfinished.append(cell)
+    in_pool = [cell for cell in unfinished if not cell.alone] if pool is not None else []
+    if pool is not None and in_pool:
+        follow(in_pool, pool, results, table)
+    for cell in unfinished:
+        if cell not in in_pool:
             _run_here(cell, results, table, command)
 
 

@@ -124,12 +124,15 @@ class RunCell(Cell):
         """The rows of a run that was trained to its end; `failed` is the reason where its loss became NaN."""
 
     def steps(self) -> list[tuple[RunConfig, float]]:
-        """Its batches, plus the steps that its scores take as long as."""
+        """The number of steps is that of its batches, plus the steps that take as long as its scores."""
         return [(self.config, self.config.training.batches + self.scoring)]
 
 
 def scoring(config: RunConfig, tokens: int) -> float:
-    """How many training steps take as long as all scores of a held-out text of `tokens` tokens (forward: a third)."""
+    """The number of training steps that take as long as all scores of a held-out text of `tokens` tokens.
+
+    A score is a forward pass, which takes a third of a training step.
+    """
     every = config.training.evaluate_every or config.training.batches
     scores = max(1, -(-config.training.batches // every))
     return scores * tokens / (config.training.batch * config.model.context) / 3

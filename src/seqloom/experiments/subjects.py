@@ -24,9 +24,10 @@ TOKENS = 16
 
 def sublayer(mixer: Mixer, x: Stream) -> Run:
     """Forward and backward over x (B, T, D)."""
-    weights, x = list(mixer.parameters()), x.clone().requires_grad_()
-    dy = torch.randn_like(x)
-    return lambda: torch.autograd.grad(mixer(x), [x, *weights], dy, allow_unused=True)
+    x = x.clone().requires_grad_()
+    inputs = [x, *mixer.parameters()]
+    output_gradient = torch.randn_like(x)
+    return lambda: torch.autograd.grad(mixer(x), inputs, output_gradient, allow_unused=True)
 
 
 def forward(mixer: Mixer, x: Stream) -> Run:
@@ -63,6 +64,6 @@ def require_sizes(name: str, mixer: Mixer, batch: int, context: int, what: str) 
     tokens = context + 1 if what == "token" else context
     if traits.longest is not None and tokens > traits.longest:
         raise ValueError(f"{name} reads at most {traits.longest} tokens, not {tokens}: choose a smaller --context")
-    numbers = 3 * sum(weight.numel() for weight in mixer.parameters()) + 12 * batch * tokens * mixer.dim
-    gpu = torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else None
-    require_memory(f"timing {name}", 4 * numbers, "choose a smaller --batch, --context or --dim", available=gpu)
+    floats = 3 * sum(weight.numel() for weight in mixer.parameters()) + 12 * batch * tokens * mixer.dim
+    gpu_memory = torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else None
+    require_memory(f"timing {name}", 4 * floats, "choose a smaller --batch, --context or --dim", available=gpu_memory)

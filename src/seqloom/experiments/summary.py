@@ -51,21 +51,27 @@ def write(study: Compare, results: Results, command: str) -> report.Comparison:
 def summarize(study: Compare, results: Results, command: str) -> report.Comparison:
     """The table of all contenders, by rising held-out loss; those that failed come last."""
     entries = [Entry(contender, study.config(contender), results) for contender in study.sized(results)]
-    good = [entry for entry in entries if entry.failed is None]
-    if not good:
+    trained = [entry for entry in entries if entry.failed is None]
+    if not trained:
         first = entries[0]
         raise NotFinite(f"no contender can be trained so; {first.contender.name}: {first.failed}")
-    baseline = next((entry for entry in good if entry.kinds == {"attention"}), good[0]).contender.name
-    pairs = any(len({run.order for run in entry.runs}) > 1 for entry in good)
-    losses = {entry.contender.name: {run.seed: float(run.held_out or 0.0) for run in entry.runs} for entry in good}
-    apart = differences(losses, dict.fromkeys(losses, baseline), paired=pairs)
-    values = {entry.contender.name: table_values(entry, apart.get(entry.contender.name)) for entry in good}
-    good.sort(key=lambda entry: float(values[entry.contender.name]["held-out loss"]))
-    silent = {name for name in OPTIONAL if all(row[name] is None for row in values.values())}
-    names = [name for name in COLUMNS if name in values[good[0].contender.name] and name not in silent]
-    further, columns = _further(study, results)
-    columns = [*described(names), *columns]
-    unknown = dict.fromkeys(column["name"] for column in columns)
+    baseline = next((entry for entry in trained if entry.kinds == {"attention"}), trained[0]).contender.name
+    paired = any(len({run.order for run in entry.runs}) > 1 for entry in trained)
+    losses = {entry.contender.name: {run.seed: float(run.held_out or 0.0) for run in entry.runs} for entry in trained}
+    to_baseline = differences(losses, dict.fromkeys(losses, baseline), paired=paired)
+    values = {entry.contender.name: table_values(entry, to_baseline.get(entry.contender.name)) for entry in trained}
+    trained.sort(key=lambda entry: float(values[entry.contender.name]["held-out loss"]))
+    empty = {name for name in OPTIONAL if all(row[name] is None for row in values.values())}
+    names = [name for name in COLUMNS if name in values[trained[0].contender.name] and name not in empty]
+    further_values, further_columns = _further(study, results)
+    columns = [*described(names), *further_columns]
+    no_values = dict.fromkeys(column["name"] for column in columns)
+
+    def table_row(entry: Entry) -> Values:
+        name = entry.contender.name
+        return {**no_values, **values.get(name, {}), **further_values.get(name, {})}
+
+    failed = [entry for entry in entries if entry.failed is not None]
     config, corpus = study.base, study.corpus
     return report.Comparison(
         preset=study.preset,
@@ -76,7 +82,7 @@ def summarize(study: Compare, results: Results, command: str) -> report.Comparis
         context=config.model.context,
         stretch=last_tenth(config.training.batches),
         baseline=baseline,
-        paired=pairs,
+        paired=paired,
         origin=report.Origin(**origin(command)),
         text=report.Text(
             description=corpus.description.replace(config.data.source, Path(config.data.source).name, 1),
@@ -89,16 +95,13 @@ def summarize(study: Compare, results: Results, command: str) -> report.Comparis
         columns=[report.Column(**column) for column in columns],
         equal=study.match.equal if study.match is not None else None,
         probe_batches=study.probe_batches if study.probes else None,
-        contenders=[
-            _contender(entry, study, results, {**unknown, **values.get(entry.contender.name, {}), **more})
-            for entry in [*good, *(entry for entry in entries if entry.failed is not None)]
-            for more in [further.get(entry.contender.name, {})]
-        ],
+        contenders=[_contender(entry, study, results, table_row(entry)) for entry in [*trained, *failed]],
         left_out=[report.LeftOut(name=name, why=why) for name, why in (study.left_out or {}).items()],
     )
 
 
 def _contender(entry: Entry, study: Compare, results: Results, row: Values) -> report.Contender:
+    """A contender of the summary: its row, and what the report shows of its runs."""
     contender, model, training = entry.contender, entry.config.model, entry.config.training
     shared: Values = {
         "name": contender.name,
@@ -128,18 +131,18 @@ def _contender(entry: Entry, study: Compare, results: Results, row: Values) -> r
 
 def _further(study: Compare, results: Results) -> tuple[dict[str, Values], list[Values]]:
     """The columns of lengths and of probes, and the values of each contender in them."""
-    further: dict[str, Values] = {}
+    values: dict[str, Values] = {}
     columns: dict[str, Values] = {}
     for row in sorted(results.of(Token), key=lambda row: row.tokens):
         for field, column in at_length(row.tokens).items():
             columns[column["name"]] = column
-            further.setdefault(row.contender, {})[column["name"]] = getattr(row, field)
-    columns = dict(sorted(columns.items(), key=lambda entry: entry[1]["unit"] == "bytes"))  # times, then bytes
+            values.setdefault(row.contender, {})[column["name"]] = getattr(row, field)
+    columns = dict(sorted(columns.items(), key=lambda item: item[1]["unit"] == "bytes"))  # times, then bytes
     for name, title, accuracy, _ in _probed(study, results):
         column = of_probe(title, study.probe_batches)
         columns[column["name"]] = column
-        further.setdefault(name, {})[column["name"]] = accuracy
-    return further, list(columns.values())
+        values.setdefault(name, {})[column["name"]] = accuracy
+    return values, list(columns.values())
 
 
 def _probed(study: Compare, results: Results) -> list[tuple[str, str, float | None, str | None]]:

@@ -60,21 +60,21 @@ def follow(cells: Sequence[Cell], pool: Pool, results: Results, table: LiveTable
             if waiting and room > 0 and not stop.asked:
                 batch, waiting = waiting[:room], waiting[room:]
                 for cell, worker in zip(batch, pool.start(batch), strict=True):
-                    bar = ExitStack()
+                    stack = ExitStack()
                     steps[cell.name], _ = last(results.out / cell.name / "metrics.jsonl")
                     total = cell.config.training.batches if isinstance(cell, RunCell) else 0
-                    shown = table.show(cell.name, "training", total, "batches", start=steps[cell.name])
-                    working.append((cell, worker, bar.enter_context(shown), bar))
+                    progress_bar = table.show(cell.name, "training", total, "batches", start=steps[cell.name])
+                    working.append((cell, worker, stack.enter_context(progress_bar), stack))
             time.sleep(EVERY)
             for entry in list(working):
-                cell, worker, advance, bar = entry
+                cell, worker, advance, stack = entry
                 ended = not worker.alive()  # asked before its rows are read, so that its last rows are not missed
                 step, loss = last(results.out / cell.name / "metrics.jsonl")
                 if step > steps[cell.name]:
                     advance(step - steps[cell.name], note=f"loss {loss:.3f}" if loss is not None else "")
                     steps[cell.name] = step
                 if ended:
-                    bar.close()
+                    stack.close()
                     working.remove(entry)
                     _end(cell, worker, results, table, stopping=bool(stop.asked))
             if stop.asked and not signaled:
@@ -90,6 +90,7 @@ def follow(cells: Sequence[Cell], pool: Pool, results: Results, table: LiveTable
 
 
 def _end(cell: Cell, worker: Worker, results: Results, table: LiveTable, *, stopping: bool) -> None:
+    """Records the result of a cell whose worker has ended; while `stopping`, a cell without rows did not fail."""
     if results.add(cell):
         table.done(cell.name, cell.text(results.rows[cell.name]))
     elif not stopping:

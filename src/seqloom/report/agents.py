@@ -19,9 +19,9 @@ from seqloom.report.results import read
 Rows = Sequence[Mapping[str, Any]]
 SEEDS = ("lowest seed", "highest seed")
 AS_ASKED = "reached = asked"
-"""the line of a model that does as it is told"""
+"""the name of the line on which the return reached equals the return asked"""
 SHORT = {"return asked, rewards at the end": "late rewards", "return asked": "asked", "cloning, best": "cloning"}
-"""what learners are called next to their lines, which have little room"""
+"""the names of learners next to their lines, where there is little room"""
 SETTLED: Mapping[Word, str] = {
     "higher": "settled",
     "lower": "settled",
@@ -29,7 +29,7 @@ SETTLED: Mapping[Word, str] = {
     "observed once": "observed once, which decides nothing",
 }
 NEUTRAL = LineStyle(11, (2, 3), "cross")
-"""and how it is drawn"""
+"""the style of the line `AS_ASKED`"""
 
 
 @final
@@ -103,42 +103,44 @@ def answer(rows: Rows) -> list[str]:
 
     Differences are paired, since each seed records episodes of its own, and all are one family.
     """
-    runs: dict[tuple[str, str], dict[int, float]] = {}
-    most: dict[str, float] = {}
-    for row in (row for row in rows if "asked" in row["findings"]):
-        most[source(row)] = max(row["asked"], most.get(source(row), row["asked"]))
-    for row in (row for row in rows if "asked" in row["findings"]):
-        if row["asked"] == most[source(row)]:
-            runs.setdefault((source(row), str(row["mixer"])), {})[row["seed"]] = float(row["mean"])
-    mixers = {name: [mixer for origin, mixer in runs if origin == name] for name in most}
-    first = {
-        name: min(of_source, key=lambda mixer: not mixer.startswith("attention")) for name, of_source in mixers.items()
+    asked_rows = [row for row in rows if "asked" in row["findings"]]
+    highest: dict[str, float] = {}
+    for row in asked_rows:
+        highest[source(row)] = max(row["asked"], highest.get(source(row), row["asked"]))
+    returns: dict[tuple[str, str], dict[int, float]] = {}
+    for row in asked_rows:
+        if row["asked"] == highest[source(row)]:
+            returns.setdefault((source(row), str(row["mixer"])), {})[row["seed"]] = float(row["mean"])
+    mixers = {name: [mixer for other, mixer in returns if other == name] for name in highest}
+    baselines = {
+        name: min(names, key=lambda mixer: not mixer.startswith("attention")) for name, names in mixers.items()
     }
-    apart = differences(runs, {key: (key[0], first[key[0]]) for key in runs}, paired=True)
+    to_baseline = differences(returns, {key: (key[0], baselines[key[0]]) for key in returns}, paired=True)
     sentences = []
-    for name, of_source in mixers.items():
-        reached = ", ".join(f"{mixer} {fmean(runs[name, mixer].values()):.4g}" for mixer in of_source)
-        words = [
-            f"{mixer} to {first[name]} {apart[name, mixer].estimate.mean:+.4g}, {SETTLED[apart[name, mixer].word]}"
-            for mixer in of_source
-            if (name, mixer) in apart
-        ]
-        compared = f" ({'; '.join(words)})" if words else ""
-        sentences.append(f"{name}, asked for {most[name]:g}: {reached}{compared}.")
+    for name, names in mixers.items():
+        reached = ", ".join(f"{mixer} {fmean(returns[name, mixer].values()):.4g}" for mixer in names)
+        comparisons = []
+        for mixer in names:
+            if (name, mixer) in to_baseline:
+                difference = to_baseline[name, mixer]
+                size = f"{difference.estimate.mean:+.4g}"
+                comparisons.append(f"{mixer} to {baselines[name]} {size}, {SETTLED[difference.word]}")
+        compared = f" ({'; '.join(comparisons)})" if comparisons else ""
+        sentences.append(f"{name}, asked for {highest[name]:g}: {reached}{compared}.")
     return sentences
 
 
 def charts(rows: Rows) -> list[Chart]:
-    """The four charts of each source, without those whose rows are all at one place so far."""
-    made = []
+    """The four charts of each source, without those whose rows so far have one value of x."""
+    charts = []
     for name in dict.fromkeys(source(row) for row in rows):
-        of_source = [row for row in rows if source(row) == name]
-        made += [chart(of_source, finding) for finding in FINDINGS if len(_places(of_source, finding)) > 1]
-    return made
+        source_rows = [row for row in rows if source(row) == name]
+        charts += [chart(source_rows, finding) for finding in FINDINGS if len(_x_values(source_rows, finding)) > 1]
+    return charts
 
 
-def _places(rows: Rows, finding: Finding) -> set[Any]:
-    """Where the rows of a finding lie on its axis."""
+def _x_values(rows: Rows, finding: Finding) -> set[Any]:
+    """The values of x that the rows of a finding have."""
     return {row[finding.x.column] for row in rows if finding.name in row["findings"]} - {None}
 
 
@@ -153,15 +155,18 @@ def chart(rows: Rows, finding: Finding) -> Chart:
 
         return curves(table, x, REACHED, styles_by_name, marks=True)
 
-    where = source(rows[0])
-    heading = f"{finding.heading}: {where}"
+    source_name = source(rows[0])
+    heading = f"{finding.heading}: {source_name}"
     return Chart(
-        filename("agents", finding.name, where), heading, finding.words, {"rows": table}, [Choice(heading, draw)]
+        filename("agents", finding.name, source_name), heading, finding.words, {"rows": table}, [Choice(heading, draw)]
     )
 
 
 def points(rows: Rows, finding: Finding) -> Table:
-    """A row for each line and place: the mean over the seeds, the lowest and the highest; and what was asked for."""
+    """A row for each line and x: the mean over the seeds, the lowest and the highest; and the line `AS_ASKED`.
+
+    A row without an x, such as that of cloning over the return asked, counts at every x of the others.
+    """
     column = finding.x.column
     groups: dict[tuple[str, float], list[float]] = {}
     for row in rows:
@@ -187,4 +192,6 @@ def write(out: Path) -> Path:
 
 
 def _short(value: Cell) -> Cell:
-    return "–" if value is None else rounded(value) if isinstance(value, float) else value
+    if value is None:
+        return "–"
+    return rounded(value) if isinstance(value, float) else value

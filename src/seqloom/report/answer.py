@@ -32,7 +32,7 @@ def settled(contender: Contender) -> bool:
     return adjusted is not None and adjusted < LEVEL
 
 
-def beneath(comparison: Comparison) -> str:
+def smallest_difference(comparison: Comparison) -> str:
     """The sentence under the table: the smallest difference that it could have settled; "" with nothing to compare."""
     smallest = {
         contender.name: contender.value(SMALLEST)
@@ -43,23 +43,25 @@ def beneath(comparison: Comparison) -> str:
 
 
 def _verdict(comparison: Comparison, ranked: Sequence[Contender]) -> str:
+    """The first sentence: whether a contender without attention is settled to be better than attention."""
     baseline = next((contender for contender in ranked if contender.name == comparison.baseline), None)
     others = [contender for contender in ranked if contender.kind != ATTENTION]
     if baseline is None or baseline.kind != ATTENTION:
         return "These rows do not say: no contender has self-attention."
     if not others:
         return "These rows do not say: every contender has self-attention."
-    best, below = others[0], [contender for contender in others if settled(contender) and _difference(contender) < 0]
+    best = others[0]
+    below = [contender for contender in others if settled(contender) and _difference(contender) < 0]
     if comparison.seeds == 1:
         side = "below" if _difference(best) < 0 else "not below"
         return f"Observed once: {best.name} is {side} {baseline.name} in one run, which decides nothing."
     if below:
         best = below[0]
-        apart = f"{_apart(best)} nats per token, adjusted p {_p(best)}"
-        return f"Here it can: {best.name} predicts the held-out text better than {baseline.name} ({apart})."
+        evidence = f"{_difference_text(best)} nats per token, adjusted p {_p(best)}"
+        return f"Here it can: {best.name} predicts the held-out text better than {baseline.name} ({evidence})."
     if all(settled(contender) for contender in others):
-        whom = best.name if len(others) == 1 else "every contender without it"
-        return f"Not here: {baseline.name} predicts the held-out text better than {whom}."
+        rivals = best.name if len(others) == 1 else "every contender without it"
+        return f"Not here: {baseline.name} predicts the held-out text better than {rivals}."
     return f"Not settled here: nothing is shown to predict the held-out text better than {baseline.name}."
 
 
@@ -68,19 +70,24 @@ def _differences(comparison: Comparison, ranked: Sequence[Contender]) -> list[st
     others = [contender for contender in ranked if contender.value(DIFFERENCE) is not None]
     if not others or comparison.seeds == 1:
         return []
-    sure = [contender for contender in others if settled(contender)]
+    settled_ones = [contender for contender in others if settled(contender)]
     groups = {
         "settled below it": [
-            f"{contender.name} ({_apart(contender)})" for contender in sure if _difference(contender) < 0
+            f"{contender.name} ({_difference_text(contender)})"
+            for contender in settled_ones
+            if _difference(contender) < 0
         ],
         "settled above it": [
-            f"{contender.name} ({_apart(contender)})" for contender in sure if _difference(contender) > 0
+            f"{contender.name} ({_difference_text(contender)})"
+            for contender in settled_ones
+            if _difference(contender) > 0
         ],
-        "not settled": [contender.name for contender in others if contender not in sure],
+        "not settled": [contender.name for contender in others if contender not in settled_ones],
     }
     groups_text = "; ".join(f"{group}: {_listed(names)}" for group, names in groups.items() if names)
     baseline = next((contender for contender in ranked if contender.name == comparison.baseline), None)
-    return [f"Compared with {comparison.baseline}{f', {_with_interval(baseline)}' if baseline else ''}: {groups_text}."]
+    loss = "" if baseline is None else f", {_with_interval(baseline)}"
+    return [f"Compared with {comparison.baseline}{loss}: {groups_text}."]
 
 
 def _floor(comparison: Comparison, best: Contender) -> list[str]:
@@ -102,9 +109,9 @@ def _price(comparison: Comparison) -> list[str]:
     fastest = min(timed, key=lambda contender: _number(contender, time))
     smallest = min(timed, key=lambda contender: _number(contender, state))
     sentence = (
-        f"After {longest} tokens the fastest next token is that of {fastest.name} ({_number(fastest, time):.2f} ms)"
+        f"After {longest} tokens the fastest next token is that of {fastest.name} ({_number(fastest, time):.2f} ms), "
+        f"the smallest state that of {smallest.name} ({_number(smallest, state):,.0f} bytes)"
     )
-    sentence += f", the smallest state that of {smallest.name} ({_number(smallest, state):,.0f} bytes)"
     peer = next((contender for contender in timed if contender.name == comparison.baseline), None)
     if peer is not None:
         sentence += f"; {peer.name} takes {_number(peer, time):.2f} ms and {_number(peer, state):,.0f} bytes"
@@ -120,14 +127,14 @@ def _timed(contender: Contender, tokens: str) -> bool:
 
 
 def _with_interval(contender: Contender) -> str:
-    return f"{_loss(contender):.3f}{_half(contender, INTERVAL)}"
+    return f"{_loss(contender):.3f}{_plus_minus(contender, INTERVAL)}"
 
 
-def _apart(contender: Contender) -> str:
-    return f"{_difference(contender):+.3f}{_half(contender, f'± {DIFFERENCE}')}"
+def _difference_text(contender: Contender) -> str:
+    return f"{_difference(contender):+.3f}{_plus_minus(contender, f'± {DIFFERENCE}')}"
 
 
-def _half(contender: Contender, column: str) -> str:
+def _plus_minus(contender: Contender, column: str) -> str:
     half = contender.value(column)
     return "" if half is None else f" ± {half:.3f}"
 

@@ -123,8 +123,8 @@ class Contender(_Part):
 
     def span(self, column: str) -> tuple[float, float] | None:
         """The lowest and the highest seed's value of a column; None where fewer than two are known."""
-        known = [value for value in self.spread.get(column, []) if value is not None]
-        return (min(known), max(known)) if len(known) > 1 else None
+        values = [value for value in self.spread.get(column, []) if value is not None]
+        return (min(values), max(values)) if len(values) > 1 else None
 
 
 @final

@@ -67,43 +67,45 @@ def conclusion(rows: Rows) -> list[tuple[str, str]]:
         if context in losses and longest > context:
             changes.append((losses[longest] - losses[context], run, context, longest))
     lengths = {change[2:] for change in changes}
-    at = ""
+    where = ""
     if len(lengths) == 1:
         context, longest = lengths.pop()
-        at = f" at {longest:,} tokens than at {context:,}, as trained"
+        where = f" at {longest:,} tokens than at {context:,}, as trained"
     groups = {
-        f"No worse{at}": [change for change in sorted(changes) if change[0] <= STEADY],
-        f"Worse{at}": [change for change in sorted(changes) if change[0] > STEADY],
+        f"No worse{where}": [change for change in sorted(changes) if change[0] <= STEADY],
+        f"Worse{where}": [change for change in sorted(changes) if change[0] > STEADY],
     }
     return [
-        (heading, ", ".join(_changed(*key, bool(at)) for key in group)) for heading, group in groups.items() if group
+        (heading, ", ".join(_change_text(*change, brief=bool(where)) for change in group))
+        for heading, group in groups.items()
+        if group
     ]
 
 
-def _changed(loss: float, run: str, context: int, longest: int, brief: bool) -> str:
+def _change_text(loss: float, run: str, context: int, longest: int, *, brief: bool) -> str:
     return f"{run} ({loss:+.3f})" if brief else f"{run} ({loss:+.3f} from {context:,} to {longest:,} tokens)"
 
 
 def charts(rows: Rows) -> list[Chart]:
     """The two losses against the length; [] where no run could be read."""
-    made = []
+    charts = []
     for column, heading, description in LOSSES:
         cells = [[row["run"], row["length"], rounded(row[column])] for row in rows if row[column] is not None]
         if cells:
-            made.append(_chart(rows, column, heading, description, Table(["model", "length", "loss"], cells)))
-    return made
+            charts.append(_chart(rows, column, heading, description, Table(["model", "length", "loss"], cells)))
+    return charts
 
 
 def table(rows: Rows, lengths: Sequence[int]) -> list[tuple[str, list[str]]]:
     """A line per run: mixer, position, context and losses; – where a length could not be read."""
-    made = []
+    lines = []
     for run in dict.fromkeys(row["run"] for row in rows):
-        of_run = {row["length"]: row for row in rows if row["run"] == run}
-        first = next(iter(of_run.values()))
-        losses = [of_run[length]["loss"] if length in of_run else None for length in lengths]
+        by_length = {row["length"]: row for row in rows if row["run"] == run}
+        first = next(iter(by_length.values()))
+        losses = [by_length[length]["loss"] if length in by_length else None for length in lengths]
         cells = [first["mixer"], first["position"], f"{first['context']:,}"]
-        made.append((str(run), cells + ["–" if loss is None else f"{loss:.3f}" for loss in losses]))
-    return made
+        lines.append((str(run), cells + ["–" if loss is None else f"{loss:.3f}" for loss in losses]))
+    return lines
 
 
 def refused(rows: Rows) -> list[str]:
@@ -147,7 +149,7 @@ def write(out: Path) -> Path:
 
 def _chart(rows: Rows, name: str, heading: str, description: str, cells: Table) -> Chart:
     low, high = min(cells.numbers("length")), max(cells.numbers("length"))
-    borders = [(label, at) for label, at in trained(rows) if low <= at <= high]
+    borders = [(label, length) for label, length in trained(rows) if low <= length <= high]
 
     def draw() -> Spec:
         from seqloom.report.charts.curves import curves

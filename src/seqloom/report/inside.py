@@ -53,27 +53,26 @@ def looks_back(rows: Comparison) -> list[Chart]:
         sizes = [math.sqrt(math.fsum(value * value for value in row) / len(row)) for row in _rows(view)]
         points += [[contender.name, view.layer, lag, rounded(size)] for lag, size in enumerate(sizes)]
     table = Table(["model", "layer", "lag", "size"], points)
-    choices = [
-        Choice(f"layer {layer}", partial(_of_layer, table, rows, layer)) for layer in sorted({v.layer for _, v in taps})
-    ]
+    numbers = sorted({view.layer for _, view in taps})
+    choices = [Choice(f"layer {number}", partial(_of_layer, table, rows, number)) for number in numbers]
     description = "The root mean square of the taps over the channels, by lag."
-    return [Chart("lags", "How far back each styles", description, {"rows": table}, choices, "Layer")]
+    return [Chart("lags", "How far back each model looks", description, {"rows": table}, choices, "Layer")]
 
 
 def layers(rows: Comparison) -> list[Layer]:
     """All views, by contender and layer."""
-    over_two = [view for contender in rows.contenders for view in contender.views if len(view.axes) == 2]
-    cells = sum(len(view.values) * len(_rows(view)[0]) for view in over_two)
+    map_views = [view for contender in rows.contenders for view in contender.views if len(view.axes) == 2]
+    cells = sum(len(view.values) * len(_rows(view)[0]) for view in map_views)
     every = max(1, math.ceil(math.sqrt(cells / CELLS)))
-    made = []
+    layers = []
     for contender in rows.contenders:
         numbers = sorted({view.layer for view in contender.views})
         for number in numbers:
             views = [view for view in contender.views if view.layer == number]
             charts = [_line(rows, contender, view) for view in views if len(view.axes) == 1]
             maps = [_map(contender, view, every) for view in views if len(view.axes) == 2]
-            made.append(Layer(contender.name, number, number == numbers[0], charts, maps))
-    return made
+            layers.append(Layer(contender.name, number, number == numbers[0], charts, maps))
+    return layers
 
 
 def _is_taps(view: View) -> bool:
@@ -88,15 +87,16 @@ def _rows(view: View) -> list[list[float]]:
 def _of_layer(table: Table, rows: Comparison, layer: int) -> Spec:
     from seqloom.report.charts.curves import curves
 
-    of_layer = Table(table.head, [row for row in table.rows if row[1] == layer])
-    drawn = curves(of_layer, Axis("lag", "lag (tokens back)"), SIZE, rows.styles)
-    return drawn | {"transform": [{"filter": f"datum.layer == {layer}"}]}
+    layer_table = Table(table.head, [row for row in table.rows if row[1] == layer])
+    specification = curves(layer_table, Axis("lag", "lag (tokens back)"), SIZE, rows.styles)
+    return specification | {"transform": [{"filter": f"datum.layer == {layer}"}]}
 
 
 def _line(rows: Comparison, contender: Contender, view: View) -> Chart:
     x = Axis(view.axes[0], view.axes[0])
     table = Table(
-        ["model", x.column, "weight"], [[contender.name, at, rounded(row[0])] for at, row in enumerate(_rows(view))]
+        ["model", x.column, "weight"],
+        [[contender.name, index, rounded(row[0])] for index, row in enumerate(_rows(view))],
     )
 
     def draw() -> Spec:
@@ -109,14 +109,15 @@ def _line(rows: Comparison, contender: Contender, view: View) -> Chart:
 
 
 def _map(contender: Contender, view: View, every: int) -> Map:
+    """A view over two axes, of which every `every`-th row and column is shown."""
     values = [row[::every] for row in _rows(view)[::every]]
     square = view.labels and len(view.labels) == len(view.values) == len(_rows(view)[0])
     labels = view.labels[::every] if view.labels and square else []
     signed = view.signed or any(value < 0 for row in values for value in row)
     down, across = view.axes
-    columns = [str(at * every) for at in range(len(values[0]))]
-    names = [f"{at} {label!r}" for at, label in zip(columns, labels, strict=True)] if labels else columns
-    numbers = [[at * every, *(_short(value) for value in row)] for at, row in enumerate(values)]
+    columns = [str(index * every) for index in range(len(values[0]))]
+    names = [f"{column} {label!r}" for column, label in zip(columns, labels, strict=True)] if labels else columns
+    numbers = [[index * every, *(_short(value) for value in row)] for index, row in enumerate(values)]
     return Map(
         name=filename(contender.name, "layer", view.layer, view.name),
         heading=view.name,

@@ -38,40 +38,53 @@ LOSS = Axis("loss", "loss (nats per token)")
 
 def training(rows: Comparison) -> list[Chart]:
     """The loss of the training batches; [] where no run has any."""
-    shown = [contender for contender in rows.contenders if any(run.losses for run in contender.seeds)]
-    if not shown:
+    contenders = [contender for contender in rows.contenders if any(run.losses for run in contender.seeds)]
+    if not contenders:
         return []
-    longest = max(run.losses[-1][0] for contender in shown for run in contender.seeds if run.losses)
-    choices, usual = stretches(longest)
-    smooth = {contender.name: curve([run.losses for run in contender.seeds], usual) for contender in shown}
-    raw = {contender.name: curve([run.losses for run in contender.seeds], choices[0]) for contender in shown}
-    table = _by_batches(shown, smooth)
-    faint = [[name, *point] for name, line in raw.items() for point in _points(line, several=False)]
-    several = any(len(contender.seeds) > 1 for contender in shown)
-    description = f"Each point is the median of {usual:,} batches" + ("," + BANDS if several else ".")
-    if usual > choices[0]:
-        description += f" Faint: {'every batch' if choices[0] == 1 else f'medians of {choices[0]:,} batches'}."
-    known = [amount for amount in AMOUNTS if amount.name in table.head]
-    drawn = [
-        Choice(amount.label, partial(
-            _drawn, table, Axis(amount.name, amount.label), rows, levels=levels(rows),
-            raw={contender.name: amount.per_batch(contender) or 0.0 for contender in shown} if usual > choices[0] else
-            None, borders=borders(shown, amount)))
-        for amount in known
-    ]  # fmt: skip
-    tables = {"rows": table, "raw": Table(["model", "batches", "loss"], faint)}
-    return [Chart("training", "Training loss", description, tables, drawn, "Against")]
+    longest = max(run.losses[-1][0] for contender in contenders for run in contender.seeds if run.losses)
+    suitable, stretch = stretches(longest)
+    curves = {contender.name: curve([run.losses for run in contender.seeds], stretch) for contender in contenders}
+    raw = {contender.name: curve([run.losses for run in contender.seeds], suitable[0]) for contender in contenders}
+    table = _by_batches(contenders, curves)
+    raw_points = [[name, *point] for name, line in raw.items() for point in _points(line, several=False)]
+    several = any(len(contender.seeds) > 1 for contender in contenders)
+    description = f"Each point is the median of {stretch:,} batches" + ("," + BANDS if several else ".")
+    if stretch > suitable[0]:
+        description += f" Faint: {'every batch' if suitable[0] == 1 else f'medians of {suitable[0]:,} batches'}."
+    amounts = [amount for amount in AMOUNTS if amount.name in table.head]
+    choices = [
+        Choice(
+            amount.label,
+            partial(
+                _draw,
+                table,
+                Axis(amount.name, amount.label),
+                rows,
+                levels=levels(rows),
+                raw=_per_batch(contenders, amount) if stretch > suitable[0] else None,
+                borders=borders(contenders, amount),
+            ),
+        )
+        for amount in amounts
+    ]
+    tables = {"rows": table, "raw": Table(["model", "batches", "loss"], raw_points)}
+    return [Chart("training", "Training loss", description, tables, choices, "Against")]
+
+
+def _per_batch(contenders: Sequence[Contender], amount: Amount) -> dict[str, float]:
+    """The amount of one batch by contender; 0 where it is unknown."""
+    return {contender.name: amount.per_batch(contender) or 0.0 for contender in contenders}
 
 
 def held_out(rows: Comparison) -> list[Chart]:
     """The held-out loss during training; [] where it was not taken at several steps."""
     curves = {contender.name: curve([run.held_out for run in contender.seeds], 1) for contender in rows.contenders}
-    shown = [contender for contender in rows.contenders if curves[contender.name].batches]
+    contenders = [contender for contender in rows.contenders if curves[contender.name].batches]
     if all(len(line.batches) < 2 for line in curves.values()):
         return []
-    table = _by_batches(shown, curves)
-    options = {"levels": levels(rows), "borders": borders(shown, AMOUNTS[0]), "marks": True}
-    draw = partial(_drawn, table, Axis("batches", "batches"), rows, **options)
+    table = _by_batches(contenders, curves)
+    options = {"levels": levels(rows), "borders": borders(contenders, AMOUNTS[0]), "marks": True}
+    draw = partial(_draw, table, Axis("batches", "batches"), rows, **options)
     description = "At the steps where it was taken, averaged over the seeds."
     return [Chart("held-out", "Held-out loss during training", description, {"rows": table}, [Choice("batches", draw)])]
 
@@ -79,15 +92,15 @@ def held_out(rows: Comparison) -> list[Chart]:
 def by_position(rows: Comparison) -> list[Chart]:
     """The held-out loss by position in the window; [] where no contender has it."""
     bands = {contender.name: band(contender.by_position) for contender in rows.contenders}
-    shown = [(contender, bands[contender.name]) for contender in rows.contenders if bands[contender.name].batches]
-    if not shown:
+    curves = [(contender, bands[contender.name]) for contender in rows.contenders if bands[contender.name].batches]
+    if not curves:
         return []
-    several = any(len(contender.by_position) > 1 for contender, _ in shown)
-    points = [[contender.name, *point] for contender, line in shown for point in _points(line, several)]
+    several = any(len(contender.by_position) > 1 for contender, _ in curves)
+    points = [[contender.name, *point] for contender, line in curves for point in _points(line, several)]
     table = Table(["model", "tokens before", "loss", *(SEEDS if several else ())], points)
-    # the other levels lie far above the losses
+    # the other level, the entropy of single tokens, is far above the losses
     floor = [level for level in levels(rows) if level[0].startswith("floor")]
-    draw = partial(_drawn, table, Axis("tokens before", "tokens before it in the window"), rows, levels=floor)
+    draw = partial(_draw, table, Axis("tokens before", "tokens before it in the window"), rows, levels=floor)
     description = "Mean held-out loss of the token that follows 1, 2, … tokens of its window" + (
         "," + BANDS if several else "."
     )
@@ -100,27 +113,29 @@ def levels(rows: Comparison) -> list[tuple[str, float]]:
     return [(name, value) for name, value in known if value is not None]
 
 
-def borders(shown: Sequence[Contender], amount: Amount) -> list[tuple[str, float]]:
+def borders(contenders: Sequence[Contender], amount: Amount) -> list[tuple[str, float]]:
     """Where each stage of a training begins, for those that have stages; equal borders are listed once."""
     stages: dict[tuple[str, float], None] = {}
-    for contender in shown:
+    for contender in contenders:
         factor = amount.per_batch(contender)
-        for number, step in enumerate(contender.seeds[0].stages if contender.seeds and factor is not None else [], 2):
-            stages[f"stage {number}", float(step * (factor or 0.0))] = None
+        if factor is None or not contender.seeds:
+            continue
+        for number, step in enumerate(contender.seeds[0].stages, 2):
+            stages[f"stage {number}", float(step * factor)] = None
     return list(stages)
 
 
-def _by_batches(shown: Sequence[Contender], curves: Mapping[str, Curve]) -> Table:
+def _by_batches(contenders: Sequence[Contender], curves: Mapping[str, Curve]) -> Table:
     """The points of all curves, with every amount that is known of some contender."""
-    amounts = [amount for amount in AMOUNTS if any(amount.per_batch(contender) is not None for contender in shown)]
-    several = any(len(contender.seeds) > 1 for contender in shown)
-    made: list[list[Cell]] = []
-    for contender in shown:
+    amounts = [amount for amount in AMOUNTS if any(amount.per_batch(contender) is not None for contender in contenders)]
+    several = any(len(contender.seeds) > 1 for contender in contenders)
+    rows: list[list[Cell]] = []
+    for contender in contenders:
         factors = [amount.per_batch(contender) for amount in amounts]
         for batches, *losses in _points(curves[contender.name], several):
-            at = [None if factor is None else rounded(float(batches or 0) * factor) for factor in factors]
-            made.append([contender.name, *at, *losses])
-    return Table(["model", *(amount.name for amount in amounts), "loss", *(SEEDS if several else ())], made)
+            xs = [None if factor is None else rounded(float(batches or 0) * factor) for factor in factors]
+            rows.append([contender.name, *xs, *losses])
+    return Table(["model", *(amount.name for amount in amounts), "loss", *(SEEDS if several else ())], rows)
 
 
 def _points(line: Curve, several: bool) -> list[list[float | int | None]]:
@@ -129,7 +144,7 @@ def _points(line: Curve, several: bool) -> list[list[float | int | None]]:
     return [all_rounded(point) for point in points]
 
 
-def _drawn(table: Table, x: Axis, rows: Comparison, **options: Any) -> Spec:
+def _draw(table: Table, x: Axis, rows: Comparison, **options: Any) -> Spec:
     from seqloom.report.charts.curves import curves
 
     return curves(table, x, LOSS, rows.styles, **options)

@@ -38,11 +38,11 @@ class MarkovGapReport:
 
 def table(rows: Rows, sources: Sequence[str]) -> list[tuple[str, list[str]]]:
     """A line per model with its gaps, which are means over the seeds; – for a model that was not trained."""
-    made = []
+    lines = []
     for model in dict.fromkeys(str(row["model"]) for row in rows):
         gaps = [_mean(rows, model, source) for source in sources]
-        made.append((model, ["–" if gap is None else f"{gap:.4f}" for gap in gaps]))
-    return made
+        lines.append((model, ["–" if gap is None else f"{gap:.4f}" for gap in gaps]))
+    return lines
 
 
 def chart(rows: Rows) -> Chart:
@@ -56,22 +56,22 @@ def chart(rows: Rows) -> Chart:
         for source, order in sources.items()
         if (gap := _mean(visible, model, source)) is not None
     ]
-    drawn = Table(["model", "order", "gap"], cells)
+    table = Table(["model", "order", "gap"], cells)
     contexts = sorted({int(row["context"]) for row in visible})
     borders = [(f"context: {context}", float(context)) for context in contexts]
 
     def draw() -> Spec:
         from seqloom.report.charts.curves import curves
 
-        order = Axis("order", "order of the chain", marked=sorted(set(drawn.numbers("order"))))
-        return curves(drawn, order, Axis("gap", "nats per token above the true chain"), styles_of(rows), marks=True,
-                      borders=borders)  # fmt: skip
+        order = Axis("order", "order of the chain", marked=sorted(set(table.numbers("order"))))
+        gap = Axis("gap", "nats per token above the true chain")
+        return curves(table, order, gap, styles_of(rows), marks=True, borders=borders)
 
     heading = "Distance to the true chain"
     words = (
         "Held-out loss less that of the true chain, by the chain's order. The models read as many letters as marked."
     )
-    return Chart("markov-gap", heading, words, {"rows": drawn}, [Choice(heading, draw)])
+    return Chart("markov-gap", heading, words, {"rows": table}, [Choice(heading, draw)])
 
 
 def styles_of(rows: Rows) -> dict[str, LineStyle]:

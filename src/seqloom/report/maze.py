@@ -57,21 +57,21 @@ def answer(rows: Rows) -> list[str]:
     ranked = sorted(reached, key=lambda agent: -fmean(reached[agent]))
     shares = ", ".join(f"{agent} {fmean(reached[agent]):.0%}" for agent in ranked)
     seeds = max(len(returns) for returns in reached.values())
-    many = "Each was observed once, which decides nothing." if seeds == 1 else f"Means of up to {seeds} seeds."
-    return [f"Right turns {length:,} steps after the cue: {shares}; {CHANCE[0]} {CHANCE[1]:.0%}.", many]
+    evidence = "Each was observed once, which decides nothing." if seeds == 1 else f"Means of up to {seeds} seeds."
+    return [f"Right turns {length:,} steps after the cue: {shares}; {CHANCE[0]} {CHANCE[1]:.0%}.", evidence]
 
 
 def charts(rows: Rows) -> list[Chart]:
     """The return at the end by length, and for each length the return by batches."""
     batches = max(int(row["batches"]) for row in rows)
     words = f"Mean return of 100 episodes after {batches:,} batches: the share of right turns."
-    ends = [row for row in rows if row["batches"] == batches]
-    made = [_chart(ends, BY_LENGTH, words, Axis("length", "steps from the cue to the turn"))]
+    final_rows = [row for row in rows if row["batches"] == batches]
+    charts = [_chart(final_rows, BY_LENGTH, words, Axis("length", "steps from the cue to the turn"))]
     for length in sorted({int(row["length"]) for row in rows}):
-        of_length = [row for row in rows if row["length"] == length]
+        rows_of_length = [row for row in rows if row["length"] == length]
         heading = f"While it learns: T-maze of {length} steps"
-        made.append(_chart(of_length, heading, "Mean return of 100 episodes.", Axis("batches", "batches")))
-    return made
+        charts.append(_chart(rows_of_length, heading, "Mean return of 100 episodes.", Axis("batches", "batches")))
+    return charts
 
 
 def _chart(rows: Rows, heading: str, words: str, x: Axis) -> Chart:
@@ -79,8 +79,8 @@ def _chart(rows: Rows, heading: str, words: str, x: Axis) -> Chart:
     for row in rows:
         groups.setdefault((str(row["agent"]), int(row[x.column])), []).append(float(row["reached"]))
     cells: list[list[Cell]] = [
-        [name, at, rounded(fmean(found)), rounded(min(found)), rounded(max(found))]
-        for (name, at), found in sorted(groups.items())
+        [name, x_value, rounded(fmean(returns)), rounded(min(returns)), rounded(max(returns))]
+        for (name, x_value), returns in sorted(groups.items())
     ]
     table = Table(["model", x.column, "return", *SEEDS], cells)
     names = list(dict.fromkeys(str(row["agent"]) for row in rows))

@@ -28,9 +28,12 @@ class Curve:
 def stretches(batches: int) -> tuple[list[int], int]:
     """The stretches that suit a training of that many batches, and the one whose curve is nearest to 60 points."""
     suitable = [stretch for stretch in STRETCHES if 4 <= batches / stretch <= MOST] or [max(1, -(-batches // MOST))]
-    return suitable, min(
-        suitable, key=lambda stretch: max(batches / stretch / USUAL, USUAL * stretch / max(batches, 1))
-    )
+
+    def factor(stretch: int) -> float:
+        """The factor by which its number of points is above or below `USUAL`."""
+        return max(batches / stretch / USUAL, USUAL * stretch / max(batches, 1))
+
+    return suitable, min(suitable, key=factor)
 
 
 def medians(losses: Iterable[tuple[int, float]], stretch: int) -> dict[int, float]:
@@ -38,14 +41,14 @@ def medians(losses: Iterable[tuple[int, float]], stretch: int) -> dict[int, floa
 
     A stretch with less than half of its rows is left out: its median would be noisier than the others.
     """
-    parts: dict[int, list[float]] = defaultdict(list)
+    by_stretch: dict[int, list[float]] = defaultdict(list)
     for step, loss in losses:
-        parts[(step - 1) // stretch].append(loss)
-    return {number: median(part) for number, part in sorted(parts.items()) if 2 * len(part) >= stretch}
+        by_stretch[(step - 1) // stretch].append(loss)
+    return {number: median(part) for number, part in sorted(by_stretch.items()) if 2 * len(part) >= stretch}
 
 
 def curve(seeds: Sequence[Sequence[tuple[int, float]]], stretch: int) -> Curve:
-    """The curve of a contender's seeds, each (step, loss); a stretch that a seed lacks is that of the others."""
+    """The curve of a contender's seeds, each (step, loss); where a seed lacks a stretch, it is computed without it."""
     runs = [medians(losses, stretch) for losses in seeds]
     numbers = sorted({number for run in runs for number in run})
     values = [[run[number] for run in runs if number in run] for number in numbers]
@@ -60,12 +63,15 @@ def curve(seeds: Sequence[Sequence[tuple[int, float]]], stretch: int) -> Curve:
 def band(rows: Sequence[Sequence[float | None]]) -> Curve:
     """The mean, lowest and highest over `rows` (one per seed) at each position, from 1, that has any."""
     positions = range(max((len(row) for row in rows), default=0))
-    values = [[row[at] for row in rows if at < len(row)] for at in positions]
-    known = [(at + 1.0, [value for value in losses if value is not None]) for at, losses in enumerate(values)]
-    scored = [(at, losses) for at, losses in known if losses]
+    losses_by_position: dict[float, list[float]] = {}
+    for index in positions:
+        losses = [row[index] for row in rows if index < len(row)]
+        known = [loss for loss in losses if loss is not None]
+        if known:
+            losses_by_position[index + 1.0] = known
     return Curve(
-        [at for at, _ in scored],
-        [fmean(losses) for _, losses in scored],
-        [min(losses) for _, losses in scored],
-        [max(losses) for _, losses in scored],
+        list(losses_by_position),
+        [fmean(losses) for losses in losses_by_position.values()],
+        [min(losses) for losses in losses_by_position.values()],
+        [max(losses) for losses in losses_by_position.values()],
     )

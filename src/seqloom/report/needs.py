@@ -60,13 +60,15 @@ class Need:
     @property
     def details(self) -> str:
         """Its number, and who is tied with it or comes next."""
-        first, *others = (cell(self.column, row[self.column]) for row in self.taken)
-        text = f"({first}{', observed once' if self.observed_once else ''})"
+        first, *others = self.taken
+        text = cell(self.column, first[self.column])
+        text = f"({text}, observed once)" if self.observed_once else f"({text})"
         if not others:
             return text
-        named = [f"{row['contender']} ({cell})" for row, cell in zip(self.taken[1:], others, strict=True)]
-        more = [f"{len(named) - MANY} more"] if len(named) > MANY else []
-        return f"{text}; {'next' if self.observed_once else 'tied'}: {', '.join([*named[:MANY], *more])}"
+        names = [f"{row['contender']} ({cell(self.column, row[self.column])})" for row in others]
+        if len(names) > MANY:
+            names[MANY:] = [f"{len(names) - MANY} more"]
+        return f"{text}; {'next' if self.observed_once else 'tied'}: {', '.join(names)}"
 
 
 def cell(column: str, value: float | None) -> str:
@@ -91,64 +93,66 @@ def needs(rows: Sequence[Row]) -> list[Need]:
     """Every need that the rows have the columns for."""
     losses = [row[LOSS] for row in rows if row.get(LOSS) is not None]
     limit = (1 + NEAR) * min(losses, default=0.0)
-    close = [row for row in rows if row.get(LOSS) is not None and row[LOSS] <= limit]
+    near_lowest = [row for row in rows if row.get(LOSS) is not None and row[LOSS] <= limit]
     among = f"among those within {NEAR:.0%} of the lowest held-out loss"
     longest = farthest(rows)
     time, state = (f"{TIME}{longest:,}", f"{STATE}{longest:,}") if longest else ("ms a generated token", "state bytes")
     token = f"token after {longest:,} tokens" if longest else "generated token"
-    asked = [
+    candidates = [
         _need("the lowest loss on held-out text", LOSS, rows),
-        _need("the cheapest training step, at nearly the lowest loss", "ms a step", close, among),
-        _need("the least memory in training, at nearly the lowest loss", "peak MB a step", close, among),
+        _need("the cheapest training step, at nearly the lowest loss", "ms a step", near_lowest, among),
+        _need("the least memory in training, at nearly the lowest loss", "peak MB a step", near_lowest, among),
         _need(f"the fastest {token}", time, rows),
-        _need(f"the fastest {token}, at nearly the lowest loss", time, close, among),
+        _need(f"the fastest {token}, at nearly the lowest loss", time, near_lowest, among),
         _need("the smallest state", state, rows),
-        _need("a small state, at nearly the lowest loss", state, close, among),
+        _need("a small state, at nearly the lowest loss", state, near_lowest, among),
         _need("a state of constant size, and the lowest loss", LOSS, constant(rows), "among states of equal size"),
         *(_need(words, f"{name} right", rows, most=True) for name, words in PROBES.items()),
     ]
-    return [need for need in asked if need is not None]
+    return [need for need in candidates if need is not None]
 
 
 def farthest(rows: Sequence[Row]) -> int:
     """The greatest length after which most contenders have a time; 0 where there is none."""
     names = {name for row in rows for name in row if name.startswith(TIME)}
-    known = [name for name in names if sum(row.get(name) is not None for row in rows) > len(rows) / 2]
-    return max((int(name.removeprefix(TIME).replace(",", "")) for name in known), default=0)
+    measured_by_most = [name for name in names if sum(row.get(name) is not None for row in rows) > len(rows) / 2]
+    return max((int(name.removeprefix(TIME).replace(",", "")) for name in measured_by_most), default=0)
 
 
 def constant(rows: Sequence[Row]) -> list[Row]:
-    """Those whose state was measured after several lengths, and is alike after all of them."""
+    """The rows whose state was measured after several lengths and has the same size after all of them."""
     sizes = [[value for name, value in row.items() if name.startswith(STATE)] for row in rows]
     return [
         row
-        for row, of_row in zip(rows, sizes, strict=True)
-        if len(of_row) > 1 and None not in of_row and len(set(of_row)) == 1
+        for row, sizes_of_row in zip(rows, sizes, strict=True)
+        if len(sizes_of_row) > 1 and None not in sizes_of_row and len(set(sizes_of_row)) == 1
     ]
 
 
 def tied(row: Row, best: Row, column: str) -> bool:
     """Whether a row cannot be distinguished from the best one, in a column that is no loss."""
-    value, least = row[column], best[column]
+    value, best_value = row[column], best[column]
     if column.startswith("ms "):
-        return bool(value <= (1 + TIE["time"]) * least)
-    return bool(least - value <= TIE["right"]) if column.endswith(" right") else value == least
+        return bool(value <= (1 + TIE["time"]) * best_value)
+    return bool(best_value - value <= TIE["right"]) if column.endswith(" right") else value == best_value
 
 
 def _need(name: str, column: str, rows: Sequence[Row], among: str = "", *, most: bool = False) -> Need | None:
-    known = [row for row in rows if row.get(column) is not None]
-    if not known:
+    """The need for the least of a column, or for the `most`; None where no row has the column."""
+    ranked = [row for row in rows if row.get(column) is not None]
+    if not ranked:
         return None
-    known.sort(key=lambda row: ((1 - 2 * most) * row[column], row.get(LOSS) or 0.0, row["contender"]))
+    sign = -1 if most else 1
+    ranked.sort(key=lambda row: (sign * row[column], row.get(LOSS) or 0.0, row["contender"]))
     rule = " ".join(filter(None, ("most" if most else "least", f"`{column}`", among)))
     if column != LOSS:
-        return Need(name, rule, column, [row for row in known if tied(row, known[0], column)])
-    if all(len(row[LOSSES]) == 1 for row in known):
-        return Need(name, rule, column, known[: 1 + NEXT], observed_once=True)
-    return Need(name, rule, column, [known[0], *_level(known)])
+        return Need(name, rule, column, [row for row in ranked if tied(row, ranked[0], column)])
+    if all(len(row[LOSSES]) == 1 for row in ranked):
+        return Need(name, rule, column, ranked[: 1 + NEXT], observed_once=True)
+    return Need(name, rule, column, [ranked[0], *_not_settled(ranked)])
 
 
-def _level(ranked: Sequence[Row]) -> list[Row]:
+def _not_settled(ranked: Sequence[Row]) -> list[Row]:
     """The rows whose difference to the first one is not settled."""
     runs = {row["contender"]: dict(enumerate(row[LOSSES])) for row in ranked}
     to_first = differences(runs, dict.fromkeys(runs, ranked[0]["contender"]), paired=ranked[0]["paired"])

@@ -11,7 +11,7 @@ def facts(comparison: Comparison) -> list[tuple[str, str]]:
     text = comparison.text
     documents = "" if text.held_out_documents is None else f" in {text.held_out_documents:,} documents"
     training = f"{comparison.batches:,} batches of {comparison.batch:,}"
-    known = [
+    facts = [
         ("date", comparison.origin.date),
         ("command", comparison.origin.command),
         ("commit", comparison.origin.commit or "unknown"),
@@ -25,10 +25,10 @@ def facts(comparison: Comparison) -> list[tuple[str, str]]:
         ("held out", f"{text.held_out_tokens:,} tokens{documents}"),
     ]
     if text.unigram is not None:
-        known.append(("entropy of single tokens", f"{text.unigram:.4g} nats per token"))
+        facts.append(("entropy of single tokens", f"{text.unigram:.4g} nats per token"))
     if text.floor is not None:
-        known.append(("floor of the text", f"{text.floor:.4g} nats per token"))
-    return known
+        facts.append(("floor of the text", f"{text.floor:.4g} nats per token"))
+    return facts
 
 
 def methods(comparison: Comparison) -> list[str]:
@@ -41,12 +41,13 @@ def methods(comparison: Comparison) -> list[str]:
         "medians over stretches that do not overlap.",
     ]
     if comparison.column("± held-out") is not None:
-        pairs = "paired by seed, since the seed draws the order of the batches too"
-        apart = pairs if comparison.paired else "by Welch's procedure, since runs differ in weights and dropout alone"
+        procedure = "by Welch's procedure, since runs differ in weights and dropout alone"
+        if comparison.paired:
+            procedure = "paired by seed, since the seed draws the order of the batches too"
         lines.append(
             "Each contender has Student's 95% interval from its own seeds. Differences to the baseline, "
-            f"{comparison.baseline}, are {apart}; their intervals are not corrected. A difference is settled where it "
-            f"has at least {FEWEST} seeds and an adjusted p below {LEVEL} (Holm's correction over the table)."
+            f"{comparison.baseline}, are {procedure}; their intervals are not corrected. A difference is settled where "
+            f"it has at least {FEWEST} seeds and an adjusted p below {LEVEL} (Holm's correction over the table)."
         )
     if comparison.seeds == 1:
         lines.append("There is one seed: what another one would give is not known.")

@@ -1,5 +1,5 @@
 "use strict";
-// What the page does: charts in the colours of the system's theme, their numbers, the sorted table, samples, downloads.
+// What the page does: charts in the colors of the system's theme, their numbers, the sorted table, samples, downloads.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const dark = matchMedia("(prefers-color-scheme: dark)");

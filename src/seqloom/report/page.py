@@ -1,4 +1,4 @@
-"""The report of a comparison, OUT/report.html: one file that needs nothing next to it and asks nothing of a network."""
+"""The report of a comparison, OUT/report.html: one self-contained file, which loads nothing from the network."""
 
 import sys
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class Report:
             answer=answer.sentences(rows),
             table=table.rows(rows),
             csv=table.as_csv(rows),
-            smallest_difference=answer.beneath(rows),
+            smallest_difference=answer.smallest_difference(rows),
             needs=needs.needs(needs.rows_of(rows)) if len(rows.contenders) > 1 else [],
             sections=[section for section in sections if section.charts],
             prompted=samples.prompted(rows),
@@ -73,8 +73,9 @@ class Report:
     @property
     def charts(self) -> list[Chart]:
         """All charts of the page."""
-        of_sections = [chart for section in self.sections for chart in section.charts]
-        return [*of_sections, *self.lags, *(chart for layer in self.layers for chart in layer.charts)]
+        section_charts = [chart for section in self.sections for chart in section.charts]
+        layer_charts = [chart for layer in self.layers for chart in layer.charts]
+        return [*section_charts, *self.lags, *layer_charts]
 
     @property
     def maps(self) -> list[inside.Map]:

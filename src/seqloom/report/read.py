@@ -22,7 +22,7 @@ LOSS, HELD_OUT = "loss", "held_out"
 
 
 def read(out: Path) -> Comparison:
-    """The comparison in `out`, each contender with the rows of its runs and its own colour.
+    """The comparison in `out`, each contender with the rows of its runs.
 
     FileNotFoundError without a comparison or without the rows of a run; ValueError for a newer format, an entry that is
     missing or of another type, and where a file of rows holds none.
@@ -39,6 +39,7 @@ def read(out: Path) -> Comparison:
 
 
 def _parsed(path: Path) -> Comparison:
+    """The content of comparison.json. ValueError, which names the file, where it does not fit the format."""
     try:
         raw = parse_json(read_bytes(path, _LARGEST))
     except ValueError as error:
@@ -64,14 +65,15 @@ def _parsed(path: Path) -> Comparison:
 
 
 def _check(path: Path, name: str, view: View) -> None:
-    """A picture has rows of one length, and as many axes as its values have."""
+    """Raises ValueError where rows of a view differ in length, or a view has not as many axes as its values."""
     rows = [row for row in view.values if isinstance(row, list)]
-    flat = not rows
-    if len(view.axes) != (1 if flat else 2) or len({len(row) for row in rows}) > 1 or not view.values:
+    axes = 2 if rows else 1
+    if len(view.axes) != axes or len({len(row) for row in rows}) > 1 or not view.values:
         raise ValueError(f"{path}: {name}: {view.name} of layer {view.layer}: its values do not fit its axes")
 
 
 def _run(out: Path, contender: Contender, folder: str) -> Run:
+    """The rows of the run in `folder`, and what is damaged or missing in them."""
     path = out / folder / "metrics.jsonl"
     if not path.exists():
         raise FileNotFoundError(f"{path}: no rows of a run of {contender.name} there; make the comparison again")
@@ -80,13 +82,13 @@ def _run(out: Path, contender: Contender, folder: str) -> Run:
     losses = [(row["step"], loss) for row in content.rows if (loss := _number(row, LOSS)) is not None]
     held_out = [(row["step"], loss) for row in content.rows if (loss := _number(row, HELD_OUT)) is not None]
     stages = [(row["step"], row["stage"]) for row in content.rows if isinstance(row.get("stage"), int)]
-    ends = [step for (step, stage), (_, after) in pairwise(stages) if stage != after]
-    wrong = []
+    ends = [step for (step, stage), (_, next_stage) in pairwise(stages) if stage != next_stage]
+    problems = []
     if content.damaged:
-        wrong.append(f"{damage(content.damaged)}: left out")
+        problems.append(f"{damage(content.damaged)}: left out")
     if mark is not None and not content.complete:
-        wrong.append(lacking(content, mark))
-    return Run(folder=folder, losses=losses, held_out=held_out, stages=ends, damage="; ".join(wrong) or None)
+        problems.append(lacking(content, mark))
+    return Run(folder=folder, losses=losses, held_out=held_out, stages=ends, damage="; ".join(problems) or None)
 
 
 def _number(row: dict[str, Any], name: str) -> float | None:

@@ -8,7 +8,7 @@ from typing import final
 from seqloom.report.comparison import Comparison
 
 EDGES = (0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 0.9)
-"""probabilities between which the eight colours change"""
+"""the probabilities that separate the eight colors"""
 STEPS = ("below 1%", "1–3%", "3–10%", "10–25%", "25–50%", "50–75%", "75–90%", "90% or more")
 UNFINISHED = "\ufffd"
 
@@ -78,7 +78,7 @@ def prompted(comparison: Comparison) -> list[Prompted]:
 def joined(tokens: Sequence[tuple[str, float]]) -> list[Span]:
     """Tokens as spans: a token without a text of its own joins the next one that has one; probabilities are multiplied.
 
-    A character that the sample ends within is shown as U+FFFD.
+    A last character whose bytes are not complete is shown as U+FFFD.
     """
     spans: list[Span] = []
     product, count = 1.0, 0

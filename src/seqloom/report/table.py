@@ -42,16 +42,19 @@ def rows(comparison: Comparison) -> list[Row]:
         column.name: _style(column, [contender.value(column.name) for contender in ranked])
         for column in comparison.columns
     }
-    made = []
+    table_rows = []
     for group, leader in enumerate(leaders):
-        beneath = [
+        matched = [
             contender for contender in ranked if contender not in leaders and _root(contender, comparison) is leader
         ]
-        made += [_row(contender, group, contender is not leader, styles) for contender in [leader, *beneath]]
-    placed = {row.contender.name for row in made}
-    # those that were sized for each other in a circle
-    alone = [contender for contender in ranked if contender.name not in placed]
-    return [*made, *(_row(contender, len(leaders) + at, False, styles) for at, contender in enumerate(alone))]
+        table_rows += [_row(contender, group, contender is not leader, styles) for contender in [leader, *matched]]
+    row_names = {row.contender.name for row in table_rows}
+    # contenders that were sized for each other in a circle have no leader
+    in_circles = [contender for contender in ranked if contender.name not in row_names]
+    return [
+        *table_rows,
+        *(_row(contender, len(leaders) + number, False, styles) for number, contender in enumerate(in_circles)),
+    ]
 
 
 def as_csv(comparison: Comparison) -> str:
@@ -78,10 +81,10 @@ def _row(contender: Contender, group: int, under: bool, styles: Mapping[str, tup
 def _root(contender: Contender, comparison: Comparison) -> Contender:
     """The contender at the end of the chain of `matched_to`; in a circle, where it was entered."""
     by_name = {contender.name: contender for contender in comparison.contenders}
-    seen = [contender]
-    while (after := by_name.get(seen[-1].matched_to or "")) is not None and after not in seen:
-        seen.append(after)
-    return seen[-1]
+    chain = [contender]
+    while (target := by_name.get(chain[-1].matched_to or "")) is not None and target not in chain:
+        chain.append(target)
+    return chain[-1]
 
 
 def _style(column: Column, values: Sequence[float | None]) -> tuple[int, float | None]:
@@ -92,11 +95,14 @@ def _style(column: Column, values: Sequence[float | None]) -> tuple[int, float |
     """
     known = [value for value in values if value is not None]
     largest = max((abs(value) for value in known), default=0.0)
-    best = None if not column.better or len(set(known)) < 2 else min(known) if column.better == "lower" else max(known)
+    best = None
+    if column.better and len(set(known)) > 1:
+        best = min(known) if column.better == "lower" else max(known)
     if largest >= 1000 or all(float(value).is_integer() for value in known):
         return 0, best
-    size = math.floor(math.log10(largest))
-    return (3 - size if size >= 0 else min(9, 3 + max(0, -2 - size))), best
+    power = math.floor(math.log10(largest))
+    decimals = 3 - power if power >= 0 else min(9, 3 + max(0, -2 - power))
+    return decimals, best
 
 
 def _order(value: float | None) -> tuple[bool, float]:

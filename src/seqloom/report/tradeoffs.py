@@ -10,8 +10,14 @@ from seqloom.report.comparison import LOSS, Column, Comparison
 from seqloom.report.needs import farthest
 
 PRICES = (
-    *("ms a step", "peak MB a step", "ms a generated token", "ms a token at {}", "state bytes", "state bytes at {}"),
-    *("parameters", "operations a token"),
+    "ms a step",
+    "peak MB a step",
+    "ms a generated token",
+    "ms a token at {}",
+    "state bytes",
+    "state bytes at {}",
+    "parameters",
+    "operations a token",
 )
 WIDE = 8.0
 """from this ratio of the highest to the lowest price on, an axis is logarithmic"""
@@ -23,7 +29,7 @@ def tradeoffs(rows: Comparison) -> list[Chart]:
     """A chart of the loss over each price that is known."""
     length = f"{farthest([contender.row for contender in rows.contenders]):,}"
     columns = [column for name in PRICES if (column := rows.column(name.format(length)))]
-    made = []
+    charts = []
     for column in columns:
         points: dict[str, Point] = {}
         for contender in rows.contenders:
@@ -31,8 +37,8 @@ def tradeoffs(rows: Comparison) -> list[Chart]:
             if price is not None and loss is not None:
                 points[contender.name] = (price, loss, *(contender.span(LOSS) or (None, None)))
         if points:
-            made.append(chart(column.name, label(column), points, rows.styles, column.meaning))
-    return made
+            charts.append(chart(column.name, label(column), points, rows.styles, column.meaning))
+    return charts
 
 
 def chart(
@@ -47,7 +53,7 @@ def chart(
     )
     prices = [price for price, *_ in points.values()]
     log = min(prices) > 0 and max(prices) / min(prices) >= WIDE
-    draw = partial(_drawn, table, Axis(column, words, log), styles, front)
+    draw = partial(_draw, table, Axis(column, words, log), styles, front)
     return Chart(name or f"price of {column}", words, meaning, {"rows": table}, [Choice(column, draw)])
 
 
@@ -76,7 +82,7 @@ def names_its_unit(column: Column) -> bool:
     return all(word in column.name.split() for word in column.unit.split())
 
 
-def _drawn(table: Table, x: Axis, styles: Mapping[str, LineStyle], front: Sequence[str]) -> Spec:
+def _draw(table: Table, x: Axis, styles: Mapping[str, LineStyle], front: Sequence[str]) -> Spec:
     from seqloom.report.charts.points import points
 
     return points(table, x, Axis("held-out loss", "held-out loss (nats per token)"), styles, front)

@@ -17,11 +17,11 @@ from seqloom.report.charts.curves import curves, spread  # noqa: E402
 from seqloom.report.charts.draw import svg  # noqa: E402
 from seqloom.report.charts.picture import (  # noqa: E402
     DEPTHS,
-    colours,
+    colors,
     picture,
     png,
 )
-from seqloom.report.charts.points import NARROWEST, _boxes, _meet, _pixels, points, sides  # noqa: E402
+from seqloom.report.charts.points import NARROWEST, _boxes, _overlap, _pixels, points, sides  # noqa: E402
 from seqloom.report.charts.reach import grid  # noqa: E402
 from seqloom.report.charts.style import DARK, SERIES, styles  # noqa: E402
 
@@ -65,7 +65,7 @@ def test_curves_hold_the_rows_and_are_valid(models: int) -> None:
         if "scale" in str(part.get("encoding", {}).get("color"))
     )
     assert dict(zip(scale["domain"], scale["range"], strict=True)) == {
-        name: one.colour for name, one in styles_by_name.items()
+        name: one.color for name, one in styles_by_name.items()
     }
     named = [part for part in layers(drawn) if part.get("mark", {}).get("type") == "text"]
     assert len(named) == (3 if models <= 8 else 2), "the level's name and its paper, and few models' at their lines"
@@ -101,7 +101,7 @@ def test_a_chart_of_points_is_valid_and_its_names_do_not_overlap() -> None:
     assert len(boxes) > 10
     assert all(box[0] >= 0 and box[2] <= NARROWEST for box in boxes)
     for at, box in enumerate(boxes):
-        assert not any(_meet(box, other) for other in boxes[:at])
+        assert not any(_overlap(box, other) for other in boxes[:at])
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,9 @@ def test_a_picture_is_a_png_of_one_pixel_per_cell() -> None:
     result = png([[0, 48], [None, 24]])
     assert result[:8] == b"\x89PNG\r\n\x1a\n"
     assert result[16:24] == bytes([0, 0, 0, 2, 0, 0, 0, 2])
-    assert colours(DEPTHS)[0] == (0xF6, 0xF3, 0xE4)
-    assert colours(DEPTHS)[-1] == (0x1D, 0x1A, 0x4B)
-    brightness = [sum(colour) for colour in colours(DEPTHS)]
+    assert colors(DEPTHS)[0] == (0xF6, 0xF3, 0xE4)
+    assert colors(DEPTHS)[-1] == (0x1D, 0x1A, 0x4B)
+    brightness = [sum(color) for color in colors(DEPTHS)]
     assert all(one > other for one, other in pairwise(brightness))
     assert picture([[0.0, 0.0]], signed=False).startswith("data:image/png;base64,")
     assert picture([[-1.0, 1.0]], signed=True) == picture([[-2.0, 2.0]], signed=True)

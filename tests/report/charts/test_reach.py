@@ -11,7 +11,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 TRIANGLE = [[float(s <= t) for s in range(5)] for t in range(5)]
 
 
-def test_colours_are_a_logarithm() -> None:
+def test_colors_are_a_logarithm() -> None:
     assert steps([[1.0, 0.0], [1e-3, 1e-12]]) == [[48, None], [0, None]]
     assert steps([[1.0, 0.0], [10**-1.5, 1.0]]) == [[48, None], [24, 48]]
     assert steps([[2.0, 0.0], [1e-5, 2.0]]) == [[48, None], [0, 48]]

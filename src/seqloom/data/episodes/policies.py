@@ -33,23 +33,23 @@ def policy(name: str, environment: Environment, draws: np.random.Generator) -> A
     if name not in POLICIES:
         raise ValueError(f"unknown policy {name[:100]!r}; {suggestion(name, POLICIES)}")
     if name == "trained":
-        return search(environment).found()
+        return search(environment).best_policy()
     if name == "replay":
-        return search(environment).tried(draws)
+        return search(environment).drawn_policy(draws)
     script = scripted(environment.name)
     if name == "scripted":
         return script
     return then_random(script, environment.at_random(draws), environment.limit or UNBOUNDED, draws)
 
 
-def then_random(script: Act, wild: Act, limit: int, draws: np.random.Generator) -> Act:
+def then_random(script: Act, random_policy: Act, limit: int, draws: np.random.Generator) -> Act:
     """Follows `script` for a drawn number of steps, and `wild` after them."""
-    left = int(draws.integers(5 * limit // 4 + 1))
+    steps_left = int(draws.integers(5 * limit // 4 + 1))
 
     def act(state: Any) -> Any:
-        nonlocal left
-        left -= 1
-        return script(state) if left >= 0 else wild(state)
+        nonlocal steps_left
+        steps_left -= 1
+        return script(state) if steps_left >= 0 else random_policy(state)
 
     return act
 
@@ -99,11 +99,11 @@ def swing_up(state: Any) -> Any:
     With cos, sin and the rate ω of the angle from the upper rest, and g = 10, l = m = 1, the energy is
     ω²/6 + 5 (cos - 1), 0 at the upper rest; a torque of the sign of ω adds to it.
     """
-    upright, aside, rate = (float(number) for number in state)
-    angle = math.atan2(aside, upright)
-    if upright > 0.9:
+    cosine, sine, rate = (float(number) for number in state)
+    angle = math.atan2(sine, cosine)
+    if cosine > 0.9:
         return np.array([np.clip(-12 * angle - 3 * rate, -2, 2)], np.float32)
-    energy = rate * rate / 6 + 5 * (upright - 1)
+    energy = rate * rate / 6 + 5 * (cosine - 1)
     return np.array([2.0 if (energy < 0) == (rate >= 0) else -2.0], np.float32)
 
 

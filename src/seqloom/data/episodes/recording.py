@@ -34,8 +34,8 @@ def read_episodes(source: str, *, cache: str | Path | None = None) -> Episodes:
     """
     prefix, *words = source.split(":")
     numbers = words[2:]
-    plain = all(number.isascii() and number.isdigit() and len(number) < 20 for number in numbers)
-    if prefix != PREFIX or len(words) < 2 or len(numbers) > 2 or not plain:
+    numeric = all(number.isascii() and number.isdigit() and len(number) < 20 for number in numbers)
+    if prefix != PREFIX or len(words) < 2 or len(numbers) > 2 or not numeric:
         raise ValueError(
             f"{source[:100]}: episodes are named {PREFIX}:ENV:POLICY[:COUNT[:SEED]], as {PREFIX}:CartPole-v1:mixed"
         )
@@ -47,27 +47,28 @@ def read_episodes(source: str, *, cache: str | Path | None = None) -> Episodes:
 
 
 @lru_cache(maxsize=2)  # a run asks for its sizes, for its batches and for its held-out part
-def _recorded(name: str, by: str, count: int, seed: int, cache: Path) -> Episodes:
-    key = hashlib.sha256(f"{_FORMAT}\n{name}\n{by}\n{count}\n{seed}".encode()).hexdigest()
+def _recorded(name: str, policy_name: str, count: int, seed: int, cache: Path) -> Episodes:
+    """The episodes from the cache, or recorded now and stored there."""
+    key = hashlib.sha256(f"{_FORMAT}\n{name}\n{policy_name}\n{count}\n{seed}".encode()).hexdigest()
     path = cache / PREFIX / f"{key}.episodes"
     if path.is_file():
         try:
             return Episodes.open(path)
         except ValueError as error:
             print(f"{error}; recording it again", file=sys.stderr)
-    episodes = record(name, by, count, seed)
+    episodes = record(name, policy_name, count, seed)
     episodes.save(path)
     return episodes
 
 
-def record(name: str, by: str, count: int, seed: int) -> Episodes:
-    """Plays `count` episodes of environment `name` with policy `by`; the result depends on the arguments alone.
+def record(name: str, policy_name: str, count: int, seed: int) -> Episodes:
+    """Plays `count` episodes of environment `name` with a policy; the result depends on the arguments alone.
 
     ValueError for unknown names, and for an episode that does not end.
     """
     environment = opened(name)
     sizes = described(name, environment)
-    policy(by, sizes, np.random.default_rng(0))  # raises for a wrong name before anything is played
+    policy(policy_name, sizes, np.random.default_rng(0))  # raises for a wrong name before anything is played
     states: list[Any] = []
     actions: list[Any] = []
     rewards: list[float] = []
@@ -76,7 +77,7 @@ def record(name: str, by: str, count: int, seed: int) -> Episodes:
         for episode in range(count):
             starts.append(len(states))
             draws = np.random.default_rng((seed, episode))
-            act = policy(by, sizes, draws)
+            act = policy(policy_name, sizes, draws)
             state, _ = environment.reset(seed=int(draws.integers(2**31)))
             ended = False
             while not ended:
@@ -98,9 +99,9 @@ def record(name: str, by: str, count: int, seed: int) -> Episodes:
     )
 
 
-def require_end(name: str, steps: int, most: int = LONGEST) -> None:
-    """ValueError where an episode has not ended after `most` steps."""
-    if steps >= most:
+def require_end(name: str, steps: int, limit: int = LONGEST) -> None:
+    """ValueError where an episode has not ended after `limit` steps."""
+    if steps >= limit:
         raise ValueError(
-            f"{name}: an episode without end: it goes on after {most:,} steps; register it with max_episode_steps"
+            f"{name}: an episode without end: it goes on after {limit:,} steps; register it with max_episode_steps"
         )

@@ -79,8 +79,8 @@ class Episodes:
         """The episodes that a mask (E,) selects, in their order."""
         steps = np.repeat(episodes, self.lengths)
         lengths = self.lengths[episodes]
-        parts = (self.states[steps], self.actions[steps], self.rewards[steps])
-        return Episodes(*parts, np.cumsum(lengths) - lengths, self.environment)
+        columns = (self.states[steps], self.actions[steps], self.rewards[steps])
+        return Episodes(*columns, np.cumsum(lengths) - lengths, self.environment)
 
     def save(self, path: Path) -> None:
         """Writes the file completely or not at all."""
@@ -96,11 +96,11 @@ class Episodes:
         if raw[: len(_MAGIC)] != _MAGIC or hashlib.sha256(data).digest() != raw[len(_MAGIC) : start]:
             raise ValueError(f"{path}: damaged: its content does not match its checksum")
         size = int.from_bytes(data[:8], "little")
-        head = json.loads(data[8 : 8 + size])
-        environment: Environment = read(Environment, head["environment"])
+        header = json.loads(data[8 : 8 + size])
+        environment: Environment = read(Environment, header["environment"])
         arrays = {}
         offset = 8 + size
-        for name, dtype, shape in head["arrays"]:
+        for name, dtype, shape in header["arrays"]:
             count = int(np.prod(shape))
             arrays[name] = np.frombuffer(data, dtype, count, offset).reshape(shape)
             offset += count * np.dtype(dtype).itemsize
@@ -108,13 +108,19 @@ class Episodes:
 
     def _bytes(self) -> bytes:
         """The file's contents: the length of a JSON header, the header, and the arrays in the order that it lists."""
-        named = {"states": self.states, "actions": self.actions, "rewards": self.rewards, "starts": self.starts}
-        arrays = [(name, array.dtype.newbyteorder("<").str, array.shape) for name, array in named.items()]
-        head = json.dumps({"environment": self.environment.model_dump(mode="json"), "arrays": arrays}).encode()
+        arrays_by_name = {
+            "states": self.states,
+            "actions": self.actions,
+            "rewards": self.rewards,
+            "starts": self.starts,
+        }
+        layout = [(name, array.dtype.newbyteorder("<").str, array.shape) for name, array in arrays_by_name.items()]
+        header = json.dumps({"environment": self.environment.model_dump(mode="json"), "arrays": layout}).encode()
         parts = (
-            np.ascontiguousarray(array, dtype) for array, (_, dtype, _) in zip(named.values(), arrays, strict=True)
+            np.ascontiguousarray(array, dtype)
+            for array, (_, dtype, _) in zip(arrays_by_name.values(), layout, strict=True)
         )
-        return b"".join((len(head).to_bytes(8, "little"), head, *(part.tobytes() for part in parts)))
+        return b"".join((len(header).to_bytes(8, "little"), header, *(part.tobytes() for part in parts)))
 
 
 def sides(episodes: Episodes, held_out: float, seed: int) -> tuple[Episodes, Episodes]:

@@ -57,17 +57,17 @@ def _maze(library: Any) -> Any:
         ) -> tuple[Any, dict[str, Any]]:
             super().reset(seed=seed)
             self.cue, self.position = (1 if self.np_random.random() < 0.5 else -1), 0
-            return self._seen(), {}
+            return self._observation(), {}
 
         def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
             if self.position < self.length:
                 self.position += int(action) == FORWARD
-                return self._seen(), 0.0, False, False, {}
+                return self._observation(), 0.0, False, False, {}
             if int(action) == FORWARD:
-                return self._seen(), 0.0, False, False, {}
-            return self._seen(), float(2 * int(action) - 3 == self.cue), True, False, {}
+                return self._observation(), 0.0, False, False, {}
+            return self._observation(), float(2 * int(action) - 3 == self.cue), True, False, {}
 
-        def _seen(self) -> Any:
+        def _observation(self) -> Any:
             return np.array([self.cue if self.position == 0 else 0, self.position == self.length], np.float32)
 
     return TMaze

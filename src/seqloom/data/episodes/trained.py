@@ -51,19 +51,21 @@ class Network:
 
     def __init__(self, environment: Environment, weights: Array, center: Array, farthest: Array) -> None:
         self.environment, self.center, self.farthest = environment, center, farthest
-        parts = np.split(weights, np.cumsum([a * b for a, b in _shapes(environment)])[:-1], axis=1)
-        shaped = [part.reshape(-1, a, b) for part, (a, b) in zip(parts, _shapes(environment), strict=True)]
-        self.read, self.out = shaped[0], shaped[3]
-        self.keep, self.start, self.rest = (shaped[number][:, 0] for number in (1, 2, 4))
-        self.hidden = np.zeros_like(self.start)
+        shapes = _shapes(environment)
+        ends = np.cumsum([rows * columns for rows, columns in shapes])
+        parts = np.split(weights, ends[:-1], axis=1)
+        W, u, b, A, c = (part.reshape(-1, *shape) for part, shape in zip(parts, shapes, strict=True))
+        self.W, self.A = W, A
+        self.u, self.b, self.c = u[:, 0], b[:, 0], c[:, 0]
+        self.h = np.zeros_like(self.b)
 
     def act(self, states: Any) -> Any:
         """The actions (P,) or (P, A) at the next states (P, S) of the episodes, as the environment takes them."""
         x = (states - self.center) / self.farthest
-        read = np.einsum("psh,ps->ph", self.read, x)
-        self.hidden = np.tanh(read + (1 + self.keep) * self.hidden + self.start)
-        out = np.einsum("pha,ph->pa", self.out, np.concatenate([self.hidden, x], 1)) + self.rest
-        return self.environment.unscaled(np.tanh(out)) if self.environment.continuous else out.argmax(1)
+        xW = np.einsum("psh,ps->ph", self.W, x)
+        self.h = np.tanh(xW + (1 + self.u) * self.h + self.b)
+        o = np.einsum("pha,ph->pa", self.A, np.concatenate([self.h, x], 1)) + self.c
+        return self.environment.unscaled(np.tanh(o)) if self.environment.continuous else o.argmax(1)
 
     def __call__(self, state: Any) -> Any:
         """The action at the next state of the episode, of a network with one policy."""
@@ -86,11 +88,11 @@ class Search:
     scale: tuple[Array, Array]
     """center and farthest (S,) of a state"""
 
-    def found(self) -> Network:
+    def best_policy(self) -> Network:
         """The best policy, for one episode."""
         return Network(self.environment, self.best[None], *self.scale)
 
-    def tried(self, draws: np.random.Generator) -> Network:
+    def drawn_policy(self, draws: np.random.Generator) -> Network:
         """A policy drawn from a drawn generation, for one episode."""
         generation = int(draws.integers(len(self.centers)))
         weights = draws.normal(self.centers[generation], self.deviations[generation])
@@ -102,11 +104,11 @@ def search(environment: Environment, seed: int = SEED, generations: int = GENERA
     """Searches for a policy; the result depends on the arguments alone. Raises as `opened` does."""
     draws = np.random.default_rng(seed)
     scale = _scale(environment, draws)
-    size = sum(a * b for a, b in _shapes(environment))
+    size = sum(rows * columns for rows, columns in _shapes(environment))
     center, deviation = np.zeros(size), np.full(size, START)
-    centers, deviations, reached = [center], [deviation], [-np.inf]
+    centers, deviations, test_returns = [center], [deviation], [-np.inf]
     episodes = [opened(environment.name) for _ in range(POLICIES * EPISODES)]
-    goal = episodes[0].spec.reward_threshold
+    solved_return = episodes[0].spec.reward_threshold
 
     def play(weights: Array, count: int) -> Array:
         """The mean return of each policy in `count` episodes, whose seeds are the same for all policies."""
@@ -117,33 +119,33 @@ def search(environment: Environment, seed: int = SEED, generations: int = GENERA
     with progress(f"training a policy of {environment.name}", generations, "generations") as advance:
         for generation in range(1, generations + 1):
             weights = draws.normal(center, deviation, (POLICIES, size))
-            best = weights[np.argsort(-play(weights, EPISODES), kind="stable")[:BEST]]
-            center = best.mean(0)
-            deviation = np.sqrt(best.var(0) + NOISE * (1 - generation / generations))
+            elite = weights[np.argsort(-play(weights, EPISODES), kind="stable")[:BEST]]
+            center = elite.mean(0)
+            deviation = np.sqrt(elite.var(0) + NOISE * (1 - generation / generations))
             centers.append(center)
             deviations.append(deviation)
-            reached.append(float(play(center[None], TESTS)[0]))
-            advance(note=f"return {reached[-1]:.4g}")
-            if goal is not None and reached[-1] >= goal:
+            test_returns.append(float(play(center[None], TESTS)[0]))
+            advance(note=f"return {test_returns[-1]:.4g}")
+            if solved_return is not None and test_returns[-1] >= solved_return:
                 break
     for episode in episodes:
         episode.close()
-    return Search(environment, np.stack(centers), np.stack(deviations), centers[int(np.argmax(reached))], scale)
+    return Search(environment, np.stack(centers), np.stack(deviations), centers[int(np.argmax(test_returns))], scale)
 
 
 def returns_of(policies: Network, episodes: list[Any], seeds: Any) -> Array:
     """The returns (P,) of the policies, policy p playing `episodes[p]` from `seeds[p]`."""
     states = np.stack([episode.reset(seed=int(seed))[0] for episode, seed in zip(episodes, seeds, strict=True)])
-    returns, going = np.zeros(len(episodes)), list(range(len(episodes)))
+    returns, running = np.zeros(len(episodes)), list(range(len(episodes)))
     for _ in range(LONGEST):
         actions = policies.act(states)
-        for number in tuple(going):
+        for number in tuple(running):
             action = actions[number] if policies.environment.continuous else int(actions[number])
             states[number], reward, terminated, truncated, _ = episodes[number].step(action)
             returns[number] += float(reward)
             if terminated or truncated:
-                going.remove(number)
-        if not going:
+                running.remove(number)
+        if not running:
             break
     return returns
 
@@ -157,15 +159,15 @@ def _shapes(environment: Environment) -> list[tuple[int, int]]:
 def _scale(environment: Environment, draws: np.random.Generator) -> tuple[Array, Array]:
     """The mean (S,) of the states of random episodes, and each number's largest distance from it (1 if that is 0)."""
     act, episode = environment.at_random(draws), opened(environment.name)
-    seen: list[Array] = []
+    states: list[Array] = []
     for _ in range(RANDOM):
         state, _ = episode.reset(seed=int(draws.integers(2**31)))
         for _ in range(LONGEST):
-            seen.append(np.asarray(state, np.float64))
+            states.append(np.asarray(state, np.float64))
             state, _, terminated, truncated, _ = episode.step(act(state))
             if terminated or truncated:
                 break
     episode.close()
-    center = np.mean(seen, 0)
-    farthest = np.abs(np.stack(seen) - center).max(0)
+    center = np.mean(states, 0)
+    farthest = np.abs(np.stack(states) - center).max(0)
     return center, np.where(farthest > 0, farthest, 1.0)

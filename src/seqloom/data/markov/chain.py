@@ -62,13 +62,13 @@ class Chain:
     def stationary(self) -> Float64[np.ndarray, " contexts"]:
         """π(c), the stationary probability of each context, iterated until its total change is below 1e-14."""
         contexts = len(self.weights)
-        now = np.full(contexts, 1 / contexts)
+        pi = np.full(contexts, 1 / contexts)
         while True:
-            then = (now[:, None] * self.probabilities).reshape(self.states, contexts).sum(axis=0)
-            then /= then.sum()
-            if np.abs(then - now).sum() < 1e-14:
-                return np.asarray(then)
-            now = then
+            next_pi = (pi[:, None] * self.probabilities).reshape(self.states, contexts).sum(axis=0)
+            next_pi /= next_pi.sum()
+            if np.abs(next_pi - pi).sum() < 1e-14:
+                return np.asarray(next_pi)
+            pi = next_pi
 
     @property
     def entropy_rate(self) -> float:
@@ -111,6 +111,7 @@ class Chain:
 
     @cached_property
     def _bounds(self) -> tuple[tuple[int, ...], ...]:
+        """The running sums of the weights of each context."""
         return tuple(tuple(accumulate(row)) for row in self.weights)
 
 
@@ -129,7 +130,9 @@ def chain(states: int, order: int, seed: int, *, variable: bool = False) -> Chai
     rows = {}
     for context in range(states**order):
         letters = _letters(context, states, order)
-        rows[context] = _row(states, order, seed, _kept(states, order, seed, letters) if variable else letters)
+        if variable:
+            letters = _relevant_letters(states, order, seed, letters)
+        rows[context] = _row(states, order, seed, letters)
     return Chain(seed, order, tuple(rows.values()))
 
 
@@ -143,8 +146,8 @@ def require_letters(text: str, alphabet: str, least: int) -> list[int]:
     """The numbers of a text's letters. ValueError where it has fewer than `least`, or one outside the alphabet."""
     if not isinstance(text, str) or len(text) < least:
         raise ValueError(f"pass a text of at least {least} letters for this chain")
-    if strange := next((letter for letter in text if letter not in alphabet), None):
-        raise ValueError(f"{strange!r} is no letter of the chain, which writes {alphabet}")
+    if foreign := next((letter for letter in text if letter not in alphabet), None):
+        raise ValueError(f"{foreign!r} is no letter of the chain, which writes {alphabet}")
     return [alphabet.index(letter) for letter in text]
 
 
@@ -160,7 +163,7 @@ def _row(states: int, order: int, seed: int, letters: str) -> tuple[int, ...]:
     return tuple(1 + byte**3 for byte in _bytes(states, order, seed, letters)[:states])
 
 
-def _kept(states: int, order: int, seed: int, letters: str) -> str:
+def _relevant_letters(states: int, order: int, seed: int, letters: str) -> str:
     """The latest letters of a context of k letters on which the next letter depends."""
     for length in range(1, order):
         latest = letters[order - length :]

@@ -79,16 +79,18 @@ class HiddenChain:
         text: list[str] = []
         state = 0
         for i, (move, letter) in enumerate(draws):
-            state = _drawn(self._moves[state], move) if i else move * len(self.letters) >> 64
-            text.append(LETTERS[_drawn(self._writes[state], letter)])
+            state = _draw(self._move_bounds[state], move) if i else move * len(self.letters) >> 64
+            text.append(LETTERS[_draw(self._letter_bounds[state], letter)])
         return "".join(text)
 
     @cached_property
-    def _moves(self) -> tuple[tuple[int, ...], ...]:
+    def _move_bounds(self) -> tuple[tuple[int, ...], ...]:
+        """The running sums of the weights of the next hidden state, by hidden state."""
         return tuple(tuple(accumulate(row)) for row in self.transitions)
 
     @cached_property
-    def _writes(self) -> tuple[tuple[int, ...], ...]:
+    def _letter_bounds(self) -> tuple[tuple[int, ...], ...]:
+        """The running sums of the weights of the letters, by hidden state."""
         return tuple(tuple(accumulate(row)) for row in self.letters)
 
 
@@ -98,16 +100,17 @@ def hidden_chain(states: int, symbols: int, seed: int) -> HiddenChain:
     require_number(symbols, 2, len(LETTERS), "symbols of a hidden Markov chain")
     require_seed(seed)
     rows = [_row(f"hmm/{states}/{symbols}/{seed}/transitions {i}", states) for i in range(states)]
-    stays = [[w + (4 * sum(row) if i == j else 0) for j, w in enumerate(row)] for i, row in enumerate(rows)]
+    transitions = [[w + (4 * sum(row) if i == j else 0) for j, w in enumerate(row)] for i, row in enumerate(rows)]
     letters = tuple(tuple(_row(f"hmm/{states}/{symbols}/{seed}/letters {j}", symbols)) for j in range(states))
-    return HiddenChain(seed, tuple(map(tuple, stays)), letters)
+    return HiddenChain(seed, tuple(map(tuple, transitions)), letters)
 
 
 def _row(name: str, count: int) -> list[int]:
     return [1 + byte**3 for byte in shake_256(name.encode()).digest(count)]
 
 
-def _drawn(bounds: tuple[int, ...], draw: int) -> int:
+def _draw(bounds: tuple[int, ...], draw: int) -> int:
+    """The index in whose interval of the running sums the 64-bit number `draw` falls."""
     return bisect_right(bounds, draw * bounds[-1] >> 64)
 
 

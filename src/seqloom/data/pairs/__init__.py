@@ -39,8 +39,8 @@ def read_pairs(source: str | Path) -> list[Pair]:
 
 
 def _generated(name: str) -> list[Pair]:
-    _, _, rest = name.partition(":")
-    kind, *numbers = rest.split(":")
+    """The pairs of a name `pairs:NAME[:COUNT[:SEED]]`."""
+    kind, *numbers = name.split(":")[1:]
     if kind not in KINDS:
         raise ValueError(f"{name}: unknown kind of pairs {kind!r}; {suggestion(kind, KINDS)}")
     if len(numbers) > 2 or not all(number.isascii() and number.isdigit() and len(number) < 20 for number in numbers):

@@ -92,6 +92,7 @@ def _digits_to_words(language: str) -> Make:
 
 
 def _date(entry: int, draws: Draws) -> tuple[str, str]:
+    """A day in one of three English forms, and in ISO format."""
     day = FIRST_DAY + timedelta(days=entry)
     month = MONTHS[day.month - 1]
     ending = "th" if 11 <= day.day <= 13 else {1: "st", 2: "nd", 3: "rd"}.get(day.day % 10, "th")

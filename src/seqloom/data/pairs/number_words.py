@@ -34,8 +34,8 @@ def english(number: int) -> str:
         tens, ones = divmod(number, 10)
         return ENGLISH_TENS[tens - 2] + (f"-{ENGLISH[ones]}" if ones else "")
     size, name = (1000, "thousand") if number >= 1000 else (100, "hundred")
-    many, rest = divmod(number, size)
-    return f"{english(many)} {name}" + (f" {english(rest)}" if rest else "")
+    count, remainder = divmod(number, size)
+    return f"{english(count)} {name}" + (f" {english(remainder)}" if remainder else "")
 
 
 def german(number: int) -> str:
@@ -45,11 +45,11 @@ def german(number: int) -> str:
 
 def french(number: int) -> str:
     """The French words of a number from 0 to 999,999."""
-    thousands, rest = divmod(number, 1000)
+    thousands, remainder = divmod(number, 1000)
     if not thousands:
-        return _french(rest, last=True)
-    before = "" if thousands == 1 else f"{_french(thousands, last=False)} "
-    return f"{before}mille" + (f" {_french(rest, last=True)}" if rest else "")
+        return _french(remainder, last=True)
+    prefix = "" if thousands == 1 else f"{_french(thousands, last=False)} "
+    return f"{prefix}mille" + (f" {_french(remainder, last=True)}" if remainder else "")
 
 
 def _german(number: int) -> str:
@@ -60,27 +60,30 @@ def _german(number: int) -> str:
         tens, ones = divmod(number, 10)
         return (f"{GERMAN[ones]}und" if ones else "") + GERMAN_TENS[tens - 2]
     size, name = (1000, "tausend") if number >= 1000 else (100, "hundert")
-    many, rest = divmod(number, size)
-    return _german(many) + name + (_german(rest) if rest else "")
+    count, remainder = divmod(number, size)
+    return _german(count) + name + (_german(remainder) if remainder else "")
 
 
 def _french(number: int, last: bool) -> str:
     """The words of a number below 1000; `last` unless "mille" follows, before which no plural s is written."""
-    hundreds, rest = divmod(number, 100)
-    below = _french_below_hundred(rest, last) if rest or not hundreds else ""
+    hundreds, remainder = divmod(number, 100)
+    below_hundred = _french_below_hundred(remainder, last) if remainder or not hundreds else ""
     if not hundreds:
-        return below
-    name = "cents" if hundreds > 1 and not rest and last else "cent"
-    return " ".join(word for word in (FRENCH[hundreds] if hundreds > 1 else "", name, below) if word)
+        return below_hundred
+    hundred = "cents" if hundreds > 1 and not remainder and last else "cent"
+    count = FRENCH[hundreds] if hundreds > 1 else ""
+    return " ".join(word for word in (count, hundred, below_hundred) if word)
 
 
 def _french_below_hundred(number: int, last: bool) -> str:
     if number < 20:
         return FRENCH[number]
-    if number >= 80:
-        return "quatre-vingt" + (f"-{FRENCH[number - 80]}" if number > 80 else "s" if last else "")
+    if number > 80:
+        return f"quatre-vingt-{FRENCH[number - 80]}"
+    if number == 80:
+        return "quatre-vingts" if last else "quatre-vingt"
     tens = min(number // 10, 6)  # 70 to 79 are "soixante" and 10 to 19
-    rest = number - 10 * tens
-    if rest in (1, 11):
-        return f"{FRENCH_TENS[tens - 2]} et {FRENCH[rest]}"
-    return FRENCH_TENS[tens - 2] + (f"-{FRENCH[rest]}" if rest else "")
+    ones = number - 10 * tens
+    if ones in (1, 11):
+        return f"{FRENCH_TENS[tens - 2]} et {FRENCH[ones]}"
+    return FRENCH_TENS[tens - 2] + (f"-{FRENCH[ones]}" if ones else "")

@@ -28,14 +28,14 @@ def probe(text: str, difficulty: int = 1) -> Probe:
 
     ValueError, in one line, for unknown names, a difficulty outside 1 … HARDEST, and settings that do not fit.
     """
-    name, _, rest = text.partition(":")
+    name, _, settings_text = text.partition(":")
     if name not in PROBES:
         raise ValueError(f"unknown probe {name!r}; {suggestion(name, PROBES)}")
     if not 1 <= difficulty <= HARDEST:
         raise ValueError(f"the difficulty of a probe is 1 … {HARDEST}, not {difficulty}")
     settings: dict[str, int] = PROBES[name].at(difficulty)
-    for entry in rest.split(",") if rest else ():
-        setting, sign, number = entry.partition("=")
+    for change in settings_text.split(",") if settings_text else ():
+        setting, sign, number = change.partition("=")
         if not sign or not number.isdecimal():
             raise ValueError(f"a probe is NAME or NAME:SETTING=NUMBER,…, as mqar:pairs=8, not {text!r}")
         settings[setting] = int(number)

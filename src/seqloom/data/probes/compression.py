@@ -57,9 +57,9 @@ class Compression(Probe):
 
     @override
     def drawn(self, draws: Draws) -> Questions:
-        sign = self.count
+        mark = self.count
         tokens, targets, distance = empty(draws.rows, self.row_tokens)
-        tokens[:, :sign] = targets[:, sign + 1 :] = 2 + draws.below(self.words, self.count)
-        tokens[:, sign + 1 :] = ASK
-        distance[:, sign + 1 :] = sign - np.arange(self.count)
+        tokens[:, :mark] = targets[:, mark + 1 :] = 2 + draws.below(self.words, self.count)
+        tokens[:, mark + 1 :] = ASK
+        distance[:, mark + 1 :] = mark - np.arange(self.count)
         return Questions(tokens, targets, distance)

@@ -65,7 +65,9 @@ class MQAR(Probe):
         values = 1 + self.keys + draws.below(self.values, self.pairs)
         asked = end_of_pairs + draws.different(self.length - end_of_pairs, self.pairs)
         tokens, targets, distance = empty(draws.rows, self.length)
-        tokens[:, 0:end_of_pairs:2], tokens[:, 1:end_of_pairs:2], tokens[row, asked] = keys, values, keys
+        tokens[:, 0:end_of_pairs:2] = keys
+        tokens[:, 1:end_of_pairs:2] = values
+        tokens[row, asked] = keys
         targets[row, asked] = values
         distance[row, asked] = asked - np.arange(1, end_of_pairs, 2)
         return Questions(tokens, targets, distance)

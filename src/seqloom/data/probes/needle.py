@@ -59,14 +59,18 @@ class Needle(Probe):
 
     @override
     def drawn(self, draws: Draws) -> Questions:
-        first, row = self.length - self.needles, np.arange(draws.rows)[:, None]
-        keys, values = draws.different(self.keys, self.needles), self.keys + draws.below(self.values, self.needles)
-        gaps = np.sort(draws.different(first - self.needles, self.needles), axis=1)
+        first_question = self.length - self.needles
+        row = np.arange(draws.rows)[:, None]
+        keys = draws.different(self.keys, self.needles)
+        values = self.keys + draws.below(self.values, self.needles)
+        gaps = np.sort(draws.different(first_question - self.needles, self.needles), axis=1)
         position = gaps + np.arange(self.needles)  # a key has its value next to it, so no two keys are neighbors
         asked = draws.different(self.needles, self.needles)
         tokens, targets, distance = empty(draws.rows, self.length)
         tokens[:] = self.keys + self.values + draws.below(self.words, self.length)
-        tokens[row, position], tokens[row, position + 1] = keys, values
-        tokens[:, first:], targets[:, first:] = keys[row, asked], values[row, asked]
-        distance[:, first:] = np.arange(first, self.length) - (position[row, asked] + 1)
+        tokens[row, position] = keys
+        tokens[row, position + 1] = values
+        tokens[:, first_question:] = keys[row, asked]
+        targets[:, first_question:] = values[row, asked]
+        distance[:, first_question:] = np.arange(first_question, self.length) - (position[row, asked] + 1)
         return Questions(tokens, targets, distance)

@@ -55,9 +55,9 @@ class Permutations(Probe):
     @cached_property
     def after(self) -> Ints:
         """(n!, n!): the id of p∘q, in row p and column q."""
-        listed = list(permutations(range(self.things)))
-        ids = {order: number for number, order in enumerate(listed)}
-        return np.array([[ids[tuple(p[index] for index in q)] for q in listed] for p in listed])
+        orders = list(permutations(range(self.things)))
+        ids = {order: number for number, order in enumerate(orders)}
+        return np.array([[ids[tuple(p[index] for index in q)] for q in orders] for p in orders])
 
     @override
     def drawn(self, draws: Draws) -> Questions:

@@ -60,9 +60,10 @@ class SelectiveCopying(Probe):
     @override
     def drawn(self, draws: Draws) -> Questions:
         words = 2 + draws.below(self.words, self.count)
-        stand = np.sort(draws.different(self.length, self.count), axis=1)
+        positions = np.sort(draws.different(self.length, self.count), axis=1)
         tokens, targets, distance = empty(draws.rows, self.row_tokens)
-        tokens[np.arange(draws.rows)[:, None], stand] = words
-        tokens[:, self.length :], targets[:, self.length :] = ASK, words
-        distance[:, self.length :] = np.arange(self.length, self.row_tokens) - stand
+        tokens[np.arange(draws.rows)[:, None], positions] = words
+        tokens[:, self.length :] = ASK
+        targets[:, self.length :] = words
+        distance[:, self.length :] = np.arange(self.length, self.row_tokens) - positions
         return Questions(tokens, targets, distance)

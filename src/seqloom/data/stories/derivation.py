@@ -46,6 +46,7 @@ class Derivation:
 def _write(
     symbols: Sequence[Symbol], draws: Iterator[int], scope: dict[str, Option], text: list[str], choices: list[Choice]
 ) -> None:
+    """Writes symbols: appends to `text` and `choices`, and adds to `scope` the options that variables are bound to."""
     for symbol in symbols:
         if isinstance(symbol, str):
             text.append(symbol)

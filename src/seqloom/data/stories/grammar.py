@@ -73,27 +73,30 @@ class Rule:
 
 
 def _symbols(template: str) -> Iterator[Symbol]:
-    at = 0
+    """The symbols of an option as the tables write it."""
+    end = 0
     for match in _SYMBOL.finditer(template):
-        if match.start() > at:
-            yield template[at : match.start()]
+        if match.start() > end:
+            yield template[end : match.start()]
         bound, rule, form, var, recalled = match.groups()
         yield Expand(rule, bound, form or _PLAIN) if rule else Recall(var, recalled or _PLAIN)
-        at = match.end()
-    if at < len(template):
-        yield template[at:]
+        end = match.end()
+    if end < len(template):
+        yield template[end:]
 
 
 def _forms(text: str, extra: Mapping[str, str]) -> dict[str, str]:
+    """The forms of a word: plain, with its article, the `extra` ones, and each of these with a capital letter."""
     article = "an" if text[0] in "aeiou" else "a"
     forms = {_PLAIN: text, "a": f"{article} {text}", **extra}
     return forms | {form.capitalize(): written[0].upper() + written[1:] for form, written in forms.items()}
 
 
-def _rule(name: str, entries: list[str]) -> Rule:
+def _rule(name: str, lines: list[str]) -> Rule:
+    """A rule from the lines of its options, each WEIGHT TEMPLATE."""
     options = []
-    for entry in entries:
-        weight, template = entry.strip().split(" ", 1)
+    for line in lines:
+        weight, template = line.strip().split(" ", 1)
         symbols = tuple(_symbols(template))
         forms = _forms(template, FORMS.get(name, {})) if symbols == (template,) else {}
         options.append(Option(symbols, int(weight), forms))

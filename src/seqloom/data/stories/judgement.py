@@ -26,15 +26,17 @@ def _split(text: str) -> tuple[list[str], str]:
 
 def sentences(text: str) -> list[str]:
     """The sentences of `text` without the spaces between them; an incomplete last sentence is included."""
-    whole, rest = _split(text)
-    return [*whole, rest] if rest else whole
+    complete, incomplete = _split(text)
+    return [*complete, incomplete] if incomplete else complete
 
 
 def _complete(text: str, cut: bool) -> list[str]:
+    """The complete sentences of a text, without the first if the text begins inside it (`cut`)."""
     return _split(text)[0][1 if cut else 0 :]
 
 
 def _fit(sentence: str, scope: Scope) -> tuple[str, Scope] | None:
+    """The rule that a sentence is of and the scope after it; None where no sentence of the grammar fits the scope."""
     choices: list[Choice] = []
     for name, option in TEMPLATES:
         end = read(option.symbols, sentence, 0, {} if name == "opening" else scope, choices)
@@ -65,12 +67,12 @@ def agreement(text: str, *, cut: bool = False) -> tuple[int, int]:
     opening it is unknown what was introduced, and a first mention agrees. `cut` is as in `grammatical_share`.
     """
     scope: Scope = {}
-    agreed = known = 0
+    agreeing = grammatical = 0
     for sentence in filter(is_sentence, _complete(text, cut)):
-        known += 1
+        grammatical += 1
         fit = _fit(sentence, scope)
         if fit is not None:
-            agreed += 1
+            agreeing += 1
             name, scope = fit
             scope = {**dict.fromkeys(DOMAINS, ()), **scope} if name == "opening" else scope
-    return agreed, known
+    return agreeing, grammatical

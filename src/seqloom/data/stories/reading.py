@@ -15,6 +15,7 @@ Scope = Mapping[str, tuple[Option, ...]]
 
 
 def _recall(symbol: Recall, text: str, at: int, scope: Scope) -> tuple[int, Scope] | None:
+    """Matches a repetition with `text` from index `at`: the end index and the narrowed scope, or None."""
     candidates = scope.get(symbol.var, DOMAINS[symbol.var])
     for option in candidates:
         form = option.forms[symbol.form]
@@ -25,8 +26,9 @@ def _recall(symbol: Recall, text: str, at: int, scope: Scope) -> tuple[int, Scop
 
 
 def _expand(symbol: Expand, text: str, at: int, scope: Scope, choices: list[Choice]) -> tuple[int, Scope] | None:
+    """Matches one option of a rule with `text` from index `at`, as `read` does for symbols."""
     rule = RULES[symbol.rule]
-    mark = len(choices)
+    choices_before = len(choices)
     for index, option in enumerate(rule.options):
         if option.forms:
             form = option.forms[symbol.form]
@@ -38,7 +40,7 @@ def _expand(symbol: Expand, text: str, at: int, scope: Scope, choices: list[Choi
         end = read(option.symbols, text, at, scope, choices)
         if end is not None:
             return end
-        del choices[mark:]
+        del choices[choices_before:]
     return None
 
 

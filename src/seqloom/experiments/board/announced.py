@@ -8,15 +8,19 @@ from seqloom.experiments.board.study import Board
 
 def announced(board: Board) -> str:
     """The text of all that is decided before the runs."""
-    host, divided = board.host, board.corpus.division
-    assert divided is not None
-    training, model = host.training, host.layered
-    aim = quantity(model, "params")
+    division = board.corpus.division
+    assert division is not None
+    training = board.host.training
+    model = board.host.layered
+    host_parameters = quantity(model, "params")
     rows = [
         (
-            *(title(name), config.layered.ffn, quantity(config.layered, "params")),
-            f"{100 * (quantity(config.layered, 'params') / aim - 1):+.2f}%",
-            *(config.layered.position.kind, "one run" if name in BELOW else seeds(name)),
+            title(name),
+            config.layered.ffn,
+            quantity(config.layered, "params"),
+            f"{100 * (quantity(config.layered, 'params') / host_parameters - 1):+.2f}%",
+            config.layered.position.kind,
+            "one run" if name in BELOW else seeds(name),
         )
         for name, config in board.models.items()
     ]
@@ -28,7 +32,7 @@ def announced(board: Board) -> str:
     schedule = ", ".join(f"{name} {value}" for name, value in training.schedule.model_dump().items())
     lines = (
         board.corpus.description,
-        *(f"  {side}" for side in divided.sides),
+        *(f"  {side}" for side in division.sides),
         f"host: dim {model.dim}, depth {model.depth}, context {model.context}, tied: {model.tie}, norm {model.norm}, "
         f"{model.activation}, gated: {model.glu}, dropout {model.dropout}",
         f"training: {training.batches:,} batches of {training.batch} × {model.context} tokens, {training.optimizer} "

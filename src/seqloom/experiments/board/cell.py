@@ -71,8 +71,8 @@ class BoardCell(RunCell):
         assert corpus.test is not None
         assert corpus.division is not None
         embedding = config.vocab * config.dim
-        saved = checkpoint.peek(run.checkpoints)
-        surroundings = saved.meta["surroundings"] if saved is not None else {}
+        newest = checkpoint.peek(run.checkpoints)
+        surroundings = newest.meta["surroundings"] if newest is not None else {}
         shared = {
             "contender": self.contender,
             "digest": self.digest,
@@ -89,8 +89,8 @@ class BoardCell(RunCell):
             "seconds": round(sum(row["seconds"] for row in rows if "loss" in row), 1),
         }
         if failed is not None:
-            nothing = dict.fromkeys(SCORES)
-            return [BoardRow.model_validate({**shared, **nothing, "state_bytes": {}, "failed": failed})]
+            no_scores = dict.fromkeys(SCORES)
+            return [BoardRow.model_validate({**shared, **no_scores, "state_bytes": {}, "failed": failed})]
         model, _ = load(run.folder, device=chosen(training.device))
         with use(**self.config.backends), torch.no_grad():
             in_context = Spans(model, corpus.test, config.context, training.batch)
@@ -134,10 +134,10 @@ class Spans:
 
     def __init__(self, model: Model, tokens: Tokens, length: int, rows: int) -> None:
         sums, counts = (torch.zeros(length, dtype=torch.float64) for _ in range(2))
-        for inputs, targets, keep in held_out(tokens, length, rows):
-            nats = torch.where(keep, _nats(model, inputs.to(model.device), targets.to(model.device)).cpu(), 0.0)
+        for inputs, targets, counted in held_out(tokens, length, rows):
+            nats = torch.where(counted, _nats(model, inputs.to(model.device), targets.to(model.device)).cpu(), 0.0)
             sums += nats.double().sum(0)
-            counts += keep.sum(0)
+            counts += counted.sum(0)
         total, count = float(sums.sum()), int(counts.sum())
         self.loss = total / count
         """nats per token"""
@@ -156,21 +156,25 @@ def _nats(model: Model, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Te
     if inputs.shape[1] <= model.config.context:
         return cross_entropy(widened(model(inputs)).transpose(1, 2), targets, reduction="none")
     state = model.start(len(inputs))
-    parts = []
-    for piece, wanted in zip(inputs.split(PIECE, 1), targets.split(PIECE, 1), strict=True):
+    losses = []
+    for piece, piece_targets in zip(inputs.split(PIECE, 1), targets.split(PIECE, 1), strict=True):
         logits, state = model.extend(piece, state)
-        parts.append(cross_entropy(widened(logits).transpose(1, 2), wanted, reduction="none"))
-    return torch.cat(parts, 1)
+        losses.append(cross_entropy(widened(logits).transpose(1, 2), piece_targets, reduction="none"))
+    return torch.cat(losses, 1)
 
 
 def state_bytes(model: Model, tokens: Tokens) -> dict[str, int]:
     """Bytes of the state of one row, by the number of tokens (`LENGTHS`) that it has read of the text."""
     text = torch.from_numpy(tokens.ids[: LENGTHS[-1]].astype("int64"))[None].to(model.device)
-    state, read, sizes = model.start(1), 0, dict[str, int]()
+    stops = (*LENGTHS, text.shape[1])
+    state = model.start(1)
+    sizes: dict[str, int] = {}
+    read = 0
     while read < text.shape[1]:
-        until = min([length for length in (*LENGTHS, text.shape[1]) if length > read] + [read + PIECE])
-        _, state = model.read(text[:, read:until], state)
-        read = until
+        next_stop = min(stop for stop in stops if stop > read)
+        end = min(next_stop, read + PIECE)
+        _, state = model.read(text[:, read:end], state)
+        read = end
         if read in LENGTHS:
             sizes[str(read)] = nbytes(model.trim(state))
     return sizes

@@ -107,12 +107,12 @@ def finished(out: Path) -> dict[str, dict[str, Any]]:
 
 def merge(out: Path, path: Path) -> tuple[int, int]:
     """Adds the rows of finished runs to the file; returns the number of new rows and of all rows."""
-    kept = stored(path)
-    lines = {**finished(out), **kept}
+    earlier = stored(path)
+    lines = {**finished(out), **earlier}
     if lines:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace(path, written(list(lines.values())))
-    return len(lines) - len(kept), len(lines)
+        replace(path, encoded(list(lines.values())))
+    return len(lines) - len(earlier), len(lines)
 
 
 def merge_times(out: Path, path: Path) -> int:
@@ -137,7 +137,7 @@ def read_times(path: Path) -> list[dict[str, Any]]:
         raise ValueError(f"{path} holds no times of the board: repair or remove it") from None
 
 
-def written(lines: Sequence[Mapping[str, Any]]) -> bytes:
+def encoded(lines: Sequence[Mapping[str, Any]]) -> bytes:
     """The lines in a fixed order: by contender, rate and seed."""
     ordered = sorted(lines, key=lambda line: (line["contender"], line["lr"], line["seed"], line["digest"]))
     return "".join(json.dumps(line, allow_nan=False) + "\n" for line in ordered).encode()

@@ -62,13 +62,15 @@ class Board:
         """The timings, in the same folder: a race of training steps, then of tokens. They need an idle machine."""
 
         def stages(results: Results) -> Iterator[list[Cell]]:
-            here = machine()
+            machine_name = machine()
             models = {name: config for name, config in self.models.items() if name not in BELOW}
-            race: list[Cell] = [Race(f"{TIMES}/steps", models, here)]
-            yield race + [
-                Decoding(f"{TIMES}/{name}-{tokens}", name, config, tokens, here)
-                for name, config in models.items()
-                for tokens in TOKENS
+            yield [
+                Race(f"{TIMES}/steps", models, machine_name),
+                *(
+                    Decoding(f"{TIMES}/{name}-{tokens}", name, config, tokens, machine_name)
+                    for name, config in models.items()
+                    for tokens in TOKENS
+                ),
             ]
 
         return Study("board", self.shared, stages)
@@ -82,14 +84,15 @@ class Board:
 
     @cached_property
     def _prepared(self) -> tuple[RunConfig, Corpus]:
+        """The settings of the host and the text. ValueError where the text is too short."""
         config, corpus = with_text(resolve(RECIPE, self.changes, self.source))
         training = config.training
-        windows = Windows(corpus.train, config.model.context, 0, disjoint=config.data.disjoint).starts
-        wanted = training.batches * training.batch
-        if windows < wanted:
+        available = Windows(corpus.train, config.model.context, 0, disjoint=config.data.disjoint).starts
+        needed = training.batches * training.batch
+        if available < needed:
             raise ValueError(
-                f"{self.source}: the training books have {windows:,} windows of {config.model.context:,} tokens, and "
-                f"{training.batches:,} batches of {training.batch:,} read {wanted:,}, none twice: add text, or choose "
+                f"{self.source}: the training books have {available:,} windows of {config.model.context:,} tokens, and "
+                f"{training.batches:,} batches of {training.batch:,} read {needed:,}, none twice: add text, or choose "
                 "fewer training.batches"
             )
         return config, corpus
@@ -121,7 +124,7 @@ class Board:
         others = [contender.name for contender in ROWS if contender.name not in DECIDED]
         decided = [contender.name for contender in ROWS if contender.name in DECIDED]
         for group in (decided, others, [contender.name for contender in BESIDE], list(BELOW)):
-            yield from self._waves(group, results)
+            yield from self._stages_of(group, results)
 
     def row(self, cell: BoardCell, results: Results) -> BoardRow | None:
         """The row of a run, from this folder or from `finished`; None for a run that is not done."""
@@ -139,41 +142,43 @@ class Board:
             return None
         return min(losses, key=lambda rate: (losses[rate], rate))
 
-    def _waves(self, names: Sequence[str], results: Results) -> Iterator[list[Cell]]:
-        while wanted := [cell for name in names for cell in self._rates(name, results)]:
-            yield [*wanted]
-            if all(self._waits(cell, results) for cell in wanted):
+    def _stages_of(self, names: Sequence[str], results: Results) -> Iterator[list[Cell]]:
+        """The stages of these contenders: runs of seed 0 until the rates are chosen, then one stage for each seed."""
+        while cells := [cell for name in names for cell in self._rate_cells(name, results)]:
+            yield list(cells)
+            if all(self._is_missing(cell, results) for cell in cells):
                 break  # no cell was run: the stages are only being listed
-        further = [cell for name in names for cell in self._seeds(name, results)]
-        for seed in sorted({cell.config.training.seed for cell in further}):
-            yield [cell for cell in further if cell.config.training.seed == seed]
+        seed_cells = [cell for name in names for cell in self._seed_cells(name, results)]
+        for seed in sorted({cell.config.training.seed for cell in seed_cells}):
+            yield [cell for cell in seed_cells if cell.config.training.seed == seed]
 
-    def _rates(self, name: str, results: Results) -> list[BoardCell]:
+    def _rate_cells(self, name: str, results: Results) -> list[BoardCell]:
         """The runs of seed 0 that are still needed to choose the rate."""
         if name in BELOW:
             return []
         first = [self.cell(name, rate, 0) for rate in RATES]
-        missing = [cell for cell in first if self._waits(cell, results)]
+        missing = [cell for cell in first if self._is_missing(cell, results)]
         if missing:
             return missing
         best = self.best(name, results)
         if best is None:
             return []
         neighbors = [self.cell(name, rate, 0) for rate in (best / 2, best * 2) if rate in LADDER]
-        return [cell for cell in neighbors if self._waits(cell, results)]
+        return [cell for cell in neighbors if self._is_missing(cell, results)]
 
-    def _seeds(self, name: str, results: Results) -> list[BoardCell]:
+    def _seed_cells(self, name: str, results: Results) -> list[BoardCell]:
         """The runs of all seeds at the best rate; for a plan, at the middle rate while the best is not known."""
-        of = BELOW.get(name, name)
-        rate = self.best(of, results)
-        if rate is None and any(self.cell(of, candidate, 0).name in results.failed for candidate in RATES):
+        rate_source = BELOW.get(name, name)
+        rate = self.best(rate_source, results)
+        if rate is None and any(self.cell(rate_source, candidate, 0).name in results.failed for candidate in RATES):
             return []
         rate = RATES[1] if rate is None else rate
         numbers = range(1) if name in BELOW else range(1, seeds(name))
         cells = [self.cell(name, rate, seed) for seed in numbers]
-        return [cell for cell in cells if self._waits(cell, results)]
+        return [cell for cell in cells if self._is_missing(cell, results)]
 
-    def _waits(self, cell: BoardCell, results: Results) -> bool:
+    def _is_missing(self, cell: BoardCell, results: Results) -> bool:
+        """Whether a run has no row and did not fail."""
         return self.row(cell, results) is None and cell.name not in results.failed
 
     def cell(self, name: str, lr: float, seed: int) -> BoardCell:
@@ -189,12 +194,12 @@ class Board:
             name=f"{name}/seed-{seed}-lr-{lr:g}",
             config=config,
             identity=identity(config, self.corpus),
-            scoring=scoring(config, len(self.corpus.held_out)) + self._tested(config),
+            scoring=scoring(config, len(self.corpus.held_out)) + self._test_scoring(config),
             contender=name,
             board=digest(self.shared)[:16],
         )
 
-    def _tested(self, config: RunConfig) -> float:
+    def _test_scoring(self, config: RunConfig) -> float:
         """The training steps that take as long as reading the test books twice."""
         assert self.corpus.test is not None
         return 2 * scoring(config, len(self.corpus.test))

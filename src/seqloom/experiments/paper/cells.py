@@ -93,8 +93,8 @@ class Paper:
     def seconds(self, figure: Figure, results: Results) -> dict[Model, float]:
         """Seconds of a training step by model of a figure; {} where they were not timed."""
         rows = [row for row in results.rows.get(f"races/{figure.name}", []) if isinstance(row, Times)]
-        known = {row.contender: row.step for row in rows if row.step is not None}
-        return {line.model: known[line.model.name] for line in figure.lines if line.model.name in known}
+        step_seconds = {row.contender: row.step for row in rows if row.step is not None}
+        return {line.model: step_seconds[line.model.name] for line in figure.lines if line.model.name in step_seconds}
 
     def _cell(self, run: Run) -> FigureCell:
         config, corpus = self.grid.config(run.model, run.seed), self.grid.corpus

@@ -70,8 +70,8 @@ def more() -> Verdict:
 def he_equal() -> Verdict:
     """HE against 32 heads, as section 7 has it: fewer operations, as many parameters."""
     he, peer = sublayer("he"), sublayer("attention", 32)
-    longer = [f"{training(kind, D, 1024).params:,}" for kind in ("he", "attention")]
-    note = f"equal only because l = d: at l = 1,024 {longer[0]} parameters to {longer[1]}"
+    parameters = [f"{training(kind, D, 1024).params:,}" for kind in ("he", "attention")]
+    note = f"equal only because l = d: at l = 1,024 {parameters[0]} parameters to {parameters[1]}"
     return verdict(he.total < peer.total and he.params == peer.params, f"{_both(he, peer)}; {note}")
 
 
@@ -141,19 +141,22 @@ def verdict(holds: bool, measured: str) -> Verdict:
 def formulas() -> Verdict:
     """Tables 3 to 6: the closed form of each entry, in both versions of the text, against the mixers' prices."""
     entries = TRAINING + INFERENCE
-    wrong = [e for e in entries if all((seed, "closed") in e.misprints for seed in ("000", "003"))]
-    slips = sum(len(e.misprints) > 0 for e in entries) - len(wrong)
-    names = ", ".join(f"Table {e.table}, {tables.QUANTITIES[e.quantity]} of {tables.NAMES[e.sublayer]}" for e in wrong)
-    right = f"{len(entries) - len(wrong)} of {len(entries)} formulas are right; wrong in both versions: {names}"
-    return verdict(not wrong, f"{right}; {slips} more has a slip in one version")
+    misprinted = [entry for entry in entries if all((seed, "closed") in entry.misprints for seed in ("000", "003"))]
+    slips = sum(len(entry.misprints) > 0 for entry in entries) - len(misprinted)
+    names = ", ".join(
+        f"Table {entry.table}, {tables.QUANTITIES[entry.quantity]} of {tables.NAMES[entry.sublayer]}"
+        for entry in misprinted
+    )
+    sentence = f"{len(entries) - len(misprinted)} of {len(entries)} formulas are right; wrong in both versions: {names}"
+    return verdict(not misprinted, f"{sentence}; {slips} more has a slip in one version")
 
 
 def numbers() -> Verdict:
     """Table 7 against the mixers' prices."""
     computed = tables.table7()
-    same = sum(a == b for row, printed in TABLE_7.items() for a, b in zip(computed[row], printed, strict=True))
+    equal = sum(a == b for row, printed in TABLE_7.items() for a, b in zip(computed[row], printed, strict=True))
     return verdict(
-        computed == TABLE_7, f"{same} of {sum(map(len, TABLE_7.values()))} numbers are what the mixers charge"
+        computed == TABLE_7, f"{equal} of {sum(map(len, TABLE_7.values()))} numbers are what the mixers charge"
     )
 
 
@@ -169,10 +172,11 @@ def perplexity() -> Verdict:
 def epochs() -> Verdict:
     """60,000 batches of Table 1, in epochs."""
     starts, times = passes()
-    share_read = (
-        f"{starts:.3f} of all positions where a window can start; windows overlap, so that is {times:.1f} passes over"
+    measured = (
+        f"{starts:.3f} of all positions where a window can start; windows overlap, so that is {times:.1f} passes over "
+        "the tokens"
     )
-    return verdict(round(starts, 3) == 0.457, f"{share_read} the tokens")
+    return verdict(round(starts, 3) == 0.457, measured)
 
 
 def passes() -> tuple[float, float]:
@@ -210,6 +214,6 @@ def about(names: Sequence[str]) -> list[str]:
     lines = []
     for count in COUNTS:
         if count.tables & {*names}:
-            found = count.count()
-            lines += [f"{found.word}: {count.text} ({count.section})", f"  {found.measured}"]
+            result = count.count()
+            lines += [f"{result.word}: {count.text} ({count.section})", f"  {result.measured}"]
     return ["What the paper claims of these numbers", "", *lines] if lines else []

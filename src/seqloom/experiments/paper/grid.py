@@ -63,9 +63,9 @@ class Grid:
         """Prepares the text. ValueError where settings do not fit or `batches` is less than 1."""
         self.scale, self.out, self._source = scale, out, source
         self._sets = tuple(sets)
-        self._last = () if batches is None else (f"training.batches={batches}",)
-        self._base = resolve(scale.preset, [*scale.changes, *sets, *self._last], source)
-        self._known: dict[Model, RunConfig] = {}
+        self._batches_change = () if batches is None else (f"training.batches={batches}",)
+        self._base = resolve(scale.preset, [*scale.changes, *sets, *self._batches_change], source)
+        self._configs: dict[Model, RunConfig] = {}
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -84,21 +84,22 @@ class Grid:
         # of a setting that is given twice, the last value counts
         settings = dict(change.split("=", 1) for change in changes)
         changed = {setting: value for setting, value in settings.items() if _at(self._base, setting) != value}
-        named = [
+        name_parts = [
             f".{setting.rsplit('.', 1)[-1]}={changed[setting]}"
             for setting in sorted(changed)
             if setting != "training.batches"
         ]
-        return Model(mixer.name + "".join(named), (*mixer.changes, *(f"{a}={b}" for a, b in changed.items())))
+        changes_of_model = [f"{setting}={value}" for setting, value in changed.items()]
+        return Model(mixer.name + "".join(name_parts), (*mixer.changes, *changes_of_model))
 
     def config(self, model: Model, seed: int = 0) -> RunConfig:
         """The settings of a cell, with the vocabulary of the text."""
-        if model not in self._known:
-            changes = [*self.scale.changes, *self._sets, *model.changes, *self._last]
+        if model not in self._configs:
+            changes = [*self.scale.changes, *self._sets, *model.changes, *self._batches_change]
             config = resolve(self.scale.preset, changes, self._source)
             vocab = {"vocab": self.corpus.tokenizer.vocab}
-            self._known[model] = config.model_copy(update={"model": config.model.model_copy(update=vocab)})
-        cached = self._known[model]
+            self._configs[model] = config.model_copy(update={"model": config.model.model_copy(update=vocab)})
+        cached = self._configs[model]
         return cached.model_copy(update={"training": cached.training.model_copy(update={"seed": seed})})
 
     def batches(self, cell: Cell) -> int:

@@ -31,9 +31,9 @@ class Progress:
 
     def medians(self, stretch: int) -> list[tuple[int, int, float]]:
         """(first step, last step, median loss) of each complete stretch of `stretch` batches, without overlap."""
-        parts = [self.losses[first : first + stretch] for first in range(0, len(self.losses), stretch)]
-        whole = [part for part in parts if len(part) == stretch]
-        return [(part[0][0], part[-1][0], statistics.median(loss for _, loss in part)) for part in whole]
+        stretches = [self.losses[first : first + stretch] for first in range(0, len(self.losses), stretch)]
+        complete = [rows for rows in stretches if len(rows) == stretch]
+        return [(rows[0][0], rows[-1][0], statistics.median(loss for _, loss in rows)) for rows in complete]
 
 
 def progress(folder: Path, asked: int) -> Progress:
@@ -42,14 +42,14 @@ def progress(folder: Path, asked: int) -> Progress:
     ValueError where the run has more batches than `asked` and no score after exactly these.
     """
     path = folder / "metrics.jsonl"
-    rows = read(path) if path.is_file() else []
-    within = [row for row in rows if row["step"] <= asked]
-    scores = [(row["step"], float(row["held_out"])) for row in within if row.get("held_out") is not None]
-    if len(within) < len(rows) and (not scores or scores[-1][0] < asked):
-        trained = rows[-1]["step"]
+    all_rows = read(path) if path.is_file() else []
+    rows = [row for row in all_rows if row["step"] <= asked]
+    scores = [(row["step"], float(row["held_out"])) for row in rows if row.get("held_out") is not None]
+    if len(rows) < len(all_rows) and (not scores or scores[-1][0] < asked):
+        trained = all_rows[-1]["step"]
         raise ValueError(
             f"{folder} was trained for {trained:,} batches, not {asked:,}: ask for as many or another --out"
         )
-    losses = [(row["step"], float(row["loss"])) for row in within if row.get("loss") is not None]
-    times = [float(row["seconds"]) for row in within if row.get("seconds") is not None]
+    losses = [(row["step"], float(row["loss"])) for row in rows if row.get("loss") is not None]
+    times = [float(row["seconds"]) for row in rows if row.get("seconds") is not None]
     return Progress(asked, losses, scores, statistics.median(times) if times else None)

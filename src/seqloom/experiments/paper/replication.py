@@ -29,9 +29,9 @@ from seqloom.report.study.verdicts import UNMEASURED, Verdict, counted
 LOSSES: tuple[Loss, ...] = get_args(Loss)
 ON = {"training": "on the training loss", "held_out": "on held-out text"}
 HEADS = ("training loss, as in the paper", "held-out loss")
-AGAIN = "seqloom study paper {} --scale small"
+COMMAND = "seqloom study paper {} --scale small"
 TEXTS = "table2.jsonl"
-READ = f"""
+EXPLANATION = f"""
 Losses are in nats per token: the training loss is the median over the last stretch of batches, as in the paper, the
 held-out loss that of text which is not trained on, after all batches, which the paper does not report. A mean has ±
 half of Student's 95% interval over the model's own seeds, a difference ± half of Welch's interval. Seeds share all
@@ -66,13 +66,13 @@ def studies_in(folder: Path) -> Studies:
 
     Files of the paper's own settings come first, then those with more seeds, then those with more batches.
     """
-    found = {}
+    studies = {}
     for name in STUDIES:
         paths = sorted((*folder.glob(f"{name}.jsonl"), *folder.glob(f"{name}-[0-9]*.jsonl")), key=lambda p: p.stem)
         if paths:
             files = [(path.name, read(path)) for path in paths]
-            found[name] = sorted(files, key=lambda file: _order(file[1].figure))
-    return found
+            studies[name] = sorted(files, key=lambda file: _file_order(file[1].figure))
+    return studies
 
 
 def texts_in(folder: Path) -> list[dict[str, Any]]:
@@ -118,7 +118,7 @@ class Replication:
             "The paper says that the Extractors have the potential, or are able, to run faster than self-attention. "
             "The claims here are that all four do, at the sizes named. Ratios are of times measured in turns, with "
             f"quartiles, on {self.machines}.",
-            _shown(self.raced),
+            _claims_table(self.raced),
         ]
         parts = [
             "# Replication",
@@ -128,12 +128,12 @@ class Replication:
             "## Claims about losses",
             self._claims(CLAIMS),
             "### How to read it",
-            READ,
+            EXPLANATION,
             "### What the paper leaves open",
             *self._open(),
             "## Claims that are counted",
             f"At the paper's Table 1, by the prices of the mixers.{self.misprints}",
-            _shown(counts),
+            _claims_table(counts),
             *(speed if self.raced else []),
             "## The studies",
             self._sizes(),
@@ -147,16 +147,22 @@ class Replication:
     @cached_property
     def verdicts(self) -> Mapping[tuple[Claim, Loss], Sequence[tuple[Study | None, Verdict]]]:
         """For each claim and loss a study and a verdict for each file of rows; without rows, a verdict that says so."""
-        found: dict[tuple[Claim, Loss], list[tuple[Study | None, Verdict]]] = {}
+        verdicts: dict[tuple[Claim, Loss], list[tuple[Study | None, Verdict]]] = {}
         for _, study in (file for files in self.studies.values() for file in files):
             for claim, by_loss in decided(study).items():
                 for loss, verdict in by_loss.items():
-                    found.setdefault((claim, loss), []).append((study, verdict))
+                    verdicts.setdefault((claim, loss), []).append((study, verdict))
         for claim, loss in product((*CLAIMS, *OPEN), LOSSES):
-            of_claim = found.get((claim, loss), [])
-            none = UNMEASURED if claim.rule else Verdict("not settled", "no loss can show it; the texts are below")
-            found[claim, loss] = [known for known in of_claim if known[1].seeds] or of_claim[:1] or [(None, none)]
-        return found
+            claim_verdicts = verdicts.get((claim, loss), [])
+            measured = [(study, verdict) for study, verdict in claim_verdicts if verdict.seeds]
+            if measured:
+                verdicts[claim, loss] = measured
+            elif claim_verdicts:
+                verdicts[claim, loss] = claim_verdicts[:1]
+            else:
+                no_loss = Verdict("not settled", "no loss can show it; the texts are below")
+                verdicts[claim, loss] = [(None, UNMEASURED if claim.rule else no_loss)]
+        return verdicts
 
     def _summary(self, counts: Sequence[Measured]) -> str:
         """Three sentences: the claims about losses, the others, the headline."""
@@ -176,45 +182,47 @@ class Replication:
             return text + "is not measured yet."
         by_file: dict[str, list[str]] = {}
         for loss, verdicts in headline:
-            for at, (study, verdict) in enumerate(verdicts):
-                opening = f"; {_after(study)}it " if at else ""
-                by_file.setdefault(opening, []).append(f"{_plainly(verdict)} {ON[loss]}")
+            for index, (study, verdict) in enumerate(verdicts):
+                opening = f"; {_after_batches(study)}it " if index else ""
+                by_file.setdefault(opening, []).append(f"{_in_words(verdict)} {ON[loss]}")
         return text + "".join(opening + " and ".join(clauses) for opening, clauses in by_file.items()) + "."
 
     def _sizes(self) -> str:
         """What was run: sizes, seeds, text, machine, commit, each once."""
         if not self.studies:
             return "Nothing was run yet; `seqloom study paper all --scale small --plan` says what it would take."
-        run = [study.figure for files in self.studies.values() for _, study in files]
+        figures = [study.figure for files in self.studies.values() for _, study in files]
         names_by_size: dict[str, list[str]] = {}
-        for figure in run:
+        for figure in figures:
             name = figure["heading"].split(":")[0]
             names_by_size.setdefault(figure["differs"] or "the paper's own settings", []).append(name)
         sizes = "; ".join(f"{', '.join(dict.fromkeys(names))}: {differs}" for differs, names in names_by_size.items())
-        seeds = ", ".join(sorted({f"{figure['seeds']}" for figure in run}))
-        read = " and ".join(dict.fromkeys(figure["text"] for figure in run))
-        where = "; ".join(dict.fromkeys(origin(figure["origin"]) for figure in run))
-        return f"What was run: {sizes}. Seeds of a model: {seeds}. Text: `{read}`. On {where}."
+        seeds = ", ".join(sorted({f"{figure['seeds']}" for figure in figures}))
+        texts = " and ".join(dict.fromkeys(figure["text"] for figure in figures))
+        machines = "; ".join(dict.fromkeys(origin(figure["origin"]) for figure in figures))
+        return f"What was run: {sizes}. Seeds of a model: {seeds}. Text: `{texts}`. On {machines}."
 
     def _claims(self, claims: Iterable[Claim]) -> str:
+        """A table of claims: each with its verdicts on both losses, and the command that shows them."""
         rows = []
         for claim in claims:
             by_loss = [self.verdicts[claim, loss] for loss in LOSSES]
             cells = [
-                "<br>".join(f"{_after(study)}{_bold(verdict)}" for study, verdict in verdicts) for verdicts in by_loss
+                "<br>".join(f"{_after_batches(study)}{_bold(verdict)}" for study, verdict in verdicts)
+                for verdicts in by_loss
             ]
             if claim.also and claim.study in self.studies:
                 cells[0] += f"; {claim.also(self.studies[claim.study][0][1])}"
             text = f"{claim.text} *{claim.section}*" if claim.section else claim.text
-            rows.append((text, *cells, f"`{_again(claim.study, by_loss[0][0][0])}`"))
+            rows.append((text, *cells, f"`{_command(claim.study, by_loss[0][0][0])}`"))
         return markdown(("claim", *HEADS, "shown by"), rows)
 
     def _open(self) -> list[str]:
         """The open questions that are measured, and the studies that would answer the others."""
-        known = [claim for claim in OPEN if any(self.verdicts[claim, loss][0][1].seeds for loss in LOSSES)]
+        measured = [claim for claim in OPEN if any(self.verdicts[claim, loss][0][1].seeds for loss in LOSSES)]
         missing = dict.fromkeys(claim.study for claim in OPEN if claim.study not in self.studies)
-        unmeasured = "Not measured yet: " + ", ".join(f"`{AGAIN.format(study)}`" for study in missing) + "."
-        return [self._claims(known) if known else "", unmeasured if missing else ""]
+        unmeasured = "Not measured yet: " + ", ".join(f"`{COMMAND.format(study)}`" for study in missing) + "."
+        return [self._claims(measured) if measured else "", unmeasured if missing else ""]
 
     def _section(self, file: str, study: Study) -> str:
         return section(study, self.below(file, study), f"[The rows]({self.rows}{file})")
@@ -223,28 +231,30 @@ class Replication:
         if not self.texts:
             return []
         command = f"```sh\n{self.texts[0]['command']}\n```"
-        return ["### Table 2: generated texts, top-p 0.6", *map(_text, self.texts), command]
+        return ["### Table 2: generated texts, top-p 0.6", *map(_generated_text, self.texts), command]
 
 
-def _order(figure: Mapping[str, Any]) -> tuple[bool, int, int]:
+def _file_order(figure: Mapping[str, Any]) -> tuple[bool, int, int]:
+    """The sort key of a file: the paper's own settings, then more seeds, then more batches."""
     return figure["differs"] != "", -figure["seeds"], -figure["batches"]
 
 
-def _again(name: str, study: Study | None) -> str:
+def _command(name: str, study: Study | None) -> str:
     """The command that shows what decides; without rows, one that would make some."""
     if study is None:
-        return AGAIN.format(name)
+        return COMMAND.format(name)
     figure = study.figure
     seeds = "" if figure["seeds"] == scale_of(figure["scale"]).seeds.get(name, 1) else f" --seeds {figure['seeds']}"
     return f"seqloom study paper {name} --scale {figure['scale']} --batches {figure['batches']}{seeds}"
 
 
-def _shown(claims: Sequence[Measured]) -> str:
+def _claims_table(claims: Sequence[Measured]) -> str:
     rows = [(f"{claim.text} *{claim.section}*", _bold(claim.verdict), f"`{claim.command}`") for claim in claims]
     return markdown(("claim", "what comes out", "shown by"), rows)
 
 
-def _text(row: Mapping[str, Any]) -> str:
+def _generated_text(row: Mapping[str, Any]) -> str:
+    """A row of Table 2: the model, its batches, and its text with Markdown's characters escaped."""
     text = re.sub(r"([\\`*_<>\[\]|#])", r"\\\1", " ".join((row["text"] or "nothing yet").split()))
     return f"`{row['name']}`, after {row['batches']:,} batches: {text}"
 
@@ -253,12 +263,12 @@ def _bold(verdict: Verdict) -> str:
     return f"**{verdict.word}**{verdict.reason}"
 
 
-def _after(study: Study | None) -> str:
+def _after_batches(study: Study | None) -> str:
     """After how many batches, to stand before a verdict; nothing where there are no rows."""
     return f"after {study.figure['batches']:,} batches " if study else ""
 
 
-def _plainly(verdict: Verdict) -> str:
+def _in_words(verdict: Verdict) -> str:
     forms = {"not settled": "is not settled", "observed once": "was observed once"}
     text = forms.get(verdict.word, verdict.word)
     return f"{text} ({verdict.why})" if verdict.why else text

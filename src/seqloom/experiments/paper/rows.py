@@ -39,6 +39,7 @@ def write(
 
 
 def _figure(grid: Grid, study: Study, seeds: int, command: str) -> Row:
+    """The row of the figure: its title, its settings, its text and its origin."""
     batches = max(grid.config(line.model).training.batches for line in study.lines)
     corpus, config = grid.corpus, grid.config(study.lines[0].model)
     count = min(seeds, study.most_seeds or seeds)
@@ -69,49 +70,52 @@ def _figure(grid: Grid, study: Study, seeds: int, command: str) -> Row:
 def _cells(
     grid: Grid, study: Study, seeds: int, failed: Mapping[str, str], raced: Mapping[Model, float]
 ) -> Iterator[Row]:
+    """The rows of all runs of a figure, line by line and seed by seed."""
     for number, line in enumerate(study.lines):
         sizes = _sizes(grid, line.model) | ({"raced": raced[line.model]} if line.model in raced else {})
         for seed in range(min(seeds, study.most_seeds or seeds)):
             cell = Cell(line.model, seed)
-            state = progress(grid.folder(cell), grid.batches(cell))
-            mark = {"cell": cell.name, "line": number, "seed": seed}
-            stretch = study.batches(state.asked)
-            yield {"row": "cell", **mark, **_cell(line, state, stretch, failed.get(cell.name)), **sizes}
-            for first, last, loss in state.medians(stretch):
-                yield {"row": "median", **mark, "first": first, "last": last, "loss": loss}
-            for step, loss in state.held_out:
-                yield {"row": "held-out", **mark, "step": step, "loss": loss}
-            if study.kind == "batches" and state.losses:
+            so_far = progress(grid.folder(cell), grid.batches(cell))
+            run = {"cell": cell.name, "line": number, "seed": seed}
+            stretch = study.batches(so_far.asked)
+            yield {"row": "cell", **run, **_cell(line, so_far, stretch, failed.get(cell.name)), **sizes}
+            for first, last, loss in so_far.medians(stretch):
+                yield {"row": "median", **run, "first": first, "last": last, "loss": loss}
+            for step, loss in so_far.held_out:
+                yield {"row": "held-out", **run, "step": step, "loss": loss}
+            if study.kind == "batches" and so_far.losses:
                 yield {
                     "row": "batches",
-                    **mark,
-                    "steps": [s for s, _ in state.losses],
-                    "losses": [c for _, c in state.losses],
+                    **run,
+                    "steps": [step for step, _ in so_far.losses],
+                    "losses": [loss for _, loss in so_far.losses],
                 }
 
 
-def _cell(line: Line, state: Progress, stretch: int, why: str | None) -> Row:
-    medians = state.medians(stretch)
+def _cell(line: Line, so_far: Progress, stretch: int, why: str | None) -> Row:
+    """The columns of a run that describe its line and its progress so far."""
+    medians = so_far.medians(stretch)
     return {
         "series": line.series,
         "of": line.of,
         "x": line.x,
         "family": line.family,
-        "batches": state.batches,
-        "asked": state.asked,
-        "finished": state.finished,
+        "batches": so_far.batches,
+        "asked": so_far.asked,
+        "finished": so_far.finished,
         "failed": why,
         "training": medians[-1][2] if medians else None,
-        "held_out": state.held_out[-1][1] if state.finished else None,
-        "seconds": state.seconds,
+        "held_out": so_far.held_out[-1][1] if so_far.finished else None,
+        "seconds": so_far.seconds,
     }
 
 
 def _sizes(grid: Grid, model: Model) -> Row:
+    """The parameters of a model, and its operations per token."""
     config = grid.config(model).model
     with torch.device("meta"):
-        built = config.build()
+        module = config.build()
     return {
-        "parameters": sum(parameter.numel() for parameter in built.parameters()),
-        "operations": built.cost(config.context).total // config.context,
+        "parameters": sum(parameter.numel() for parameter in module.parameters()),
+        "operations": module.cost(config.context).total // config.context,
     }

@@ -30,15 +30,17 @@ def differences(grid: Grid, study: Study) -> str:
     """
     full = SCALES["full"]
     paper = resolve(full.preset, full.sweep if study.kind == "sweep" else ())
-    here = grid.config(grid.model("she", *(grid.scale.sweep if study.kind == "sweep" else ())))
-    asked = here.data.vocab
+    config = grid.config(grid.model("she", *(grid.scale.sweep if study.kind == "sweep" else ())))
+    vocab_asked = config.data.vocab
     lines = []
     for name, setting in PLACES.items():
-        value, paper_value = _at(here, setting), _at(paper, setting)
+        value, paper_value = _at(config, setting), _at(paper, setting)
         if name != study.over and value != paper_value:
             lines.append(f"{name} {_written(value)} (paper: {_written(paper_value)})")
-    made = here.model.vocab
-    return ", ".join([*lines, *([f"a vocabulary of {made:,} in fact"] if made != asked else [])])
+    vocab_learned = config.model.vocab
+    return ", ".join(
+        [*lines, *([f"a vocabulary of {vocab_learned:,} in fact"] if vocab_learned != vocab_asked else [])]
+    )
 
 
 def _at(config: RunConfig, setting: str) -> Any:

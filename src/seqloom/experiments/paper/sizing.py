@@ -69,11 +69,11 @@ class Resizing(Cell):
 
     def search(self) -> Resized:
         """The result of the first way that succeeds, or the reason why the first way failed where none does."""
-        refusals = []
+        errors = []
         for way in self.ways:
             config = way.config
             try:
-                made = sized(
+                resized_peer = sized(
                     self.peer,
                     config.layered,
                     self.target,
@@ -83,11 +83,11 @@ class Resizing(Cell):
                     by=way.by,
                 )
             except ValueError as error:
-                refusals.append(str(error))
+                errors.append(str(error))
             else:
-                changes = made.changes[len(self.peer.changes) :]
-                return Resized(changes=(*way.changes, *changes), says=f"{way.words}{made.matched}")
-        return Resized(changes=(), says=refusals[0])
+                changes = resized_peer.changes[len(self.peer.changes) :]
+                return Resized(changes=(*way.changes, *changes), says=f"{way.words}{resized_peer.matched}")
+        return Resized(changes=(), says=errors[0])
 
 
 def resized(grid: Grid, peer: str, targets: Sequence[str], equal: Equal) -> dict[str, Resized]:
@@ -107,6 +107,7 @@ def resized(grid: Grid, peer: str, targets: Sequence[str], equal: Equal) -> dict
 
 
 def _cell(grid: Grid, peer: str, target: str, equal: Equal) -> Resizing:
+    """The search for the size of `peer` that equals `target`, with all ways to resize it."""
     peer_config, target_config = (grid.config(grid.model(text)) for text in (peer, target))
     depth = peer_config.layered.depth
     ways: list[Way] = []
@@ -115,5 +116,6 @@ def _cell(grid: Grid, peer: str, target: str, equal: Equal) -> Resizing:
         words = f"depth {depth} → {layers}; " if changes else ""
         ways.append(Way("ffn", changes, grid.config(grid.model(peer, *changes)), words))
     ways.append(Way("dim", (), peer_config, ""))
-    kinds = contender(peer), contender(target)
-    return Resizing(f"sizes/{equal}-of-{kinds[1].name}", *kinds, target_config, tuple(ways), equal)
+    target_contender = contender(target)
+    name = f"sizes/{equal}-of-{target_contender.name}"
+    return Resizing(name, contender(peer), target_contender, target_config, tuple(ways), equal)

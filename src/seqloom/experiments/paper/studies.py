@@ -59,25 +59,26 @@ def fig11(grid: Grid) -> Study:
 
 
 def _sweep(grid: Grid, name: str, heading: str, over: str, sizes: tuple[int, ...]) -> Study:
-    lines = [_at(grid, text, over, size) for text in MIXERS for size in sizes]
-    shown = ", ".join(str(size) for size in sizes)
-    word = {"context": "contexts", "depth": "depths"}[over]
-    says = f"The six mixers at {word} {shown} ({OURS})."
+    lines = [_sweep_line(grid, text, over, size) for text in MIXERS for size in sizes]
+    values = ", ".join(str(size) for size in sizes)
+    plural = {"context": "contexts", "depth": "depths"}[over]
+    says = f"The six mixers at {plural} {values} ({OURS})."
     return Study(name, heading, says, "sweep", tuple(lines), stretch=15, over=over)
 
 
-def _at(grid: Grid, text: str, over: str, size: int) -> Line:
+def _sweep_line(grid: Grid, text: str, over: str, size: int) -> Line:
     return line(grid, text, *grid.scale.sweep, f"model.{over}={size}", x=size)
 
 
 def equal(grid: Grid, quantity: Equal) -> Study:
     """Each Extractor next to 32-head attention of the same size, operations or time."""
-    lines, notes = [line(grid, HEADS32)], []
-    for text, size in resized(grid, HEADS32, EXTRACTORS, quantity).items():
-        lines.append(line(grid, text, family=text))
+    lines = [line(grid, HEADS32)]
+    notes = []
+    for mixer, size in resized(grid, HEADS32, EXTRACTORS, quantity).items():
+        lines.append(line(grid, mixer, family=mixer))
         if size.changes:
-            lines.append(Line(grid.model(HEADS32, *size.changes), f"attention as {text}", text, family=text))
-        notes.append((text, f"attention as {text}: {size.says}" if size.changes else size.says))
+            lines.append(Line(grid.model(HEADS32, *size.changes), f"attention as {mixer}", mixer, family=mixer))
+        notes.append((mixer, f"attention as {mixer}: {size.says}" if size.changes else size.says))
     says = f"Each Extractor next to 32-head attention of equal {WORDS[quantity]}, embeddings and head aside."
     if quantity == "time":
         says = "Each Extractor next to 32-head attention whose training step takes as long."
@@ -87,34 +88,33 @@ def equal(grid: Grid, quantity: Equal) -> Study:
 
 def groups(grid: Grid) -> Study:
     """From SHE (1 group) to WE (as many groups as channels)."""
-    between = [(f"she:groups={count}", count) for count in grid.scale.groups]
     dim = grid.config(grid.model("she")).layered.dim
-    ends = [("she", 1), *between, ("we", dim)]
+    mixers = [("she", 1), *((f"she:groups={count}", count) for count in grid.scale.groups), ("we", dim)]
     says = "SHE with its channels in 1, 2, 4 … groups that mix inside alone: 1 is SHE, as many as channels is WE."
-    lines = tuple(line(grid, text, x=count) for text, count in ends)
+    lines = tuple(line(grid, text, x=count) for text, count in mixers)
     return Study("groups", "Between SHE and WE", says, "points", lines)
 
 
 def controls(grid: Grid) -> Study:
     """Each mixer as it is, and with a part left out."""
     dim = grid.config(grid.model("she")).layered.dim
-    bare = {
+    without_adjustment = {
         "she": "extractor:groups=1,adjust=false",
         "he": f"extractor:groups={dim},in_proj=true,adjust=false",
         "we": f"extractor:groups={dim},adjust=false",
     }
     lines = []
     for text in MIXERS[1:]:
-        whole = line(grid, text)
-        parts = [("", grid.model(text)), ("no positions", grid.model(text, "model.position=none"))]
-        if text in bare:
-            parts.append(("no output projection", grid.model(f"{text}:out_proj=false")))
-            parts.append(("no adjustment", grid.model(bare[text])))
+        unchanged = line(grid, text)
+        models = [("", grid.model(text)), ("no positions", grid.model(text, "model.position=none"))]
+        if text in without_adjustment:
+            models.append(("no output projection", grid.model(f"{text}:out_proj=false")))
+            models.append(("no adjustment", grid.model(without_adjustment[text])))
         if text == "he":
-            parts.append(("extraction alone", grid.model("he_extraction")))
+            models.append(("extraction alone", grid.model("he_extraction")))
         lines += [
-            Line(model, f"{whole.series}, {part}" if part else whole.series, whole.of, family=text)
-            for part, model in parts
+            Line(model, f"{unchanged.series}, {part}" if part else unchanged.series, unchanged.of, family=text)
+            for part, model in models
         ]
     says = "Each mixer as it is, and without learned positions, output projection or adjustment."
     return Study("controls", "Parts left out", says, "curves", tuple(lines))
@@ -124,8 +124,8 @@ def lr(grid: Grid) -> Study:
     """The six mixers at several learning rates, to see whether one rate is fair to all."""
     rates = [(text, rate) for text in MIXERS for rate in grid.scale.rates]
     lines = tuple(line(grid, text, *grid.scale.sweep, f"training.lr={rate}", x=rate) for text, rate in rates)
-    shown = ", ".join(f"{rate:g}" for rate in grid.scale.rates)
-    says = f"The six mixers at learning rates {shown}; the paper trains all models at 0.001."
+    values = ", ".join(f"{rate:g}" for rate in grid.scale.rates)
+    says = f"The six mixers at learning rates {values}; the paper trains all models at 0.001."
     return Study("lr", "The learning rate", says, "sweep", lines, over="learning rate")
 
 
@@ -152,9 +152,9 @@ def named(names: Sequence[str]) -> tuple[list[str], list[str]]:
 
     ValueError for unknown names.
     """
-    wanted = [study for name in names for study in ([*STUDIES, *TABLES] if name == "all" else [name])]
-    for name in wanted:
+    all_names = [study for name in names for study in ([*STUDIES, *TABLES] if name == "all" else [name])]
+    for name in all_names:
         if name not in STUDIES and name not in TABLES:
             raise ValueError(f"unknown figure or table {name!r}; {suggestion(name, [*STUDIES, *TABLES, 'all'])}")
-    chosen = list(dict.fromkeys(wanted))
+    chosen = list(dict.fromkeys(all_names))
     return [name for name in chosen if name in STUDIES], [name for name in chosen if name in TABLES]

@@ -57,17 +57,17 @@ class Study:
         """The figure with these contenders only. ValueError for a contender that it does not have."""
         if not mixers:
             return self
-        known = list(dict.fromkeys(line.of for line in self.lines))
+        contenders = list(dict.fromkeys(line.of for line in self.lines))
         chosen = [contender(text).name for text in mixers]
         for name in chosen:
-            if name not in known:
-                raise ValueError(f"--only {name}: {self.name} has no such model; {suggestion(name, known)}")
+            if name not in contenders:
+                raise ValueError(f"--only {name}: {self.name} has no such model; {suggestion(name, contenders)}")
         lines = tuple(line for line in self.lines if line.of in chosen)
-        says = f"{self.says} Only {', '.join(chosen)} here." if len(chosen) < len(known) else self.says
+        says = f"{self.says} Only {', '.join(chosen)} here." if len(chosen) < len(contenders) else self.says
         return replace(self, says=says, lines=lines, notes=tuple(note for note in self.notes if note[0] in chosen))
 
 
 def line(grid: Grid, text: str, *changes: str, series: str = "", x: float | None = None, family: str = "") -> Line:
     """The line of a contender with further settings; `series` is its name, by default that of the contender."""
-    of = contender(text).name
-    return Line(grid.model(text, *changes), series or of, of, x, family)
+    name = contender(text).name
+    return Line(grid.model(text, *changes), series or name, name, x, family)

@@ -85,17 +85,17 @@ def shown(number: int) -> str:
 def rows(number: int) -> list[dict[str, Any]]:
     """Entries of Table `number`, 3 to 6: sublayer, quantity, formula, value at `SIZES`, result of `seqloom cost`."""
     entries = []
+    length = "l" if number < 5 else "t"
     for entry in (row for row in TRAINING + INFERENCE if row.table == number):
         key = (number, entry.sublayer, entry.quantity)
-        per = "l" if number < 5 else "t"
         entries.append({
             "sublayer": NAMES[entry.sublayer],
             "quantity": QUANTITIES[entry.quantity],
             "formula": CLOSED[key],
-            "value": entry.closed(SIZES["d"], SIZES[per], SIZES["n"]),
-            "cost": int(getattr(_price(entry.sublayer, SIZES["n"], per == "t"), entry.quantity)),
+            "value": entry.closed(SIZES["d"], SIZES[length], SIZES["n"]),
+            "cost": int(getattr(_price(entry.sublayer, SIZES["n"], length == "t"), entry.quantity)),
             "misprints": [
-                f"{note}: {entry.printed(seed, form)(SIZES['d'], SIZES[per], SIZES['n']):,}"
+                f"{note}: {entry.printed(seed, form)(SIZES['d'], SIZES[length], SIZES['n']):,}"
                 for seed, form, note in MISPRINTS.get(key, ())
             ],
         })  # fmt: skip
@@ -109,33 +109,37 @@ def table7() -> dict[str, tuple[int, ...]]:
 
 
 def _formulas(number: int) -> str:
+    """One of the Tables 3 to 6: formulas, their values, the mixers' prices, and the misprints below."""
     entries = rows(number)
-    at = ", ".join(f"{name} = {value}" for name, value in SIZES.items() if number > 4 or name != "t")
-    head = ("sublayer", "number of", "formula", f"at {at}", "seqloom cost")
+    sizes = ", ".join(f"{name} = {value}" for name, value in SIZES.items() if number > 4 or name != "t")
+    head = ("sublayer", "number of", "formula", f"at {sizes}", "seqloom cost")
     body = table(
         head, [tuple(row[name] for name in ("sublayer", "quantity", "formula", "value", "cost")) for row in entries]
     )
-    wrong = [
+    misprints = [
         f"misprint ({row['sublayer']}, {row['quantity']}): {misprint} here"
         for row in entries
         for misprint in row["misprints"]
     ]
-    return "\n".join([HEADINGS[number], "", body, *([""] if wrong else []), *wrong])
+    return "\n".join([HEADINGS[number], "", body, *([""] if misprints else []), *misprints])
 
 
 def _table7() -> str:
+    """Table 7 by the mixers' prices, and below it the numbers that the paper prints differently."""
     names = [f"{NAMES[name]}, {heads} {'head' if heads == 1 else 'heads'}" if name == "attention" else NAMES[name]
              for name, heads in COLUMNS]  # fmt: skip
     prices = table7()
     body = table(("number of", *names), [(QUANTITIES[row], *prices[row]) for row in TABLE_7])
-    wrong = [
+    misprints = [
         f"{QUANTITIES[row]}, {name}: the paper prints {printed:,}"
         for row, line in TABLE_7.items()
         for name, value, printed in zip(names, prices[row], line, strict=True)
         if value != printed
     ]
-    same = "all 36 numbers are those that the paper prints; parameters of HE equal attention's only because l = d"
-    return "\n".join([HEADINGS[7], "", body, "", *(wrong or [same])])
+    no_misprints = (
+        "all 36 numbers are those that the paper prints; parameters of HE equal attention's only because l = d"
+    )
+    return "\n".join([HEADINGS[7], "", body, "", *(misprints or [no_misprints])])
 
 
 def _price(sublayer: Sublayer, heads: int, token: bool) -> Cost:

@@ -43,18 +43,16 @@ def writings(grid: Grid, seed: int = 0) -> list[Writing]:
     texts = []
     for cell in cells(grid):
         folder = grid.folder(cell)
-        saved = any((folder / "checkpoints").glob("step_*"))
         text = None
-        if saved:
+        if any((folder / "checkpoints").glob("step_*")):
             with progress(f"{cell.model.name} writes", TOKENS, "tokens") as advance:
                 pieces = []
                 for piece in generate(load(folder), PROMPT, max_tokens=TOKENS, top_p=TOP_P, seed=seed, hop=1):
                     pieces.append(str(piece))
                     advance()
                 text = PROMPT + "".join(pieces)
-        texts.append(
-            Writing(cell.model.name, progress_of(folder, grid.batches(cell)).batches, grid.batches(cell), text)
-        )
+        asked = grid.batches(cell)
+        texts.append(Writing(cell.model.name, progress_of(folder, asked).batches, asked, text))
     return texts
 
 

@@ -19,8 +19,8 @@ EQUAL = 1.02
 
 def charts(board: Board, times: Times, recalled: Sequence[Mapping[str, Any]] = ()) -> list[Chart]:
     """The charts for which there are rows."""
-    made = [price(board, times), state(board), recall(recalled)]
-    return [chart for chart in made if chart is not None]
+    charts_or_none = [price(board, times), state(board), recall(recalled)]
+    return [chart for chart in charts_or_none if chart is not None]
 
 
 def price(board: Board, times: Times) -> Chart | None:
@@ -48,13 +48,13 @@ def state(board: Board) -> Chart | None:
 
 def recall(rows: Sequence[Mapping[str, Any]]) -> Chart | None:
     """The share of right answers against the state, a mark per mixer and width, at the hardest common setting."""
-    known = [row for row in rows if row["distance"] is None and row.get("state_bytes")]
-    known = [row for row in known if row["probe"] == "mqar"]
-    if not known:
+    all_questions = [row for row in rows if row["distance"] is None]
+    mqar_rows = [row for row in all_questions if row["probe"] == "mqar" and row.get("state_bytes")]
+    if not mqar_rows:
         return None
-    hardest = max(row["difficulty"] for row in known)
+    hardest = max(row["difficulty"] for row in mqar_rows)
     models: dict[tuple[str, int], dict[float, list[Mapping[str, Any]]]] = {}
-    for row in known:
+    for row in mqar_rows:
         if row["difficulty"] == hardest:
             models.setdefault((row["mixer"], row["dim"]), {}).setdefault(row["lr"], []).append(row)
     cells: list[list[Cell]] = []
@@ -68,7 +68,7 @@ def recall(rows: Sequence[Mapping[str, Any]]) -> Chart | None:
     table = Table(["model", "state bytes", RIGHT, "lowest seed", "highest seed"], cells)
     heading = f"Recall of pairs (MQAR, difficulty {hardest}) against state bytes"
     words = "The share of right answers at the best learning rate; higher and further left is better."
-    draw = partial(_drawn, table, _axis(table, "state bytes"), Axis(RIGHT, RIGHT), styles(list(kinds), kinds), ())
+    draw = partial(_draw, table, _axis(table, "state bytes"), Axis(RIGHT, RIGHT), styles(list(kinds), kinds), ())
     return Chart("board-recall", heading, words, {"rows": table}, [Choice(heading, draw)])
 
 
@@ -76,43 +76,49 @@ def _chart(
     name: str, heading: str, words: str, board: Board, columns: Mapping[str, Mapping[str, float | None]]
 ) -> Chart:
     """Bits per byte against each of the columns, a choice each."""
-    shown = [standing for name, standing in board.standings.items() if any(column[name] for column in columns.values())]
+    standings = [
+        standing for name, standing in board.standings.items() if any(column[name] for column in columns.values())
+    ]
     rows: list[list[Cell]] = [
         [
             standing.title,
             *(rounded(column[standing.name]) for column in columns.values()),
             *map(rounded, _span(standing)),
         ]
-        for standing in shown
+        for standing in standings
     ]
     table = Table(["model", *columns, BITS, "lowest seed", "highest seed"], rows)
     styles_by_name = styles(
-        [standing.title for standing in shown], {standing.title: standing.name.partition("-")[0] for standing in shown}
+        [standing.title for standing in standings],
+        {standing.title: standing.name.partition("-")[0] for standing in standings},
     )
     choices = []
     for column, values in columns.items():
         points = {
             standing.title: (values[standing.name] or 0.0, standing.estimate.mean)
-            for standing in shown
+            for standing in standings
             if values[standing.name]
         }
-        known = Table(table.head, [row for row in rows if row[0] in points])
-        axis = _axis(known, column)
-        choices.append(Choice(column, partial(_drawn, known, axis, Axis(BITS, BITS), styles_by_name, pareto(points))))
+        with_value = Table(table.head, [row for row in rows if row[0] in points])
+        axis = _axis(with_value, column)
+        draw = partial(_draw, with_value, axis, Axis(BITS, BITS), styles_by_name, pareto(points))
+        choices.append(Choice(column, draw))
     return Chart(name, heading, words, {"rows": table}, choices, "price")
 
 
 def _span(standing: Standing) -> tuple[float, float, float]:
+    """The mean, the lowest and the highest seed."""
     runs = list(standing.runs.values())
     return standing.estimate.mean, min(runs), max(runs)
 
 
 def _axis(table: Table, column: str) -> Axis:
+    """The axis of a column, which is logarithmic where its numbers differ by a large factor."""
     numbers = table.numbers(column)
     return Axis(column, column, min(numbers) > 0 and max(numbers) / min(numbers) >= WIDE)
 
 
-def _drawn(table: Table, x: Axis, y: Axis, styles: Mapping[str, LineStyle], front: Sequence[str]) -> Spec:
+def _draw(table: Table, x: Axis, y: Axis, styles: Mapping[str, LineStyle], front: Sequence[str]) -> Spec:
     from seqloom.report.charts.points import points
 
     return points(table, x, y, styles, front)

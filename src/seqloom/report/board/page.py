@@ -41,7 +41,7 @@ def report(board: Board, times: table.Times, recalled: Sequence[Mapping[str, Any
     )
 
 
-def write(path: Path, made: BoardReport) -> Path:
+def write(path: Path, content: BoardReport) -> Path:
     """Writes the page and returns its path."""
-    path.write_text(html.render("board.html.jinja", made, made.charts), encoding="utf-8")
+    path.write_text(html.render("board.html.jinja", content, content.charts), encoding="utf-8")
     return path

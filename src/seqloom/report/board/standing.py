@@ -69,8 +69,8 @@ class Standing:
     def mean(self, column: str, part: str) -> float | None:
         """The mean over the seeds of one span of positions; None where a run does not have it."""
         values = [(row[column] or {}).get(part) for row in self.rows.values()]
-        known = [value for value in values if value is not None]
-        return sum(known) / len(known) if known and len(known) == len(values) else None
+        present = [value for value in values if value is not None]
+        return sum(present) / len(present) if present and len(present) == len(values) else None
 
 
 @final
@@ -97,8 +97,8 @@ class Answer:
             return f"{sentence}): fewer than {FEWEST} seeds decide nothing."
         sentence += f", p {self.difference.adjusted:.2g} after Holm)"
         if self.difference.adjusted >= LEVEL:
-            least = self.difference.smallest
-            return f"{sentence}: not settled" + (f"; {least:.4f} would have been." if least is not None else ".")
+            smallest = self.difference.smallest
+            return f"{sentence}: not settled" + (f"; {smallest:.4f} would have been." if smallest is not None else ".")
         return f"{sentence}: **{first if estimate.mean < 0 else second}**."
 
 
@@ -116,8 +116,8 @@ class Board:
         """The board with the most rows in a file that may hold several. ValueError where there is no row."""
         if not rows:
             raise ValueError("there are no rows of the board yet: seqloom study board makes them")
-        (most, _), *_ = Counter(row["board"] for row in rows).most_common(1)
-        return cls(lineup, [row for row in rows if row["board"] == most])
+        digest, _ = Counter(row["board"] for row in rows).most_common(1)[0]
+        return cls(lineup, [row for row in rows if row["board"] == digest])
 
     @property
     def standings(self) -> dict[str, Standing]:
@@ -130,17 +130,16 @@ class Board:
     def answers(self) -> list[Answer]:
         """The answers to all questions; the correction covers those that can be tested."""
         runs = {name: standing.runs for name, standing in self.standings.items()}
-        asked = {str(number): question for number, question in enumerate(self.lineup.questions)}
-        by_question = {
-            number: paired
-            for number, question in asked.items()
-            if (paired := _paired(runs.get(question.first, {}), runs.get(question.second, {})))
+        questions = {str(number): question for number, question in enumerate(self.lineup.questions)}
+        paired = {
+            number: differences_by_seed
+            for number, question in questions.items()
+            if (differences_by_seed := _paired(runs.get(question.first, {}), runs.get(question.second, {})))
         }
-        zero = {f"{number} baseline": dict.fromkeys(runs, 0.0) for number, runs in by_question.items()}
-        tested = differences(
-            {**by_question, **zero}, {number: f"{number} baseline" for number in by_question}, paired=True
-        )
-        return [Answer(question, tested.get(number)) for number, question in asked.items()]
+        # `differences` compares rows with a baseline; paired differences are compared with a baseline of zeros
+        zeros = {f"{number} baseline": dict.fromkeys(by_seed, 0.0) for number, by_seed in paired.items()}
+        tested = differences({**paired, **zeros}, {number: f"{number} baseline" for number in paired}, paired=True)
+        return [Answer(question, tested.get(number)) for number, question in questions.items()]
 
     def to_host(self, name: str) -> Estimate | None:
         """The difference of a contender to the baseline, paired by seed, with an interval of its own: exploratory."""
@@ -160,10 +159,11 @@ class Board:
         ]
 
     def _standing(self, name: str) -> Standing | None:
-        first = {row["lr"]: row for row in self.rows if row["contender"] == name and row["seed"] == 0}
-        if not first:
+        """The standing of a contender at its best rate; None without a run that ended with a loss."""
+        by_rate = {row["lr"]: row for row in self.rows if row["contender"] == name and row["seed"] == 0}
+        if not by_rate:
             return None
-        losses = {rate: inf if row["validation"] is None else row["validation"] for rate, row in first.items()}
+        losses = {rate: inf if row["validation"] is None else row["validation"] for rate, row in by_rate.items()}
         rate = min(losses, key=lambda rate: (losses[rate], rate))
         at_rate = [row for row in self.rows if row["contender"] == name and row["lr"] == rate]
         rows = {row["seed"]: row for row in sorted(at_rate, key=lambda row: row["seed"]) if row["failed"] is None}

@@ -38,7 +38,7 @@ def head(times: Times) -> list[str]:
 
 def cells(board: Board, standing: Standing, times: Times) -> list[str]:
     """A line of the table."""
-    against = board.to_host(standing.name)
+    to_host = board.to_host(standing.name)
     timed = [_number(times.step.get(standing.name), 0)] if times.step else []
     tokens = [_number(times.token.get((standing.name, length)), 3) for length in _lengths(times)]
     rate = f"{standing.rate:g}" + ("" if standing.chosen or standing.name in board.lineup.below else "?")
@@ -46,8 +46,8 @@ def cells(board: Board, standing: Standing, times: Times) -> list[str]:
         standing.title,
         f"{standing.estimate.mean:.4f}",
         _number(standing.estimate.half),
-        "" if against is None else f"{against.mean:+.4f}",
-        "" if against is None else _number(against.half),
+        "" if to_host is None else f"{to_host.mean:+.4f}",
+        "" if to_host is None else _number(to_host.half),
         str(standing.estimate.seeds),
         rate,
         *(_number(standing.mean("by_position", span)) for span in SPANS),
@@ -65,12 +65,12 @@ def lines(board: Board, times: Times) -> list[list[str]]:
 
 
 def smallest(board: Board) -> str:
-    """The smallest difference that a decision could have settled, and the same of every exploratory one."""
-    known = [answer.difference.smallest for answer in board.answers if answer.difference is not None]
-    least = [value for value in known if value is not None]
-    if not least:
+    """A sentence: the smallest difference that each decision could have settled, as a range over the decisions."""
+    differences = [answer.difference for answer in board.answers if answer.difference is not None]
+    sizes = [difference.smallest for difference in differences if difference.smallest is not None]
+    if not sizes:
         return "No decision could be settled yet: that takes at least three seeds of both rows."
-    span = f"{min(least):.4f}" if len(least) == 1 else f"{min(least):.4f} to {max(least):.4f}"
+    span = f"{min(sizes):.4f}" if len(sizes) == 1 else f"{min(sizes):.4f} to {max(sizes):.4f}"
     return (
         f"The smallest difference that the decisions could have settled: {span} bits per byte, after Holm's correction."
     )
@@ -90,8 +90,9 @@ def notes(board: Board) -> list[str]:
         f"{row['batches']:,} batches; parameters without the embedding.",
         f"Backends: {'; '.join(f'{standing.title} ({_backends(standing)})' for standing in board.standings.values())}.",
     ]
-    waiting = board.unfinished
-    return [*lines, *([f"Not finished: {', '.join(waiting)}."] if waiting else [])]
+    if board.unfinished:
+        lines.append(f"Not finished: {', '.join(board.unfinished)}.")
+    return lines
 
 
 def text(board: Board, times: Times) -> str:
@@ -105,7 +106,7 @@ def text(board: Board, times: Times) -> str:
 
 
 def _backends(standing: Standing) -> str:
-    """The backends of its ops: lag_sum native, projection torch."""
+    """The backends of its ops, such as `lag_sum native, projection torch`."""
     return ", ".join(sorted({f"{op} {name}" for op, names in standing.first["backends"].items() for name in names}))
 
 

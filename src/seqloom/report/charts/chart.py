@@ -31,8 +31,8 @@ class Table:
 
     def column(self, name: str) -> list[Cell]:
         """All cells of the column of that name, in order."""
-        at = self.head.index(name)
-        return [row[at] for row in self.rows]
+        index = self.head.index(name)
+        return [row[index] for row in self.rows]
 
     def numbers(self, name: str) -> list[float]:
         """The numbers of a column; unknown ones are left out."""
@@ -81,8 +81,8 @@ class Chart:
     def specification(self, choice: int = 0) -> Spec:
         """One of its specifications with its data inside, as CSV text."""
         data = {name: table.csv for name, table in self.tables.items()}
-        drawn = self.choices[choice].draw()
-        return drawn | {"datasets": drawn.get("datasets", {}) | data}
+        specification = self.choices[choice].draw()
+        return specification | {"datasets": specification.get("datasets", {}) | data}
 
 
 def rounded(value: float | None) -> float | int | None:
@@ -91,8 +91,8 @@ def rounded(value: float | None) -> float | int | None:
         return None
     if isinstance(value, int):
         return value
-    short = float(f"{value:.{DIGITS}g}")
-    return int(short) if short.is_integer() and abs(short) < 1e15 else short
+    number = float(f"{value:.{DIGITS}g}")
+    return int(number) if number.is_integer() and abs(number) < 1e15 else number
 
 
 def all_rounded(values: Sequence[float | None]) -> list[float | int | None]:

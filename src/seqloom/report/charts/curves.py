@@ -8,12 +8,13 @@ from typing import TypeAlias
 import altair as alt
 
 from seqloom.report.charts.chart import Axis, Spec, Table
-from seqloom.report.charts.encodings import FEW, HEIGHT, SEEDS, across, colour, dash, data, tooltip, up
+from seqloom.report.charts.encodings import FEW, HEIGHT, SEEDS, across, color, dash, data, tooltip, up
 from seqloom.report.charts.style import MUTED, PAPER, SIZE, LineStyle
 
-Room: TypeAlias = tuple[float, float]
+Range: TypeAlias = tuple[float, float]
+"""the lowest and the highest y of a chart"""
 FLAT = 1.7
-"""times the height of the curves that levels may take; those further away are named at the edge"""
+"""times the height of the curves: levels for which the chart would have to be higher are only named at its edge"""
 LINE = 17
 """pixels from one name to the next"""
 
@@ -37,55 +38,56 @@ def curves(
     `levels` are horizontal lines, `borders` vertical ones; `marks` shows each point. Of more than eight models, bands
     and raw values are shown only for the one under the pointer.
     """
-    shown = set(table.column("model"))
-    styles = {name: style for name, style in styles.items() if name in shown}
-    room = _range(table, x, y, levels, cut=raw is not None)
-    along = table.numbers(x.column)
-    rows = data("rows").encode(across(x.column, x, along), up(y.column, y, room), colour(styles))
+    models = set(table.column("model"))
+    styles = {name: style for name, style in styles.items() if name in models}
+    y_range = _range(table, x, y, levels, cut=raw is not None)
+    x_values = table.numbers(x.column)
+    rows = data("rows").encode(across(x.column, x, x_values), up(y.column, y, y_range), color(styles))
     hover = alt.selection_point("hover", fields=["model"], on="pointerover", nearest=True, clear="pointerout")
     pick = alt.selection_point("pick", fields=["model"], bind="legend")
     picked = alt.when(hover & pick)
     layers: list[alt.Chart | alt.LayerChart] = []
     if raw is not None:
-        layers.append(_raw(raw, x, y, room, along, styles))
+        layers.append(_raw(raw, x, y, y_range, x_values, styles))
     if SEEDS[0] in table.head:
-        layers.append(_band(rows, y, room, len(styles)))
+        layers.append(_band(rows, y, y_range, len(styles)))
     layers.append(rows.mark_line(clip=True, point=False).encode(
         strokeDash=dash(styles), opacity=picked.then(alt.value(1)).otherwise(alt.value(0.15))))  # fmt: skip
     points = rows.mark_point(filled=True, size=50, clip=True).encode(
         opacity=alt.value(1 if marks else 0), tooltip=tooltip(table, x, y)
     )
     layers.append(points.add_params(hover, pick))
-    layers += [_level(name, at, y, room, height) for name, at in levels]
-    layers += [_border(name, at, x, along) for name, at in borders]
+    layers += [_level(name, at, y, y_range, height) for name, at in levels]
+    layers += [_border(name, at, x, x_values) for name, at in borders]
     if len(styles) <= FEW:
-        layers.append(_names(table, x, y, room, height, styles))
+        layers.append(_names(table, x, y, y_range, height, styles))
     return alt.layer(*layers).properties(width="container", height=height).to_dict(validate=False)
 
 
 def spread(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """The values moved apart to at least `gap` from each other, within [low, high], by least squares.
 
-    Neighbours that are too near form a block, which moves to the mean of its members' target positions. Where the room
+    Neighbors that are too near form a block, which moves to the mean of its members' target positions. Where the room
     is too small for all, `gap` shrinks.
     """
     gap = min(gap, (high - low) / max(1, len(values) - 1))
-    order = sorted(range(len(values)), key=lambda at: values[at])
+    order = sorted(range(len(values)), key=lambda index: values[index])
     # Without the gaps the task is a monotone regression, which pooling of neighbors solves.
     blocks: list[tuple[float, int]] = []
-    for rank, at in enumerate(order):
-        mean, count = values[at] - rank * gap, 1
+    for rank, index in enumerate(order):
+        mean, count = values[index] - rank * gap, 1
         while blocks and blocks[-1][0] >= mean:
-            before, members = blocks.pop()
-            mean, count = (before * members + mean * count) / (members + count), members + count
+            other_mean, other_count = blocks.pop()
+            mean = (other_mean * other_count + mean * count) / (other_count + count)
+            count += other_count
         blocks.append((mean, count))
     ceiling = high - (len(values) - 1) * gap
     pooled = [min(max(mean, low), ceiling) for mean, count in blocks for _ in range(count)]
     moved = dict(zip(order, (value + rank * gap for rank, value in enumerate(pooled)), strict=True))
-    return [moved[at] for at in range(len(values))]
+    return [moved[index] for index in range(len(values))]
 
 
-def _range(table: Table, x: Axis, y: Axis, levels: Sequence[tuple[str, float]], *, cut: bool) -> Room:
+def _range(table: Table, x: Axis, y: Axis, levels: Sequence[tuple[str, float]], *, cut: bool) -> Range:
     """The range of y with a margin: all values, and the levels unless they would flatten the curves.
 
     With `cut`, what is above the curves after the first tenth of x is left out, if that is a quarter of the height.
@@ -104,14 +106,19 @@ def _range(table: Table, x: Axis, y: Axis, levels: Sequence[tuple[str, float]], 
             low, high = min(low, level), max(high, level)
     if y.log:
         return low / 1.2, high * 1.2
-    room = 0.04 * (high - low) or 0.04 * abs(high) or 1.0
-    return low - room, high + room
+    margin = 0.04 * (high - low) or 0.04 * abs(high) or 1.0
+    return low - margin, high + margin
 
 
 def _raw(
-    amounts: Mapping[str, float], x: Axis, y: Axis, room: Room, along: Sequence[float], styles: Mapping[str, LineStyle]
+    amounts: Mapping[str, float],
+    x: Axis,
+    y: Axis,
+    y_range: Range,
+    x_values: Sequence[float],
+    styles: Mapping[str, LineStyle],
 ) -> alt.Chart:
-    """The faint raw values; with many models, only those of the one under the pointer."""
+    """The raw values, drawn faintly; with many models, only those of the one under the pointer."""
     amount = f"datum.batches * {json.dumps(dict(amounts))}[datum.model]"
     faint = alt.value(0.15 if len(styles) <= FEW else 0)
     return (
@@ -119,56 +126,61 @@ def _raw(
         .transform_calculate(x=amount)
         .mark_line(strokeWidth=0.8, clip=True)
         .encode(
-            across("x", x, along),
-            up("loss", y, room),
-            colour(styles),
+            across("x", x, x_values),
+            up("loss", y, y_range),
+            color(styles),
             opacity=alt.when("hover", empty=False).then(alt.value(0.5)).otherwise(faint),
         )
     )
 
 
-def _band(rows: alt.Chart, y: Axis, room: Room, models: int) -> alt.Chart:
+def _band(rows: alt.Chart, y: Axis, y_range: Range, models: int) -> alt.Chart:
     """From the lowest to the highest seed; with many models, only for the one under the pointer."""
     pale = alt.value(0.16 if models <= FEW else 0)
     opacity = alt.when("hover", empty=False).then(alt.value(0.3)).otherwise(pale)
-    ends = rows.encode(up("lowest seed", y, room), y2=alt.Y2("highest seed"))
+    ends = rows.encode(up("lowest seed", y, y_range), y2=alt.Y2("highest seed"))
     return ends.mark_area(clip=True).encode(opacity=opacity)
 
 
-def _level(name: str, at: float, y: Axis, room: Room, height: int) -> alt.LayerChart:
-    """A horizontal line, its name on paper above its left end; a name with an arrow for a line outside of the axis."""
-    drawn = alt.Chart(alt.InlineData(values=[{"y": at}]))
-    text = drawn.mark_text(align="left", baseline="bottom", dx=4, dy=-3, color=MUTED, fontSize=SIZE - 1)
-    paper = drawn.mark_text(align="left", baseline="bottom", dx=4, dy=-3, fontSize=SIZE - 1, color=PAPER, stroke=PAPER,
+def _level(name: str, value: float, y: Axis, y_range: Range, height: int) -> alt.LayerChart:
+    """A horizontal line with its name above its left end; for a line outside of the axis, its name and an arrow."""
+    base = alt.Chart(alt.InlineData(values=[{"y": value}]))
+    text = base.mark_text(align="left", baseline="bottom", dx=4, dy=-3, color=MUTED, fontSize=SIZE - 1)
+    outline = base.mark_text(align="left", baseline="bottom", dx=4, dy=-3, fontSize=SIZE - 1, color=PAPER, stroke=PAPER,
                             strokeWidth=5)  # fmt: skip
-    if room[0] <= at <= room[1]:
-        line = drawn.mark_rule(color=MUTED, strokeDash=[2, 3]).encode(up("y", y, room))
-        names = [layer.encode(up("y", y, room), x=alt.value(0), text=alt.value(name)) for layer in (paper, text)]
+    if y_range[0] <= value <= y_range[1]:
+        line = base.mark_rule(color=MUTED, strokeDash=[2, 3]).encode(up("y", y, y_range))
+        names = [layer.encode(up("y", y, y_range), x=alt.value(0), text=alt.value(name)) for layer in (outline, text)]
         return alt.LayerChart(layer=[line, *names])
-    below, edge = at < room[0], alt.value(height if at < room[0] else LINE)
+    below, edge = value < y_range[0], alt.value(height if value < y_range[0] else LINE)
     return alt.LayerChart(
-        layer=[text.encode(x=alt.value(0), y=edge, text=alt.value(f"{'↓' if below else '↑'} {name} {at:.3g}"))]
+        layer=[text.encode(x=alt.value(0), y=edge, text=alt.value(f"{'↓' if below else '↑'} {name} {value:.3g}"))]
     )
 
 
-def _border(name: str, at: float, x: Axis, along: Sequence[float]) -> alt.LayerChart:
+def _border(name: str, value: float, x: Axis, x_values: Sequence[float]) -> alt.LayerChart:
     """A vertical line with its name to the right of its upper end."""
-    drawn = alt.Chart(alt.InlineData(values=[{"x": at}])).encode(across("x", x, along))
-    line = drawn.mark_rule(color=MUTED, strokeDash=[2, 3])
-    text = drawn.mark_text(align="left", baseline="top", dx=4, color=MUTED, fontSize=SIZE - 1)
+    base = alt.Chart(alt.InlineData(values=[{"x": value}])).encode(across("x", x, x_values))
+    line = base.mark_rule(color=MUTED, strokeDash=[2, 3])
+    text = base.mark_text(align="left", baseline="top", dx=4, color=MUTED, fontSize=SIZE - 1)
     return alt.LayerChart(layer=[line, text.encode(y=alt.value(0), text=alt.value(name))])
 
 
-def _names(table: Table, x: Axis, y: Axis, room: Room, height: int, styles: Mapping[str, LineStyle]) -> alt.LayerChart:
-    """The name of each model to the right, behind a piece of its line, as high as its line ends, moved apart."""
+def _names(
+    table: Table, x: Axis, y: Axis, y_range: Range, height: int, styles: Mapping[str, LineStyle]
+) -> alt.LayerChart:
+    """The name of each model to the right of the chart, after a piece of its line, at the height where its line ends.
+
+    Names that would overlap are moved apart.
+    """
     points = zip(table.column("model"), table.column(x.column), table.column(y.column), strict=True)
     known = [(str(name), a, b) for name, a, b in points if isinstance(a, int | float) and isinstance(b, int | float)]
-    last = {name: b for name, _, b in sorted(known, key=lambda point: point[1])}
-    scaled, back = (math.log, math.exp) if y.log else (float, float)
-    low, high = (scaled(end) for end in room)
-    heights = spread([scaled(at) for at in last.values()], (high - low) * LINE / height, low, high)
-    ends = [{"model": name, "y": back(at)} for name, at in zip(last, heights, strict=True)]
-    right = alt.Chart(alt.InlineData(values=ends)).encode(up("y", y, room), colour(styles), x=alt.value("width"))
+    last_y = {name: b for name, _, b in sorted(known, key=lambda point: point[1])}
+    scale, unscale = (math.log, math.exp) if y.log else (float, float)
+    low, high = (scale(end) for end in y_range)
+    heights = spread([scale(value) for value in last_y.values()], (high - low) * LINE / height, low, high)
+    ends = [{"model": name, "y": unscale(value)} for name, value in zip(last_y, heights, strict=True)]
+    right = alt.Chart(alt.InlineData(values=ends)).encode(up("y", y, y_range), color(styles), x=alt.value("width"))
     pieces = right.mark_point(shape="stroke", size=20**2, xOffset=16, strokeWidth=2).encode(strokeDash=dash(styles))
     words = right.mark_text(align="left", dx=32, limit=190).encode(text=alt.Text("model", type="nominal"))
     return alt.LayerChart(layer=[pieces, words], name="names")

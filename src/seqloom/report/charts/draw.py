@@ -23,18 +23,20 @@ def svg(chart: Chart, choice: int = 0, width: int = WIDTH) -> str:
     """A chart as an SVG file on light paper, or on dark paper where the reader's system is dark."""
     import vl_convert
 
-    whole = chart.specification(choice) | {
+    specification = chart.specification(choice) | {
         "title": chart.heading,
         "width": width,
         "config": config(PAPER),
         "padding": 12,
     }
-    drawn: str = vl_convert.vegalite_to_svg(whole)
-    dark = "".join(f'[fill="{a}"]{{fill:{b}}}[stroke="{a}"]{{stroke:{b}}}' for a, b in DARK.items())
-    style = f"<style>@media screen and (prefers-color-scheme:dark){{{dark}}}</style>"
+    svg_text: str = vl_convert.vegalite_to_svg(specification)
+    rules = "".join(
+        f'[fill="{light}"]{{fill:{dark}}}[stroke="{light}"]{{stroke:{dark}}}' for light, dark in DARK.items()
+    )
+    style = f"<style>@media screen and (prefers-color-scheme:dark){{{rules}}}</style>"
     words = f"<desc>{escape(chart.description)} {digest(chart)}</desc>"
-    opening, rest = drawn.split(">", 1)
-    return f"{opening}>{words}{style}{rest}\n"
+    opening, remainder = svg_text.split(">", 1)
+    return f"{opening}>{words}{style}{remainder}\n"
 
 
 def digest(chart: Chart) -> str:

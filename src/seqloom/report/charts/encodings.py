@@ -1,4 +1,4 @@
-"""The encodings that all charts share: named data, axes, and the colour, dash and mark of a model."""
+"""The encodings that all charts share: named data, axes, and the color, dash and mark of a model."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -42,9 +42,9 @@ def ticks(x: Axis, numbers: Sequence[float]) -> alt.Axis:
     return alt.Axis(tickCount=7, **form)
 
 
-def up(column: str, y: Axis, room: tuple[float, float]) -> alt.Y:
-    """A column on the vertical axis, whose range is `room`."""
-    scale = alt.Scale(type="log" if y.log else "linear", domain=list(room), nice=False)
+def up(column: str, y: Axis, y_range: tuple[float, float]) -> alt.Y:
+    """A column on the vertical axis, whose range is `y_range`."""
+    scale = alt.Scale(type="log" if y.log else "linear", domain=list(y_range), nice=False)
     return alt.Y(column, type="quantitative", title=y.label, scale=scale)
 
 
@@ -53,9 +53,9 @@ def key(styles: Mapping[str, LineStyle]) -> alt.Legend | None:
     return None if len(styles) <= FEW else alt.Legend(symbolLimit=0, symbolType="stroke", symbolOpacity=1)
 
 
-def colour(styles: Mapping[str, LineStyle], *, legend: bool = True) -> alt.Color:
-    """The colour of each model; more than a few have a legend."""
-    scale = alt.Scale(domain=list(styles), range=[style.colour for style in styles.values()])
+def color(styles: Mapping[str, LineStyle], *, legend: bool = True) -> alt.Color:
+    """The color of each model; more than a few have a legend."""
+    scale = alt.Scale(domain=list(styles), range=[style.color for style in styles.values()])
     return alt.Color("model", type="nominal", scale=scale, title=None, legend=key(styles) if legend else None)
 
 

@@ -1,4 +1,4 @@
-"""Maps: numbers over two axes as coloured cells, as a PNG that needs no script or as a specification."""
+"""Maps: numbers over two axes as colored cells, as a PNG that needs no script or as a specification."""
 
 import struct
 import zlib
@@ -6,34 +6,36 @@ from base64 import b64encode
 from collections.abc import Sequence
 
 STEPS = 48
-"""colours of a scale; one step is at the limit of visibility"""
-# Pale to deep: lightness falls all the way, so the order holds in grey and with any colour vision.
+"""colors of a scale; one step is at the limit of visibility"""
+# Pale to deep: lightness falls all the way, so the order holds in grey and with any color vision.
 DEPTHS = ("#f6f3e4", "#bfdcc5", "#62b3b4", "#2a7aa8", "#2b4585", "#1d1a4b")
-# Blue and orange-red stay apart with all three colour-vision deficiencies; both ends are equally dark.
+# Blue and orange-red stay apart with all three color-vision deficiencies; both ends are equally dark.
 SIGNS = ("#173f86", "#4b87c4", "#a3c6e4", "#f4f2ee", "#f3bf91", "#cf6a35", "#7f2109")
 
 
 def picture(values: Sequence[Sequence[float]], *, signed: bool) -> str:
     """The map as a `data:` address of a PNG, one pixel per cell: rows from the top, columns from the left.
 
-    Colours run from 0 to the largest value; with `signed`, from minus to plus the largest size.
+    Colors run from 0 to the largest value; with `signed`, from minus to plus the largest size.
     """
-    most = max((abs(value) for row in values for value in row), default=0.0) or 1.0
-    low = -most if signed else 0.0
-    steps = [[round(STEPS * (min(max(value, low), most) - low) / (most - low)) for value in row] for row in values]
+    largest = max((abs(value) for row in values for value in row), default=0.0) or 1.0
+    low = -largest if signed else 0.0
+    steps = [
+        [round(STEPS * (min(max(value, low), largest) - low) / (largest - low)) for value in row] for row in values
+    ]
     return "data:image/png;base64," + b64encode(png(steps, SIGNS if signed else DEPTHS)).decode()
 
 
 def png(steps: Sequence[Sequence[int | None]], scale: Sequence[str] = DEPTHS) -> bytes:
-    """A PNG of one pixel per cell, whose colours are steps 0 … 48 of a scale; None is white.
+    """A PNG of one pixel per cell, whose colors are steps 0 … 48 of a scale; None is white.
 
     Source: W3C, Portable Network Graphics (third edition), 2025: palette, eight bits a pixel, no filter.
     """
-    palette = [*colours(scale), (255, 255, 255)]
+    palette = [*colors(scale), (255, 255, 255)]
     lines = [bytes([0, *(len(palette) - 1 if step is None else step for step in row)]) for row in steps]
     parts = {
         b"IHDR": struct.pack(">IIBBBBB", len(steps[0]), len(steps), 8, 3, 0, 0, 0),
-        b"PLTE": bytes(part for colour in palette for part in colour),
+        b"PLTE": bytes(part for color in palette for part in color),
         b"IDAT": zlib.compress(b"".join(lines), 9),
         b"IEND": b"",
     }
@@ -42,13 +44,13 @@ def png(steps: Sequence[Sequence[int | None]], scale: Sequence[str] = DEPTHS) ->
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
-def colours(scale: Sequence[str]) -> list[tuple[int, int, int]]:
-    """The 49 colours of a scale, evenly between its anchors."""
-    anchors = [tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5)) for colour in scale]
-    made = []
+def colors(scale: Sequence[str]) -> list[tuple[int, int, int]]:
+    """The 49 colors of a scale, evenly between its anchors."""
+    anchors = [tuple(int(color[first : first + 2], 16) for first in (1, 3, 5)) for color in scale]
+    colors = []
     for step in range(STEPS + 1):
-        at, share = divmod(step / STEPS * (len(anchors) - 1), 1)
-        low, high = anchors[int(at)], anchors[min(int(at) + 1, len(anchors) - 1)]
+        position, share = divmod(step / STEPS * (len(anchors) - 1), 1)
+        low, high = anchors[int(position)], anchors[min(int(position) + 1, len(anchors) - 1)]
         red, green, blue = (round(a + share * (b - a)) for a, b in zip(low, high, strict=True))
-        made.append((red, green, blue))
-    return made
+        colors.append((red, green, blue))
+    return colors

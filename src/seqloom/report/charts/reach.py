@@ -9,7 +9,7 @@ from seqloom.report.charts.picture import DEPTHS, STEPS, png
 DECADES = 3
 """powers of ten between the palest color and the deepest"""
 UNREAD = 1e-9
-"""of the largest slope: anything less is rounding, as of a Fourier transform"""
+"""the share of the largest slope up to which a slope is rounding error, such as that of a Fourier transform"""
 Slopes = Sequence[Sequence[float]]
 """at [t][s]"""
 
@@ -53,18 +53,18 @@ def _largest(slopes: Slopes) -> float:
 def grid(x: str, y: str, value: str, count: int, *, decades: int) -> Spec:
     """Cells of data called `rows` over the whole numbers `x` and `y` below `count`, with the smallest y on top.
 
-    The colour is the logarithm of `value`, from 1 down to 10^-decades; less is palest, and cells without a row blank.
+    The color is the logarithm of `value`, from 1 down to 10^-decades; less is palest, and cells without a row blank.
     """
     import altair as alt
 
     from seqloom.report.charts.encodings import data
 
     scale = alt.Scale(type="log", domain=[10.0**-decades, 1], range=list(DEPTHS), clamp=True)
-    names = [str(at) for at in range(count)]  # as text, as CSV has them; numbers would match none
+    names = [str(number) for number in range(count)]  # as text, as CSV has them; numbers would match none
     cells = alt.Scale(domain=names)
     ticks = alt.Axis(values=names[:: max(1, count // 4)], labelAngle=0, domain=False)
     legend = alt.Legend(
-        orient="right", format=".3~f", values=[10.0**-at for at in range(decades + 1)], gradientLength=200
+        orient="right", format=".3~f", values=[10.0**-number for number in range(decades + 1)], gradientLength=200
     )
     marks = data("rows").mark_rect(stroke=None).encode(
         alt.X(x, type="ordinal", axis=ticks, scale=cells),

@@ -1,8 +1,8 @@
-"""How charts look: one colour per mixer, a dash and a mark per variant of it, and the colours of light and dark paper.
+"""How charts look: one color per mixer, a dash and a mark per variant of it, and the colors of light and dark paper.
 
-The twelve colours were searched for the largest least distance (in OKLab) between any two, as seen with full colour
-vision and with protanopia, deuteranopia and tritanopia, among colours of at least 3:1 against the paper. Charts are
-written in the light colours; `DARK` has the dark one for each of them.
+The twelve colors were searched for the largest least distance (in OKLab) between any two, as seen with full color
+vision and with protanopia, deuteranopia and tritanopia, among colors of at least 3:1 against the paper. Charts are
+written in the light colors; `DARK` has the dark one for each of them.
 """
 
 import re
@@ -27,23 +27,23 @@ DARK = dict(
         strict=True,
     )
 )  # fmt: skip
-"""the colour on dark paper of each colour on light paper"""
-COLOURS = {
-    kind: colour
-    for colour, kinds in enumerate((
+"""the color on dark paper of each color on light paper"""
+COLORS = {
+    kind: color
+    for color, kinds in enumerate((
         "attention linear lssl ssm", "rwkv rnn s4d dynamic_conv", "he he_extraction aft_conv", "me performer s5",
         "we lightweight_conv spade", "retention lstm gss", "gru aft_simple extractor", "she aft_full", "mamba rfa",
         "gla s6 aft_local", "s4 modal_extractor", "hyena",
     ))
     for kind in kinds.split()
 }  # fmt: skip
-"""the number of each mixer's colour, by its kind; kinds that are not listed have one by their name alone"""
+"""the number of each mixer's color, by its kind; kinds that are not listed have one by their name alone"""
 POSITIONS = (
     "", "learned", "shaw", "transformer_xl", "alibi", "rotary",
     "xpos", "sinusoidal", "", "da", "t5", "learned_each_layer",
 )  # fmt: skip
-"""the position of each colour, of models that differ in their positions alone"""
-COLOURS |= {kind: colour for colour, kind in enumerate(POSITIONS) if kind}
+"""the position of each color, of models that differ in their positions alone"""
+COLORS |= {kind: color for color, kind in enumerate(POSITIONS) if kind}
 DASHES = ((1, 0), (7, 3), (2, 3), (9, 3, 2, 3), (14, 4), (5, 2, 1, 2, 1, 2), (1, 5), (12, 3, 3, 3, 3, 3))
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left")
 FONT = "system-ui, -apple-system, Segoe UI, Roboto, DejaVu Sans, sans-serif"
@@ -54,15 +54,15 @@ SIZE = 13
 @final
 @dataclass(frozen=True)
 class LineStyle:
-    """How one model is drawn: the number of its colour, the dash of its line, and the shape of its mark."""
+    """How one model is drawn: the number of its color, the dash of its line, and the shape of its mark."""
 
     number: int
     dash: Sequence[int]
     shape: str
 
     @property
-    def colour(self) -> str:
-        """Its colour on light paper."""
+    def color(self) -> str:
+        """Its color on light paper."""
         return SERIES[self.number]
 
 
@@ -72,20 +72,20 @@ def kind_of(name: str) -> str:
 
 
 def styles(names: Sequence[str], kinds: Mapping[str, str] | None = None) -> dict[str, LineStyle]:
-    """The style of each model, by name. Its colour depends on its mixer alone, whatever other models there are.
+    """The style of each model, by name. Its color depends on its mixer alone, whatever other models there are.
 
-    Models whose mixers share a colour, such as two variants of one mixer, differ in dash and mark. `kinds` are the
+    Models whose mixers share a color, such as two variants of one mixer, differ in dash and mark. `kinds` are the
     mixers of models whose names do not begin with it.
     """
-    used: dict[int, int] = {}
-    made = {}
+    models_by_color: dict[int, int] = {}
+    styles_by_name = {}
     for name in names:
         kind = (kinds or {}).get(name) or kind_of(name)
-        colour = COLOURS.get(kind, crc32(kind.encode()) % len(SERIES))
-        variant = used.get(colour, 0)
-        used[colour] = variant + 1
-        made[name] = LineStyle(colour, DASHES[variant % len(DASHES)], SHAPES[(colour + variant) % len(SHAPES)])
-    return made
+        color = COLORS.get(kind, crc32(kind.encode()) % len(SERIES))
+        variant = models_by_color.get(color, 0)
+        models_by_color[color] = variant + 1
+        styles_by_name[name] = LineStyle(color, DASHES[variant % len(DASHES)], SHAPES[(color + variant) % len(SHAPES)])
+    return styles_by_name
 
 
 def config(background: str | None = None) -> dict[str, Any]:
@@ -107,8 +107,8 @@ def css() -> str:
     """The variables --paper, --ink, --faint, --muted and --series-0 … --series-11 of a page, light and dark."""
     names = ["paper", "ink", "faint", "muted", *(f"series-{k}" for k in range(len(SERIES)))]
     light, dark = (
-        "".join(f"--{name}:{colour};" for name, colour in zip(names, colours, strict=True))
-        for colours in (DARK.keys(), DARK.values())
+        "".join(f"--{name}:{color};" for name, color in zip(names, colors, strict=True))
+        for colors in (DARK.keys(), DARK.values())
     )
     return (
         f":root{{color-scheme:light;{light}}}"

@@ -19,37 +19,41 @@ Points = dict[float, float]
 
 def charts(study: Study) -> list[Chart]:
     """The charts of a study; [] where no cell has anything to show yet."""
-    made = {
+    charts_by_kind = {
         "curves": lambda: [chart for family in dict.fromkeys(line.family for line in study.lines)
                            for chart in medians(study, family)],
         "batches": lambda: every_batch(study),
         "sweep": lambda: sweep(study),
         "points": lambda: [*prices(study), *medians(study, None)],
     }  # fmt: skip
-    return made[study.figure["kind"]]()
+    return charts_by_kind[study.figure["kind"]]()
 
 
 def medians(study: Study, family: str | None) -> list[Chart]:
     """Medians over stretches, their second half, differences to 32 heads, and held-out losses; a chart each."""
-    shown = [line for line in study.lines if family is None or line.family == family]
+    lines = [line for line in study.lines if family is None or line.family == family]
     stretch, half = study.figure["stretch"], study.figure["batches"] / 2
     peer = next((line for line in study.lines if line.series == PEER), None)
-    named = f": {family}" if family else ""
+    suffix = f": {family}" if family else ""
     description = f"Medians over {stretch:,} batches each; the stretches do not overlap." + _bands(study)
-    middles = {line.name: [_middles(seed) for seed in line.seeds] for line in shown}
-    later = {name: [{x: y for x, y in seed.items() if x >= half} for seed in seeds] for name, seeds in middles.items()}
-    apart = {line.name: _differences(line, peer) for line in shown if peer is not None and line is not peer}
-    held_out = {line.name: [{float(at): loss for at, loss in seed.held_out} for seed in line.seeds] for line in shown}
-    made = [
-        _curves(study, filename("training", family or ""), f"Training loss{named}", description, middles, TRAINING),
-        _curves(study, filename("training second half", family or ""), f"Training loss, second half{named}",
-                description, later, TRAINING, level=False),
-        _curves(study, filename("to 32 heads", family or ""), f"Difference to 32 heads{named}", description, apart,
+    middles = {line.name: [_middles(seed) for seed in line.seeds] for line in lines}
+    second_half = {
+        name: [{x: y for x, y in seed.items() if x >= half} for seed in seeds] for name, seeds in middles.items()
+    }
+    to_peer = {line.name: _differences(line, peer) for line in lines if peer is not None and line is not peer}
+    held_out = {
+        line.name: [{float(step): loss for step, loss in seed.held_out} for seed in line.seeds] for line in lines
+    }
+    charts = [
+        _curves(study, filename("training", family or ""), f"Training loss{suffix}", description, middles, TRAINING),
+        _curves(study, filename("training second half", family or ""), f"Training loss, second half{suffix}",
+                description, second_half, TRAINING, level=False),
+        _curves(study, filename("to 32 heads", family or ""), f"Difference to 32 heads{suffix}", description, to_peer,
                 "training loss minus that of 32 heads", level=False),
-        _curves(study, filename("held out", family or ""), f"Held-out loss{named}", "At the steps where it was taken."
+        _curves(study, filename("held out", family or ""), f"Held-out loss{suffix}", "At the steps where it was taken."
                 + _bands(study), held_out, HELD_OUT, marks=True),
     ]  # fmt: skip
-    return [chart for chart in made if chart is not None]
+    return [chart for chart in charts if chart is not None]
 
 
 def every_batch(study: Study) -> list[Chart]:
@@ -63,8 +67,8 @@ def every_batch(study: Study) -> list[Chart]:
     )
     rows: list[list[Cell]] = []
     for line in study.lines:
-        every = line.seeds[0].every
-        for part in (every[first : first + stretch] for first in range(0, len(every), stretch)):
+        losses_of_run = line.seeds[0].every
+        for part in (losses_of_run[first : first + stretch] for first in range(0, len(losses_of_run), stretch)):
             losses = sorted(loss for _, loss in part)
             ends = [losses[0], losses[-1]] if stretch > 1 else []
             rows.append([line.name, *all_rounded([(part[0][0] + part[-1][0]) / 2, losses[len(losses) // 2], *ends])])
@@ -84,23 +88,30 @@ def sweep(study: Study) -> list[Chart]:
     ]
     training = f"Median over the last {stretch:,} batches, against {over}; cells that are not finished are left out."
     held_out = f"After all batches, against {over}; cells that are not finished are left out."
-    made = []
+    charts = []
     for name, column, y, description in (
         ("training", "training", TRAINING, training), ("held-out", "held_out", HELD_OUT, held_out),
     ):  # fmt: skip
-        ends = {_named(lines): _ends(lines, column) for lines in grouped}
+        final_losses = {_series_name(lines): _ends(lines, column) for lines in grouped}
         heading = f"{y.partition(' (')[0].capitalize()} against {over}"
-        made.append(
+        charts.append(
             _curves(
-                study, name, heading, description + _bands(study), ends, y, x=Axis(over, over, log=True), marks=True
+                study,
+                name,
+                heading,
+                description + _bands(study),
+                final_losses,
+                y,
+                x=Axis(over, over, log=True),
+                marks=True,
             )
         )
-    return [chart for chart in made if chart is not None]
+    return [chart for chart in charts if chart is not None]
 
 
 def prices(study: Study) -> list[Chart]:
     """Held-out loss against size and, where it was raced, against time."""
-    made = []
+    charts = []
     for name, column, factor, words in (
         ("parameters", "parameters", 1.0, "parameters of the whole model"),
         ("time", "raced", 1e3, "ms per training step, all by turns"),
@@ -114,8 +125,8 @@ def prices(study: Study) -> list[Chart]:
             meaning = (
                 "Held-out loss after all batches; lower and further left is better. The line joins the Pareto front."
             )
-            made.append(tradeoffs.chart(name, words, points, styles_of(study), meaning, name=_file(study, name)))
-    return made
+            charts.append(tradeoffs.chart(name, words, points, styles_of(study), meaning, name=_file(study, name)))
+    return charts
 
 
 def styles_of(study: Study) -> dict[str, LineStyle]:
@@ -136,9 +147,11 @@ def _curves(
     banded = ["lowest seed", "highest seed"] if study.several else []
     rows: list[list[Cell]] = []
     for model, seeds in curves.items():
-        for at in sorted({at for seed in seeds for at in seed}):
-            losses = [seed[at] for seed in seeds if at in seed]
-            rows.append([model, *all_rounded([at, fmean(losses), *([min(losses), max(losses)] if banded else [])])])
+        for x_value in sorted({x_value for seed in seeds for x_value in seed}):
+            losses = [seed[x_value] for seed in seeds if x_value in seed]
+            rows.append(
+                [model, *all_rounded([x_value, fmean(losses), *([min(losses), max(losses)] if banded else [])])]
+            )
     if not rows:
         return None
     table = Table(["model", x.column, "loss", *banded], rows)
@@ -164,10 +177,12 @@ def _file(study: Study, name: str) -> str:
 
 
 def _middles(seed: Seed) -> Points:
+    """The medians of a run over the middles of their stretches."""
     return {(first + last) / 2: loss for first, last, loss in seed.medians}
 
 
 def _differences(line: Line, peer: Line) -> list[Points]:
+    """For each seed, the medians of a line minus those of the peer, where both have one."""
     pairs = [
         (_middles(points), _middles(peer_points)) for points, peer_points in zip(line.seeds, peer.seeds, strict=True)
     ]
@@ -179,15 +194,15 @@ def _ends(lines: Sequence[Line], column: str) -> list[Points]:
     count = max(len(line.seeds) for line in lines)
     return [
         {
-            line.x: float(line.seeds[at].row[column])
+            line.x: float(line.seeds[number].row[column])
             for line in lines
-            if line.x is not None and line.seeds[at].row["finished"] and line.seeds[at].row[column] is not None
+            if line.x is not None and line.seeds[number].row["finished"] and line.seeds[number].row[column] is not None
         }
-        for at in range(count)
+        for number in range(count)
     ]
 
 
-def _named(lines: Sequence[Line]) -> str:
+def _series_name(lines: Sequence[Line]) -> str:
     return lines[0].series if all(line.finished for line in lines) else _unfinished(lines[0].series)
 
 

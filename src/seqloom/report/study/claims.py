@@ -103,7 +103,7 @@ OPEN = (
                                ("ME", "me"))
     ),
 )  # fmt: skip
-"""what the paper does not ask"""
+"""questions that the paper does not ask"""
 
 
 def decided(study: Study) -> dict[Claim, dict[Loss, Verdict]]:
@@ -115,12 +115,12 @@ def decided(study: Study) -> dict[Claim, dict[Loss, Verdict]]:
 
 def conclusions(study: Study) -> list[str]:
     """How many of the paper's claims about a study hold by its rows, and how many of those that it leaves open."""
-    made = []
+    sentences = []
     verdicts_of = decided(study)
-    for claims, whose in ((CLAIMS, "The paper makes {} about these models"), (OPEN, "The paper leaves {} open")):
+    for claims, template in ((CLAIMS, "The paper makes {} about these models"), (OPEN, "The paper leaves {} open")):
         verdicts = [verdicts_of[claim] for claim in claims if claim in verdicts_of]
         if verdicts:
-            some = whose.format(f"{len(verdicts)} claim{'s' * (len(verdicts) > 1)}")
+            subject = template.format(f"{len(verdicts)} claim{'s' * (len(verdicts) > 1)}")
             training, held_out = (counted([by_loss[loss] for by_loss in verdicts]) for loss in get_args(Loss))
-            made.append(f"{some}: on the training loss {training}; on held-out text {held_out}.")
-    return made
+            sentences.append(f"{subject}: on the training loss {training}; on held-out text {held_out}.")
+    return sentences

@@ -87,11 +87,11 @@ class Compared:
         if len(groups["observed once"]) == len(self.differences):
             return f"Each model was observed once, so none is settled to have a {lower}."
         names = {word: ", ".join(lines) for word, lines in groups.items() if lines}
-        first = f"A {lower}: {names.pop('lower')}." if "lower" in names else f"None is settled to have a {lower}."
-        return " ".join([first, *(f"{word.capitalize()}: {lines}." for word, lines in names.items())])
+        opening = f"A {lower}: {names.pop('lower')}." if "lower" in names else f"None is settled to have a {lower}."
+        return " ".join([opening, *(f"{word.capitalize()}: {lines}." for word, lines in names.items())])
 
     @property
-    def beneath(self) -> str:
+    def smallest_difference(self) -> str:
         """The sentence under the table: the smallest difference that it could have settled; "" with one line."""
         over = self.study.figure["over"]
         smallest = {

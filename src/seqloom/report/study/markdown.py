@@ -10,30 +10,30 @@ from seqloom.report.study.rows import Line, Study
 
 
 def section(study: Study, below: Sequence[str] = (), rows: str = "Rows") -> str:
-    """A study: what it is, the table of its models, what is to stand `below` it, and the origin of its `rows`."""
+    """A study: its description, the table of its models, the lines `below` the table, and the origin of its `rows`."""
     figure = study.figure
     differs = f" With {figure['differs']}." if figure["differs"] else " With the paper's own settings."
     says = f"{figure['says']}{differs} {_seeds(study)}; `{figure['text']}`."
-    over = [figure["over"]] if figure["over"] else []
-    timed = any(line.known("raced") for line in study.lines)
-    clock = ["ms a step, all by turns"] if timed else []
+    varied = [figure["over"]] if figure["over"] else []
+    has_times = any(line.known("raced") for line in study.lines)
+    time_column = ["ms a step, all by turns"] if has_times else []
     compared = [Compared(study, loss) for loss in get_args(Loss)]
     to_baseline = [f"to {called(compared[0].baseline)}"] if compared[0].differences else []
     head = [
         "model",
-        *over,
+        *varied,
         f"training loss, last {figure['stretch']:,}",
         *to_baseline,
         "held-out loss",
         *to_baseline,
         "parameters",
         "operations a token",
-        *clock,
+        *time_column,
         "finished",
     ]
-    lines = [_row(line, compared, bool(over), timed) for line in study.lines]
+    lines = [_row(line, compared, bool(varied), has_times) for line in study.lines]
     parts = [f"### {figure['heading']}, {figure['batches']:,} batches", says, markdown(head, lines)]
-    parts += [_beneath(compared)] if to_baseline else []
+    parts += [_smallest_differences(compared)] if to_baseline else []
     parts += ["\n".join(f"- {note}" for note in figure["notes"])] if figure["notes"] else []
     thinned = "of all batches, each n-th is kept; " if figure["kind"] == "batches" else ""
     parts += [*below, f"{rows}; {thinned}{origin(figure['origin'])}:"]
@@ -50,20 +50,23 @@ def _seeds(study: Study) -> str:
     return "One seed" if count == 1 else f"{count} seeds; ± is half of a 95% interval"
 
 
-def _beneath(compared: Sequence[Compared]) -> str:
+def _smallest_differences(compared: Sequence[Compared]) -> str:
     """The smallest differences that the table could have settled."""
-    training, held_out = (called(comparison.beneath) for comparison in compared)
+    training, held_out = (called(comparison.smallest_difference) for comparison in compared)
     return held_out if training == held_out else f"Training: {training} Held out: {held_out}"
 
 
-def _row(line: Line, compared: Sequence[Compared], swept: bool, timed: bool) -> Sequence[object]:
+def _row(line: Line, compared: Sequence[Compared], varied: bool, has_times: bool) -> Sequence[object]:
+    """The cells of a model, in the order of the head that `section` makes."""
     cells = [cell for comparison in compared for cell in _loss(line, comparison)]
     sizes = [f"{line.seeds[0].row[column]:,}" for column in ("parameters", "operations")]
     done = sum(seed.row["finished"] for seed in line.seeds)
-    x = [f"{line.x:g}"] if swept and line.x is not None else []
+    x = [f"{line.x:g}"] if varied and line.x is not None else []
     seconds = line.mean("raced")
-    clock = [] if not timed else ["-" if seconds is None else f"{1000 * seconds:.1f}"]
-    return [called(line.series), *x, *cells, *sizes, *clock, f"{done} of {len(line.seeds)}"]
+    time = []
+    if has_times:
+        time.append("-" if seconds is None else f"{1000 * seconds:.1f}")
+    return [called(line.series), *x, *cells, *sizes, *time, f"{done} of {len(line.seeds)}"]
 
 
 def _loss(line: Line, compared: Compared) -> list[str]:

@@ -38,19 +38,22 @@ class StudyReport:
     @classmethod
     def from_rows(cls, study: Study) -> Self:
         """The report of these rows."""
-        shown = columns(study)
+        shown_columns = columns(study)
         return cls(
             study=study,
             conclusion=conclusion(study),
             caption=caption(study),
             claims=decided(study),
             charts=charts(study),
-            columns=shown,
+            columns=shown_columns,
             table=[
-                (line, [(_text(column, cell), _sorted(cell)) for column, cell in zip(shown, row, strict=True)])
+                (
+                    line,
+                    [(_text(column, cell), _sort_value(cell)) for column, cell in zip(shown_columns, row, strict=True)],
+                )
                 for line, row in table_rows(study)
             ],
-            smallest_difference=Compared(study, "held_out").beneath,
+            smallest_difference=Compared(study, "held_out").smallest_difference,
             styles=styles_of(study),
             csv=_csv(study),
         )
@@ -92,6 +95,7 @@ def caption(study: Study) -> list[str]:
 
 
 def _text(column: Column, value: Value) -> str:
+    """A cell as text: three decimals for losses, more for small numbers such as a p or a learning rate."""
     if value is None:
         return "–"
     if not isinstance(value, float):
@@ -103,7 +107,7 @@ def _text(column: Column, value: Value) -> str:
     return f"{value:,.3f}" if abs(value) < 100 else f"{value:,.1f}"
 
 
-def _sorted(value: Value) -> str:
+def _sort_value(value: Value) -> str:
     return "" if value is None or isinstance(value, str) else str(value)
 
 

@@ -14,7 +14,10 @@ LOSS, LOSSES = "loss", "losses"
 @final
 @dataclass
 class Seed:
-    """One cell: its row, medians as (first, last, loss), held-out losses as (step, loss); of Figure 9, all losses."""
+    """One cell: its row, medians as (first, last, loss), held-out losses as (step, loss).
+
+    `every` has the losses of all batches, in Figure 9 alone.
+    """
 
     row: dict[str, Any]
     medians: list[tuple[int, int, float]] = field(default_factory=list)
@@ -44,18 +47,18 @@ class Line:
         return self.series if self.finished else f"{self.series} (unfinished)"
 
     def known(self, column: str) -> list[float]:
-        """A number of the cells' rows, of all seeds that have it."""
+        """The values of a column, of all seeds that have one."""
         return [float(seed.row[column]) for seed in self.seeds if seed.row.get(column) is not None]
 
     def mean(self, column: str) -> float | None:
-        """Its mean over the seeds that have it."""
-        known = self.known(column)
-        return fmean(known) if known else None
+        """The mean of a column over the seeds that have a value."""
+        values = self.known(column)
+        return fmean(values) if values else None
 
     def span(self, column: str) -> tuple[float, float] | None:
-        """Its lowest and highest seed; None where fewer than two have it."""
-        known = self.known(column)
-        return (min(known), max(known)) if len(known) > 1 else None
+        """The lowest and the highest seed's value of a column; None where fewer than two have one."""
+        values = self.known(column)
+        return (min(values), max(values)) if len(values) > 1 else None
 
 
 @final
@@ -98,6 +101,7 @@ def read(path: Path) -> Study:
 
 
 def _lines(rows: list[dict[str, Any]]) -> list[Line]:
+    """The lines of a figure with their seeds, from the rows below that of the figure."""
     lines: dict[int, Line] = {}
     seeds: dict[tuple[int, int], Seed] = {}
     for row in rows:

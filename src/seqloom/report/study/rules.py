@@ -9,15 +9,15 @@ from seqloom.report.study.verdicts import Contrast, Rule
 
 ONE, MANY = "attention-heads=1", PEER
 ALLOWED = "1 head - 32 heads"
-"""how much more is still close: the paper calls the difference that heads make slight"""
+"""the largest excess that still counts as close: the paper calls this difference slight"""
 
 
 def below(*pairs: tuple[str, str]) -> Rule:
     """The first of each pair has the lower loss, wherever the study has it: at every context, at every depth."""
     return lambda study: [
-        Contrast(f"{called(a)} - {named(study, (b, x))}", {(a, x): 1, (b, x): -1})
-        for a, b in pairs
-        for x in _points(study, a)
+        Contrast(f"{called(lower)} - {named(study, (higher, x))}", {(lower, x): 1, (higher, x): -1})
+        for lower, higher in pairs
+        for x in _points(study, lower)
     ]
 
 
@@ -26,11 +26,11 @@ def close_to(*pairs: tuple[str, str]) -> Rule:
 
     def rule(study: Study) -> list[Contrast]:
         contrasts = []
-        for a, b in pairs:
-            weights: dict[Key, float] = {(a, None): 1}
-            for series, weight in ((b, -1), (ONE, -1), (MANY, 1)):
+        for first, second in pairs:
+            weights: dict[Key, float] = {(first, None): 1}
+            for series, weight in ((second, -1), (ONE, -1), (MANY, 1)):
                 weights[series, None] = weights.get((series, None), 0) + weight
-            contrasts.append(Contrast(f"{called(a)} - {called(b)} - ({ALLOWED})", weights))
+            contrasts.append(Contrast(f"{called(first)} - {called(second)} - ({ALLOWED})", weights))
         return contrasts
 
     return rule
@@ -64,20 +64,23 @@ def at_best(*pairs: tuple[str, str]) -> Rule:
     """The first of each pair has the lower loss, each at the x where its own training loss is lowest."""
 
     def rule(study: Study) -> list[Contrast]:
-        known = losses(study, "training")
+        training = losses(study, "training")
 
         def best(series: str) -> Key:
             keys = ((series, x) for x in _points(study, series))
-            return min(keys, key=lambda key: fmean(known.get(key, {}).values() or [inf]))
+            return min(keys, key=lambda key: fmean(training.get(key, {}).values() or [inf]))
 
-        ends = [(best(a), best(b)) for a, b in pairs]
-        return [Contrast(f"{named(study, a)} - {named(study, b)}", {a: 1, b: -1}) for a, b in ends]
+        best_pairs = [(best(lower), best(higher)) for lower, higher in pairs]
+        return [
+            Contrast(f"{named(study, lower)} - {named(study, higher)}", {lower: 1, higher: -1})
+            for lower, higher in best_pairs
+        ]
 
     return rule
 
 
 def every(*rules: Rule) -> Rule:
-    """All of them."""
+    """The contrasts of all these rules together."""
     return lambda study: [contrast for rule in rules for contrast in rule(study)]
 
 
@@ -101,8 +104,8 @@ def highest(series: str) -> Rule:
 
 def ends(study: Study) -> str:
     """The lowest and the highest line of a study, by training loss."""
-    known = sorted((fmean(seeds.values()), called(key[0])) for key, seeds in losses(study, "training").items() if seeds)
-    return f"lowest is {known[0][1]}, highest {known[-1][1]}" if len(known) > 1 else ""
+    means = sorted((fmean(seeds.values()), called(key[0])) for key, seeds in losses(study, "training").items() if seeds)
+    return f"lowest is {means[0][1]}, highest {means[-1][1]}" if len(means) > 1 else ""
 
 
 def share(study: Study) -> str:
@@ -113,8 +116,9 @@ def share(study: Study) -> str:
     lower = sum(she[step] < many[step] for step in both)
     if not both:
         return ""
-    mean, every = fmean(she[step] - many[step] for step in both), both[1] - both[0] if len(both) > 1 else 1
-    thinned = f" (one in {every} is kept)" if every > 1 else ""
+    mean = fmean(she[step] - many[step] for step in both)
+    spacing = both[1] - both[0] if len(both) > 1 else 1
+    thinned = f" (one in {spacing} is kept)" if spacing > 1 else ""
     return f"SHE is lower in {lower} of {len(both)} batches of the second half{thinned}, on average {mean:+.4f}"
 
 

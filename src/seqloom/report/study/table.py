@@ -32,9 +32,9 @@ def columns(study: Study) -> list[Column]:
         if (estimate := comparison.mean(line))
     )
     interval = "half of Student's 95% interval of the mean, from the model's own seeds"
-    apart = f"minus the held-out loss of {compared[1].baseline}"
-    apart += f" at the same {over}" if over else ""
-    names = [
+    difference_meaning = f"minus the held-out loss of {compared[1].baseline}"
+    difference_meaning += f" at the same {over}" if over else ""
+    table_columns = [
         *([Column(over, f"what the figure varies: {over}")] if over else []),
         Column(
             "training loss", f"nats per token, median of the last {stretch:,} batches, mean over the seeds", "lower"
@@ -42,7 +42,7 @@ def columns(study: Study) -> list[Column]:
         *([Column("± training", interval)] if several else []),
         Column("held-out loss", "nats per token over held-out text, after all batches, mean over the seeds", "lower"),
         *([Column("± held-out", interval)] if several else []),
-        *([Column("to baseline", apart, "lower")] if compared[1].differences else []),
+        *([Column("to baseline", difference_meaning, "lower")] if compared[1].differences else []),
         *([Column("± to baseline", "half of the 95% interval of that difference, not corrected")] if several else []),
         *([Column("adjusted p", "that it is 0, by Holm over the table; below 0.05 it is settled")] if several else []),
         Column("parameters", "trainable numbers of the whole model", "lower"),
@@ -52,27 +52,27 @@ def columns(study: Study) -> list[Column]:
         Column("state", "of its cells", text=True),
     ]
     if any(line.known("raced") for line in study.lines):
-        names.insert(
+        table_columns.insert(
             -3, Column("ms a step, raced", "a training step, median of a race in which all take turns", "lower")
         )
-    return names
+    return table_columns
 
 
 def table_rows(study: Study) -> list[tuple[Line, list[Value]]]:
     """Each line with its cells, in the order of `columns`."""
-    names, training, held_out = columns(study), Compared(study, "training"), Compared(study, "held_out")
-    made = []
+    table_columns, training, held_out = columns(study), Compared(study, "training"), Compared(study, "held_out")
+    lines = []
     for line in study.lines:
-        apart = held_out.difference(line)
-        known: dict[str, Value] = {
+        difference = held_out.difference(line)
+        values: dict[str, Value] = {
             study.figure["over"]: line.x,
             "training loss": _mean(line, training),
             "± training": _half(training.mean(line)),
             "held-out loss": _mean(line, held_out),
             "± held-out": _half(held_out.mean(line)),
-            "to baseline": apart.estimate.mean if apart else None,
-            "± to baseline": _half(apart.estimate if apart else None),
-            "adjusted p": apart.adjusted if apart else None,
+            "to baseline": difference.estimate.mean if difference else None,
+            "± to baseline": _half(difference.estimate if difference else None),
+            "adjusted p": difference.adjusted if difference else None,
             "parameters": line.seeds[0].row["parameters"],
             "operations a token": line.seeds[0].row["operations"],
             "ms a batch": _ms(line.mean("seconds")),
@@ -80,8 +80,8 @@ def table_rows(study: Study) -> list[tuple[Line, list[Value]]]:
             "batches": _batches(line),
             "state": _state(line),
         }
-        made.append((line, [known[column.name] for column in names]))
-    return made
+        lines.append((line, [values[column.name] for column in table_columns]))
+    return lines
 
 
 def _mean(line: Line, compared: Compared) -> float | None:
@@ -104,9 +104,9 @@ def _batches(line: Line) -> str:
 
 
 def _state(line: Line) -> str:
-    """`done`, or the number of seeds that are, and why one failed."""
-    why = [seed.row["failed"] for seed in line.seeds if seed.row["failed"]]
+    """`done`, or `unfinished` with the number of seeds that are done; and the reason of the first that failed."""
+    reasons = [seed.row["failed"] for seed in line.seeds if seed.row["failed"]]
     done = sum(seed.row["finished"] for seed in line.seeds)
     state = "done" if done == len(line.seeds) else "unfinished"
     state += f", {done} of {len(line.seeds)} seeds" if state == "unfinished" and done else ""
-    return f"{state}; failed: {why[0]}" if why else state
+    return f"{state}; failed: {reasons[0]}" if reasons else state

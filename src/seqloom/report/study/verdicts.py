@@ -19,7 +19,7 @@ from seqloom.report.study.compared import Key, Loss, losses
 from seqloom.report.study.rows import Study
 
 MOST = 3
-"""differences that are all shown; of more, the one that is nearest to failing"""
+"""the most differences that are all shown; of more, only the one that is nearest to failing"""
 Word: TypeAlias = Literal["holds", "does not hold", "not settled", "observed once"]
 FORMS: Mapping[Word, tuple[str, str]] = {
     "holds": ("holds", "hold"),
@@ -27,7 +27,7 @@ FORMS: Mapping[Word, tuple[str, str]] = {
     "not settled": ("is not settled", "are not settled"),
     "observed once": ("was observed once", "were observed once"),
 }
-"""each word as it follows the number of claims, one or several"""
+"""the form of each word after a number of claims: after 1, and after several"""
 Name = TypeVar("Name", bound=Hashable)
 
 
@@ -41,13 +41,13 @@ class Contrast:
 
 
 Rule: TypeAlias = Callable[[Study], Sequence[Contrast]]
-"""makes of a study what a claim says is below 0; a line that the study does not have is as one that is unfinished"""
+"""from a study to the contrasts that a claim says are below 0; a line that is not in the study counts as unfinished"""
 
 
 @final
 @dataclass(frozen=True)
 class Verdict:
-    """What follows for a claim, why not more, and what was measured; `seeds` is 0 where nothing was."""
+    """The verdict on a claim, the reason why it is not stronger, and what was measured; `seeds` is 0 without runs."""
 
     word: Word
     why: str = ""
@@ -55,12 +55,12 @@ class Verdict:
     seeds: int = 0
 
     def __str__(self) -> str:
-        """All of it."""
+        """The word, the reason and what was measured."""
         return self.word + self.reason
 
     @property
     def reason(self) -> str:
-        """What follows the word: why not more, and what was measured."""
+        """The text after the word: the reason why the verdict is not stronger, and what was measured."""
         return (f" ({self.why})" if self.why else "") + (f": {self.measured}" if self.measured else "")
 
 
@@ -77,7 +77,7 @@ def counted(verdicts: Sequence[Verdict]) -> str:
 @final
 @dataclass(frozen=True)
 class Evidence:
-    """What a figure says of one claim: its verdict where p is small enough, and where it is not."""
+    """What a figure shows about one claim: the verdict if the adjusted p is small enough, and `otherwise`."""
 
     p: float | None
     """None where no contrast could be tested"""
@@ -88,9 +88,9 @@ class Evidence:
 def judged(rules: Mapping[Name, Rule], study: Study, loss: Loss) -> dict[Name, Verdict]:
     """The verdicts on all claims of a figure, which are one family."""
     by_name = {name: evidence(rule(study), study, loss) for name, rule in rules.items()}
-    tested = {name: found.p for name, found in by_name.items() if found.p is not None}
+    tested = {name: claim_evidence.p for name, claim_evidence in by_name.items() if claim_evidence.p is not None}
     adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
-    return {name: _verdict(found, adjusted.get(name)) for name, found in by_name.items()}
+    return {name: _verdict(claim_evidence, adjusted.get(name)) for name, claim_evidence in by_name.items()}
 
 
 def _verdict(evidence: Evidence, adjusted: float | None) -> Verdict:
@@ -106,11 +106,11 @@ def evidence(contrasts: Sequence[Contrast], study: Study, loss: Loss) -> Evidenc
     runs = losses(study, loss)
     estimates = [(sums.name, contrast(sums.weights, runs, paired=study.paired)) for sums in contrasts]
     known = [(name, estimate) for name, estimate in estimates if estimate is not None]
-    run = all(key in runs for sums in contrasts for key, weight in sums.weights.items() if weight)
-    missing = "unfinished" if run else "not all its models were run"
+    all_run = all(key in runs for sums in contrasts for key, weight in sums.weights.items() if weight)
+    missing = "unfinished" if all_run else "not all its models were run"
     if not known:
-        none = Verdict("not settled", missing)
-        return Evidence(None, none, none)
+        unmeasured = Verdict("not settled", missing)
+        return Evidence(None, unmeasured, unmeasured)
     measured = _differences(known)
     seeds = min(estimate.seeds for _, estimate in known)
     tested = [(estimate.mean, p) for _, estimate in known if (p := estimate.p) is not None]
@@ -120,9 +120,12 @@ def evidence(contrasts: Sequence[Contrast], study: Study, loss: Loss) -> Evidenc
     elif len(known) < len(estimates):
         otherwise = Verdict("not settled", missing, measured, seeds)
     else:
-        few = f"a model has fewer than {FEWEST} seeds" if seeds < FEWEST else ""
-        few = few or ("seeds change nothing" if len(tested) < len(estimates) else "")
-        otherwise = Verdict("not settled", few, measured, seeds)
+        reason = ""
+        if seeds < FEWEST:
+            reason = f"a model has fewer than {FEWEST} seeds"
+        elif len(tested) < len(estimates):
+            reason = "seeds change nothing"
+        otherwise = Verdict("not settled", reason, measured, seeds)
     if above:
         return Evidence(min(1.0, len(estimates) * min(above)), Verdict("does not hold", "", measured, seeds), otherwise)
     if len(tested) == len(estimates):
@@ -131,6 +134,7 @@ def evidence(contrasts: Sequence[Contrast], study: Study, loss: Loss) -> Evidenc
 
 
 def _differences(known: Sequence[tuple[str, Estimate]]) -> str:
+    """The measured contrasts as text; of many, how many are below 0 and the one that is nearest to failing."""
     if len(known) <= MOST:
         return "; ".join(f"{name}: {estimate.signed}" for name, estimate in known)
     name, nearest = max(known, key=lambda pair: pair[1].mean / (pair[1].half or 1))
