@@ -38,7 +38,7 @@ from seqloom.ops.gelu_gate import gated as let_through
 from seqloom.ops.projection import Linear
 from seqloom.ops.scans import scan
 from seqloom.ops.scans.reference import price as scan_price
-from seqloom.ops.short_convolution import ShortConvolution
+from seqloom.ops.short_convolution.layer import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 

@@ -34,7 +34,7 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.block_linear import BlockLinear
 from seqloom.ops.linear_decay.exponential_gate import NONE
-from seqloom.ops.short_convolution import ShortConvolution
+from seqloom.ops.short_convolution.layer import ShortConvolution
 from seqloom.ops.slstm import slstm
 from seqloom.ops.slstm.reference import price
 

@@ -79,23 +79,6 @@ STEP = _entry(
     Argument("after", "B D N", written=True, optional=True),
 )
 """without `after` the state is overwritten"""
-CONVOLVE = _entry(
-    "convolve",
-    "threads B 1 D W",
-    Argument("x", "B D", step="u_step"),
-    Argument("delta", "B D", optional=True, step="delta_step"),
-    Argument("taps", "W D"),
-    Argument("B", "B D", optional=True, step="b_step"),
-    Argument("C", "B D", optional=True, step="c_step"),
-    Argument("window", "B W-1 D", written=True),
-    Argument("bias", "D", optional=True),
-    Argument("skip", "D", optional=True),
-    Argument("gate", "B D", optional=True, step="gate_step"),
-    Argument("length", "B", torch.long),
-    Argument("y", "B D", written=True),
-    Argument("after", "B W-1 D", written=True, optional=True),
-    least="threads W",
-)
 
 
 @constant

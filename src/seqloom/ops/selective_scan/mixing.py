@@ -64,9 +64,11 @@ def able(x: Token, window: Tensor, state: Tensor, weights: Weights) -> bool:
     few = (
         x.numel() > 0 and (rows == 1 or rows * weights.w_in.numel() <= PRODUCTS) and x.dtype in native.WORD and x.is_cpu
     )
-    chosen = forced("projection") is None and forced("selective_scan") in (None, "native")
+    for op in ("short_convolution", "selective_scan"):
+        if forced(op) not in (None, "native"):
+            return False
     dense = window.is_contiguous() and state.is_contiguous()
-    return few and dense and chosen and native.library(SOURCE) is not None
+    return few and dense and forced("projection") is None and native.library(SOURCE) is not None
 
 
 def mix(

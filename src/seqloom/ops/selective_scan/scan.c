@@ -317,20 +317,6 @@ static void NAME(scan_back_)(const struct sizes *s, const GIVEN *g, const REAL *
     }
 }
 
-/* One token of each row of the convolution before the scan: y = silu(bias + Σ_k taps_k x_{-k}), with what x was before in
-   `window` (B, W-1, D), the latest last, and in `after` the window after it, which may be the window itself. `bias` may
-   be NULL, which means 0. u is x,
-   log_rate are taps (W, D), N is W, state is the window. */
-static void NAME(convolve_token_)(const struct sizes *s, const GIVEN *g, REAL *y, REAL *after)
-{
-    const int64_t D = s->D, past = s->N - 1;
-#pragma omp parallel for collapse(2) num_threads(s->threads) schedule(static)
-    for (int64_t row = 0; row < s->B; row++)
-        for (int64_t d = 0; d < D; d += LANES)
-            NAME(convolve_some_)(d, D, past, g->u + row * s->u_step, g->log_rate, g->bias, g->state + row * past * D,
-                                 after + row * past * D, y + row * D);
-}
-
 /* As Python calls them. */
 #define TAKES \
     int64_t threads, int64_t B, int64_t T, int64_t D, int64_t N, int64_t u_step, int64_t delta_step, int64_t b_step, \
@@ -345,7 +331,7 @@ void NAME(forward_)(TAKES, REAL *y, REAL *after, VEC *marks, VEC *scratch)
     NAME(scan_)(TAKEN, y, after, marks, scratch);
 }
 
-/* `after` NULL: in the place of the state, or of the window. */
+/* Where `after` is NULL, the state is overwritten. */
 void NAME(step_)(TAKES, REAL *y, REAL *after)
 {
     NAME(scan_token_)(TAKEN, y, after ? after : (REAL *)state);
@@ -357,11 +343,6 @@ void NAME(backward_)(
 {
     const NAME(taken_) to = {du, ddelta, dgate, db, dc, dstate, db_parts, dc_parts, dA, dbias, dskip};
     NAME(scan_back_)(TAKEN, dy, marks, &to, scratch);
-}
-
-void NAME(convolve_)(TAKES, REAL *y, REAL *after)
-{
-    NAME(convolve_token_)(TAKEN, y, after ? after : (REAL *)state);
 }
 
 /* A token of Mamba's mixer: (u, z) = W_in x, the convolution, (r, B, C) = W_x u, the scan with Δ = W_Δ r and the gate z,
@@ -376,8 +357,8 @@ void NAME(mixer_)(
     for (int64_t row = 0; row < B; row++) {
         REAL *past = window + row * (W - 1) * E, *h = state + row * E * N;
         NAME(product_)(threads, 2 * E, D, w_in, NULL, x + row * D, u);
-        NAME(convolve_token_)(&(struct sizes){.threads = 1, .B = 1, .T = 1, .D = E, .N = W},
-                              &(GIVEN){.u = u, .log_rate = taps, .state = past, .bias = bias}, v, past);
+        for (int64_t e = 0; e < E; e += LANES)
+            NAME(convolve_some_)(e, E, W - 1, u, taps, bias, past, past, v);
         NAME(product_)(1, R + 2 * N, E, w_x, NULL, v, chosen);
         NAME(product_)(1, E, R, w_delta, NULL, chosen, delta);
         NAME(scan_token_)(&(struct sizes){.threads = 1, .B = 1, .T = 1, .D = E, .N = N},

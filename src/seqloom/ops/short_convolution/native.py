@@ -14,7 +14,7 @@ from seqloom.core.graphs import constant
 from seqloom.ops import native
 from seqloom.ops.autograd import Operator, differentiate, paired
 from seqloom.ops.native import Argument, Entry
-from seqloom.ops.selective_scan.shifted import lagged
+from seqloom.ops.short_convolution import lagged
 
 SOURCE = Path(__file__).with_name("convolve.c")
 SPAN = 128
@@ -50,6 +50,22 @@ BACKWARD = Entry(
     least="threads W",
     integer=ctypes.c_int64,
 )
+TOKEN = Entry(
+    "short_convolution",
+    SOURCE,
+    "token",
+    "threads B D W x_step",
+    Argument("x", "B D", step="x_step"),
+    Argument("taps", "W D"),
+    Argument("bias", "D", optional=True),
+    Argument("window", "B W-1 D", written=True),
+    Argument("length", "B", torch.long),
+    Argument("y", "B D", written=True),
+    Argument("new_window", "B W-1 D", written=True, optional=True),
+    least="threads W",
+    integer=ctypes.c_int64,
+)
+"""one token, with silu; without `new_window` the window is overwritten"""
 
 
 @constant
@@ -64,7 +80,7 @@ def lacking() -> dict[str, str]:
 
 
 def convolve(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, silu: bool) -> Tensor:
-    """As `shifted.reference`, in float32 or float64. ValueError where there is no native code."""
+    """As `reference.convolve`, in float32 or float64. ValueError where there is no native code."""
     y: Tensor = BY_SILU[silu](x, taps, bias, window)
     return y
 
@@ -106,7 +122,7 @@ def _operator(silu: bool) -> Operator:
 
     def differentiable(*saved: Any) -> list[Tensor | None]:
         def compute(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None) -> tuple[Tensor]:
-            return (lagged(x, taps, bias, window, silu),)
+            return (lagged.convolve(x, taps, bias, window, silu),)
 
         return differentiate(compute, saved[:4], saved[4:])
 

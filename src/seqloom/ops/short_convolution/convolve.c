@@ -1,4 +1,4 @@
-/* The short convolution of convolution.py in one pass each way, in its letters:
+/* The short convolution of this package in one pass each way, in its letters:
 
        s_t = b + Σ_k taps_k x_{t-k},   y = silu(s), or s                ds = dy silu'(s)
        dx_t = Σ_k taps_k ds_{t+k},   dtaps_k = Σ_t ds_t x_{t-k},   db = Σ_t ds_t
@@ -12,7 +12,7 @@
 
 int omp_get_thread_num(void);
 
-enum { SPAN = 128 }; /* convolved.py has it too */
+enum { SPAN = 128 }; /* native.py has it too */
 
 #define REAL float
 #include "convolve.c"
@@ -24,6 +24,7 @@ enum { SPAN = 128 }; /* convolved.py has it too */
 #else
 
 #include "vectors.h"
+#include "one_row.h"
 
 /* Numbers of a thread: a row of zeros, ds of the last W tokens. */
 #define ROOM(W, D) (((W) + 1) * (D))
@@ -142,6 +143,21 @@ void NAME(backward_)(
                 ALL_OF(NAME(backward_some_), silu, taps, bias, rows, given, later[W - 1], t < last ? to_taps : 0, later, to)
             }
         }
+}
+
+/* One token x (B, D) of each row, with silu; `new_window` may be NULL, then the window is overwritten. `length` (B) is not
+   read, because the window has zeros for the inputs before the first; its size is checked before the call. */
+void NAME(token_)(
+    int64_t threads, int64_t B, int64_t D, int64_t W, int64_t x_step, const REAL *x, const REAL *taps, const REAL *bias,
+    REAL *window, const int64_t *length, REAL *y, REAL *new_window)
+{
+    const int64_t past = W - 1;
+    REAL *after = new_window ? new_window : window;
+#pragma omp parallel for collapse(2) num_threads(threads) schedule(static)
+    for (int64_t row = 0; row < B; row++)
+        for (int64_t d = 0; d < D; d += LANES)
+            NAME(convolve_some_)(d, D, past, x + row * x_step, taps, bias, window + row * past * D, after + row * past * D,
+                                 y + row * D);
 }
 
 #undef ROOM

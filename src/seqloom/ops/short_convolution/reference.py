@@ -1,14 +1,13 @@
-"""The short convolution in torch: the reference with its price, and by the lag sum."""
+"""The short convolution as it is written, a loop over lags, and its price, counted from that loop."""
 
 import torch
 from torch import Tensor
 from torch.nn.functional import silu as silu_of
 
 from seqloom.core.cost import Cost, Span
-from seqloom.ops.lag_sum import lags
 
 
-def reference(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, silu: bool) -> Tensor:
+def convolve(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, silu: bool) -> Tensor:
     """x (B, T, D) after the inputs in the window (B, W-1, D), None for zeros: (B, T, D)."""
     past = 0 if window is None else window.shape[1]
     inputs, T = x if window is None else torch.cat([window, x], 1), x.shape[1]
@@ -18,11 +17,6 @@ def reference(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | Non
         sums = y[:, without_input:] + taps[k] * inputs[:, past + without_input - k : past + T - k]
         y = torch.cat([y[:, :without_input], sums], 1) if without_input else sums
     return finished(y, bias, silu)
-
-
-def lagged(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, silu: bool) -> Tensor:
-    """As `reference`, by the lag sum."""
-    return finished(lags(x, taps, window), bias, silu)
 
 
 def finished(y: Tensor, bias: Tensor | None, silu: bool) -> Tensor:
