@@ -178,4 +178,4 @@ def test_native_code_that_should_be_there_is_not_skipped(monkeypatch: pytest.Mon
 
 def test_arguments_of_c_keep_their_types() -> None:
     entry = Entry("op", wkv_native.SOURCE, "token", "B D", Argument("k", "B D"), integer=ctypes.c_int64)
-    assert entry._takes == [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
+    assert entry._argument_types == [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]

@@ -19,7 +19,7 @@ LOWEST = -1e38
 def exponentials(
     q: Tensor, k: Tensor, peak: Tensor | None, keep: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-    """The features of `positive` in `seqloom.ops.random_features`."""
+    """See `positive` in `seqloom.ops.random_features`; `keep` (B, T) is True at real keys, None where all are."""
     q = (q - q.detach().amax(-1, keepdim=True)).exp()
     if q.shape[2] == 0:
         return q, k, None, peak
