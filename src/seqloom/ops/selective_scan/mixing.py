@@ -1,4 +1,4 @@
-"""One token of a whole Mamba mixer in one call of C (scan.c): four products, the convolution and the scan.
+"""One token of a whole Mamba mixer in one call of C (scan.c): four products, the short convolution and the scan.
 
 It replaces two calls of C, four products and the views between them, whose overhead took most of a token's time.
 """

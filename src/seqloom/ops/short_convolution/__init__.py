@@ -63,7 +63,7 @@ def by_size(x: Tensor) -> str:
 
 
 def window_after(x: Stream, window: Window, lengths: Lengths | None = None) -> Window:
-    """The window after each row read `lengths` (B,) tokens of x (B, T, D), or all of them."""
+    """The window (B, W-1, D) after each row has read the first `lengths` (B,) tokens of x (B, T, D), or all of them."""
     size = window.shape[1]
     if size == 0:
         return window

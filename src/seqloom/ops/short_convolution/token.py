@@ -40,11 +40,11 @@ def portable_token(
 ) -> tuple[Token, Window]:
     """As `convolve_token`, with or without silu, in torch; the given window is not changed."""
     size = window.shape[1]
-    held = ring.filled(size, length)
+    filled = ring.filled(size, length)  # the other inputs of the window are 0
     wide = torch.promote_types(x.dtype, torch.float32)
-    u, w = x.to(wide), taps.to(wide)
-    y = u * w[0]
-    if held:  # an empty window is skipped
-        y = y + (window[:, size - held :].to(wide) * w[1 : held + 1].flip(0)).sum(1)
+    wide_taps = taps.to(wide)
+    y = x.to(wide) * wide_taps[0]
+    if filled:
+        y = y + (window[:, size - filled :].to(wide) * wide_taps[1 : filled + 1].flip(0)).sum(1)
     new_window = torch.cat([window[:, 1:], x[:, None].to(window.dtype)], 1) if size else window
     return finished(y, bias, silu).to(x.dtype), new_window
