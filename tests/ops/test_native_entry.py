@@ -34,7 +34,7 @@ def token() -> dict[str, Tensor | None]:
         None,
         torch.ones(2, 3, 6),
     )
-    return {"k": k, "v": v, "log_rate": rate, "bonus": bonus, "state": state, "y": torch.empty(2, 6), "after": None}
+    return {"k": k, "v": v, "log_rate": rate, "bonus": bonus, "state": state, "y": torch.empty(2, 6), "new_state": None}
 
 
 WRONG: list[tuple[str, Callable[[Tensor], object], type[Exception], str]] = [
@@ -100,7 +100,7 @@ def test_what_is_negated_when_it_is_read_is_read_so() -> None:
     assert lazily.is_neg()
     outputs = []
     for each in (right["v"], v, lazily):
-        wkv_native.TOKEN(*(right | {"v": each, "after": torch.empty(2, 3, 6)}).values())
+        wkv_native.TOKEN(*(right | {"v": each, "new_state": torch.empty(2, 3, 6)}).values())
         outputs.append(right["y"].clone())
     assert torch.equal(outputs[0], outputs[1])
     assert torch.equal(outputs[0], outputs[2])

@@ -47,7 +47,7 @@ _IS_OTHER_KIND = {
 """by kind, an expression that is true for a dtype of another kind"""
 
 
-def written(arguments: Sequence["Argument"], least: str) -> Fits | None:
+def write_check(arguments: Sequence["Argument"], least: str) -> Fits | None:
     """The function for these arguments, on any one device; None where it cannot be written without loops.
 
     That is so where the first argument, or the first of those that share a dtype, may be None, and where a letter that

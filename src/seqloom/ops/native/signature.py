@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch._C._dynamo import guards
 
-from seqloom.ops.native.fitting import written
+from seqloom.ops.native.fitting import write_check
 
 Kind: TypeAlias = Literal["real", "number", "integer"]
 """float16 to float64; these and complex dtypes; integers, without bool"""
@@ -75,7 +75,7 @@ class Signature:
         self._dtypes = dtypes
         self._steps = {argument.step for argument in arguments if argument.step}
         self._dims = [[_Size(size) for size in argument.sizes.split()] for argument in arguments]
-        self._fits = None if numbers or dtypes else written(arguments, least)
+        self._fits = None if numbers or dtypes else write_check(arguments, least)
         self._last: _Last | None = None
 
     def bind(self, *tensors: Tensor | None, **numbers: int) -> Bound:

@@ -57,15 +57,15 @@ class _Looped(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *output_grads: Tensor | None) -> tuple[Tensor | int | None, ...]:
-        saved: Tensors = ctx.saved_tensors
-        inputs, saved = saved[: ctx.inputs], saved[ctx.inputs :]
+        tensors: Tensors = ctx.saved_tensors
+        inputs, outputs = tensors[: ctx.inputs], tensors[ctx.inputs :]
         if all(tensor is None for tensor in output_grads):
             return (None,) * (2 + len(inputs))
         if torch.is_grad_enabled():
             return None, None, *_differentiable(ctx.cell, ctx.state_count, inputs, output_grads)
         x, w_in, _, *rest = inputs
         weights = tuple(rest[: -ctx.state_count])
-        states, saved = saved[: ctx.state_count], saved[ctx.state_count :]
+        states, saved = outputs[: ctx.state_count], outputs[ctx.state_count :]
         state_grads = tuple(
             torch.zeros_like(h) if dh is None else dh for h, dh in zip(states, output_grads, strict=True)
         )

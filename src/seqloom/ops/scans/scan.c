@@ -1,5 +1,5 @@
-/* The recurrence of __init__.py and its gradients of recurrence.py, token by token, in their letters: each task is one row
-   of the batch and some channels.
+/* The recurrence of __init__.py and its gradients of recurrence.py, token by token, in their letters: each task is one
+   row of the batch and some channels.
 
    Numbers are (B, T, N), states (B, N), all without gaps. Where `paired`, they are complex: real and imaginary part in
    turn. Where `fixed`, a is (N,) and the same at every token. The file includes itself once for each type of number. */

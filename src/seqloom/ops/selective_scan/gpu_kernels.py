@@ -43,11 +43,11 @@ def forward(
     row = tl.program_id(0).to(tl.int64)
     d, n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, STATES)
     d_mask, n_mask = d < D, n < N
-    dn, dn_mask = d[:, None] * N + n[None, :], d_mask[:, None] & n_mask[None, :]
-    A = -tl.exp(tl.load(log_rate + dn, mask=dn_mask, other=0.0))
+    at_dn, dn_mask = d[:, None] * N + n[None, :], d_mask[:, None] & n_mask[None, :]
+    A = -tl.exp(tl.load(log_rate + at_dn, mask=dn_mask, other=0.0))
     h = tl.zeros_like(A)
     if HAS_STATE:
-        h += tl.load(state + row * D * N + dn, mask=dn_mask, other=0.0)
+        h += tl.load(state + row * D * N + at_dn, mask=dn_mask, other=0.0)
     bias_d = tl.zeros([BLOCK], A.dtype)
     skip_d = tl.zeros([BLOCK], A.dtype)
     if HAS_BIAS:
@@ -58,7 +58,7 @@ def forward(
     marks += row * tl.cdiv(T, CHUNK) * D * N
     for first in range(0, end, CHUNK):
         if SAVES_STATES:
-            tl.store(marks + dn, h, mask=dn_mask)
+            tl.store(marks + at_dn, h, mask=dn_mask)
             marks += D * N
         for t in tl.range(first, tl.minimum(first + CHUNK, end), num_stages=STAGES):
             at_d, at_n = (row * T + t) * D + d, (row * T + t) * N + n
@@ -75,7 +75,7 @@ def forward(
                 z = tl.load(gate + at_d, mask=d_mask, other=0.0)
                 out *= z * tl.sigmoid(z)
             tl.store(y + at_d, out, mask=d_mask)
-    tl.store(new_state + row * D * N + dn, h, mask=dn_mask)
+    tl.store(new_state + row * D * N + at_dn, h, mask=dn_mask)
 
 
 @triton.jit
@@ -115,18 +115,18 @@ def backward(  # noqa: PLR0915  # one walk
     CHUNK: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """The gradients of all inputs.
+    """The gradients of all inputs, by the equations of `walks`; P is the gradient that a state gets from later tokens.
 
     Those named dA, dbias and dskip (float64) are not yet summed over rows, db and dc not yet over blocks of channels.
     """
     row, block = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     d, n = block * BLOCK + tl.arange(0, BLOCK), tl.arange(0, STATES)
     d_mask, n_mask = d < D, n < N
-    dn, dn_mask = d[:, None] * N + n[None, :], d_mask[:, None] & n_mask[None, :]
-    A = -tl.exp(tl.load(log_rate + dn, mask=dn_mask, other=0.0))
-    dh = tl.zeros_like(A)
+    at_dn, dn_mask = d[:, None] * N + n[None, :], d_mask[:, None] & n_mask[None, :]
+    A = -tl.exp(tl.load(log_rate + at_dn, mask=dn_mask, other=0.0))
+    P = tl.zeros_like(A)
     if HAS_DNEW_STATE:
-        dh += tl.load(dnew_state + row * D * N + dn, mask=dn_mask, other=0.0)
+        P += tl.load(dnew_state + row * D * N + at_dn, mask=dn_mask, other=0.0)
     bias_d = tl.zeros([BLOCK], A.dtype)
     skip_d = tl.zeros([BLOCK], A.dtype)
     if HAS_BIAS:
@@ -144,10 +144,10 @@ def backward(  # noqa: PLR0915  # one walk
         first = (chunks - 1 - i) * CHUNK
         last = tl.minimum(first + CHUNK, end)
         mark = row * tl.cdiv(T, CHUNK) + chunks - 1 - i
-        h = tl.load(marks + mark * D * N + dn, mask=dn_mask, other=0.0)
+        h = tl.load(marks + mark * D * N + at_dn, mask=dn_mask, other=0.0)
         for t in tl.range(first, last, num_stages=STAGES):
             at_d, at_n = (row * T + t) * D + d, (row * T + t) * N + n
-            tl.store(scratch + (t - first) * D * N + dn, h, mask=dn_mask)
+            tl.store(scratch + (t - first) * D * N + at_dn, h, mask=dn_mask)
             step = tl.load(delta + at_d, mask=d_mask, other=0.0)
             if HAS_BIAS:
                 step = softplus(step + bias_d)
@@ -160,7 +160,7 @@ def backward(  # noqa: PLR0915  # one walk
         for j in range(last - first):
             t = last - 1 - j
             at_d, at_n = (row * T + t) * D + d, (row * T + t) * N + n
-            before = tl.load(scratch + (t - first) * D * N + dn, mask=dn_mask, other=0.0)
+            before = tl.load(scratch + (t - first) * D * N + at_dn, mask=dn_mask, other=0.0)
             u_t = tl.load(u + at_d, mask=d_mask, other=0.0)
             before_softplus = tl.load(delta + at_d, mask=d_mask, other=0.0) + bias_d
             step = softplus(before_softplus) if HAS_BIAS else before_softplus
@@ -175,28 +175,28 @@ def backward(  # noqa: PLR0915  # one walk
                 out = tl.sum(h * c_t, 1) + skip_d * u_t
                 tl.store(dgate + at_d, dy_t * out * sigma * (1 + z * (1 - sigma)), mask=d_mask)
                 dy_t *= z * sigma
-            dh_t = dy_t[:, None] * c_t + dh
+            G = dy_t[:, None] * c_t + P
             tl.store(dc + at_parts + t * N + n, tl.sum(dy_t[:, None] * h, 0), mask=n_mask)
-            tl.store(db + at_parts + t * N + n, tl.sum(dh_t * (step * u_t)[:, None], 0), mask=n_mask)
-            dh_b = tl.sum(dh_t * b_t, 1)
-            dh = a * dh_t
-            dh_h = dh * before
-            dA_sum += dh_h * step[:, None]
-            dstep = u_t * dh_b + tl.sum(dh_h * A, 1)
+            tl.store(db + at_parts + t * N + n, tl.sum(G * (step * u_t)[:, None], 0), mask=n_mask)
+            G_b = tl.sum(G * b_t, 1)
+            P = a * G
+            P_h = P * before
+            dA_sum += P_h * step[:, None]
+            dstep = u_t * G_b + tl.sum(P_h * A, 1)
             if HAS_BIAS:
                 dstep *= tl.sigmoid(before_softplus)
             dbias_sum += dstep
             dskip_sum += dy_t * u_t
             tl.store(ddelta + at_d, dstep, mask=d_mask)
-            tl.store(du + at_d, step * dh_b + skip_d * dy_t, mask=d_mask)
+            tl.store(du + at_d, step * G_b + skip_d * dy_t, mask=d_mask)
         tl.debug_barrier()  # all reads of `scratch` are done
         dA_total += dA_sum.to(tl.float64)
         dbias_total += dbias_sum.to(tl.float64)
         dskip_total += dskip_sum.to(tl.float64)
-    tl.store(dA + row * D * N + dn, dA_total, mask=dn_mask)
+    tl.store(dA + row * D * N + at_dn, dA_total, mask=dn_mask)
     tl.store(dbias + row * D + d, dbias_total, mask=d_mask)
     tl.store(dskip + row * D + d, dskip_total, mask=d_mask)
-    tl.store(dstate + row * D * N + dn, dh, mask=dn_mask)
+    tl.store(dstate + row * D * N + at_dn, P, mask=dn_mask)
 
 
 @triton.jit

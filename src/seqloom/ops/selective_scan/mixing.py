@@ -61,14 +61,13 @@ def able(x: Token, window: Tensor, state: Tensor, weights: Weights) -> bool:
     if not native.callable_directly(x, window, state, *weights):
         return False
     rows = x.shape[0]
-    few = (
-        x.numel() > 0 and (rows == 1 or rows * weights.w_in.numel() <= PRODUCTS) and x.dtype in native.WORD and x.is_cpu
-    )
+    few = rows == 1 or rows * weights.w_in.numel() <= PRODUCTS
+    supported = x.numel() > 0 and x.dtype in native.WORD and x.is_cpu
     for op in ("short_convolution", "selective_scan"):
         if forced(op) not in (None, "native"):
             return False
     dense = window.is_contiguous() and state.is_contiguous()
-    return few and dense and forced("projection") is None and native.library(SOURCE) is not None
+    return few and supported and dense and forced("projection") is None and native.library(SOURCE) is not None
 
 
 def mix(

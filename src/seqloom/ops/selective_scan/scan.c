@@ -50,7 +50,7 @@ typedef struct {
     const int64_t *lengths;
 } INPUTS;
 
-/* From m channels of N numbers each to N vectors, each with one number of all these channels; zeros if `from` is NULL. */
+/* From m channels of N numbers each to N vectors, each with one number of all m channels; zeros if `from` is NULL. */
 static inline void NAME(load_channels_)(const REAL *from, int64_t N, int64_t m, VEC *to)
 {
     for (int64_t n = 0; n < N; n++) {
@@ -152,8 +152,8 @@ static void NAME(scan_)(const struct sizes *s, const INPUTS *in, REAL *y, REAL *
         }
 }
 
-/* One token of each row, with vectors along N, since for one token the transposition of weights and states would take the
-   longest. `new_state` may be the state itself. */
+/* One token of each row, with vectors along N, since for one token the transposition of weights and states would take
+   the longest. `new_state` may be the state itself. */
 static void NAME(scan_token_)(const struct sizes *s, const INPUTS *in, REAL *y, REAL *new_state)
 {
     const int64_t D = s->D, N = s->N;
@@ -166,7 +166,8 @@ static void NAME(scan_token_)(const struct sizes *s, const INPUTS *in, REAL *y, 
             for (int l = 0; l < m; l++)
                 rate[l] = NAME(rate_)(NAME(load_)(in->log_rate + (d + l) * N + n, k));
             for (int64_t row = 0; row < s->B; row++) {
-                const VEC b = NAME(load_)(in->b + row * s->b_step + n, k), c = NAME(load_)(in->c + row * s->c_step + n, k);
+                const VEC b = NAME(load_)(in->b + row * s->b_step + n, k);
+                const VEC c = NAME(load_)(in->c + row * s->c_step + n, k);
                 const VEC u = NAME(load_)(in->u + row * s->u_step + d, m);
                 const VEC raw = NAME(load_)(in->delta + row * s->delta_step + d, m);
                 const VEC delta = NAME(step_size_)(raw, bias, in->bias != 0, &unused), input = delta * u;
@@ -351,8 +352,8 @@ void NAME(backward_)(
     NAME(scan_back_)(SIZES_AND_INPUTS, dy, marks, &to, scratch);
 }
 
-/* A token of Mamba's mixer: (u, z) = W_in x, v = the short convolution of u, (r, B, C) = W_x v, out = the scan of v with
-   Δ = W_Δ r and the gate z, y = W_out out. x has D channels, u, v and z have E; N states, R numbers of r, W taps.
+/* A token of Mamba's mixer: (u, z) = W_in x, v = the short convolution of u, (r, B, C) = W_x v, out = the scan of v
+   with Δ = W_Δ r and the gate z, y = W_out out. x has D channels, u, v and z have E; N states, R numbers of r, W taps.
    `window` and `state` are overwritten. Of `scratch` 5 E + R + 2 N numbers are used. */
 void NAME(mixer_)(
     int64_t threads, int64_t B, int64_t D, int64_t E, int64_t N, int64_t R, int64_t W, const REAL *x, const REAL *w_in,

@@ -86,16 +86,18 @@ def operator(
     """
 
     def shapes(u: Tensor, delta: Tensor, log_rate: Tensor, *rest: Any) -> list[Sequence[int]]:
-        return [u.shape, (u.shape[0], *log_rate.shape), marks(u, log_rate) if rest[-1] else (0,)]
+        learns = rest[-1]
+        return [u.shape, (u.shape[0], *log_rate.shape), marks(u, log_rate) if learns else (0,)]
 
     def gradient_shapes(u: Tensor, delta: Tensor, log_rate: Tensor, *rest: Any) -> list[Sequence[int]]:
         (B, T, D), N = u.shape, log_rate.shape[1]
-        gate = (0,) if rest[5] is None else u.shape
-        return [u.shape, u.shape, (D, N), (B, T, N), (B, T, N), (B, D, N), (D,), (D,), gate]
+        gate = rest[5]  # after b, c, state, bias and skip
+        gate_shape = (0,) if gate is None else u.shape
+        return [u.shape, u.shape, (D, N), (B, T, N), (B, T, N), (B, D, N), (D,), (D,), gate_shape]
 
     def differentiable(*saved: Any) -> list[Tensor | None]:
-        arguments, lengths = saved[:9], saved[9]
-        return differentiate(partial(selective, doubling, lengths=lengths), arguments, saved[11:])
+        arguments, lengths, output_grads = saved[:9], saved[9], saved[11:]  # saved[10] are the saved states
+        return differentiate(partial(selective, doubling, lengths=lengths), arguments, output_grads)
 
     return paired(
         name,

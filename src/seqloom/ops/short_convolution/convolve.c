@@ -3,9 +3,9 @@
        s_t = b + Σ_k taps_k x_{t-k},   y = silu(s), or s                ds = dy silu'(s)
        dx_t = Σ_k taps_k ds_{t+k},   dtaps_k = Σ_t ds_t x_{t-k},   db = Σ_t ds_t
 
-   x and dy are (B, T, D) with any distance between tokens, taps (W, D), `window` (B, W-1, D) the inputs before x, NULL for
-   zeros; bias may be NULL, which means 0. A task is SPAN tokens of a row. Each task has sums over its tokens, which the
-   caller adds, so that no number depends on the threads. The file includes itself once for each type of number. */
+   x and dy are (B, T, D) with any distance between tokens, taps (W, D), `window` (B, W-1, D) the inputs before x, NULL
+   for zeros; bias may be NULL, which means 0. A task is SPAN tokens of a row. Each task has sums over its tokens, which
+   the caller adds, so that no number depends on the threads. The file includes itself once for each type of number. */
 #ifndef REAL
 
 #include <stddef.h>
@@ -43,8 +43,8 @@ static void NAME(rows_)(
     }
 }
 
-/* Calls `function`, which is inlined, for each vector of D channels. The size of whole vectors is a constant, so that their
-   loads have no branch; so is the usual number of taps, four. */
+/* Calls `function`, which is inlined, for each vector of D channels. The size of whole vectors is a constant, so that
+   their loads have no branch; so is the usual number of taps, four. */
 #define FOR_VECTORS(function, ...) \
     if (W == 4) \
         FOR_VECTORS_OF(function, 4, __VA_ARGS__) \
@@ -78,8 +78,9 @@ INLINE void NAME(forward_some_)(
     NAME(store_)(y + d, silu ? NAME(silu_)(s) : s, m);
 }
 
-/* For the m channels from d on of a token t: writes ds_t; adds its part to dtaps and db, which lies after them, unless dtaps
-   is NULL; writes dx of token t-W+1, unless dx is NULL. `ds_rows` are ds of that token and of the W-1 after it. */
+/* For the m channels from d on of a token t: writes ds_t; adds its part to dtaps and to db, which lies after dtaps,
+   unless dtaps is NULL; writes dx of token t-W+1, unless dx is NULL. `ds_rows` are ds of that token and of the W-1 after
+   it. */
 INLINE void NAME(backward_some_)(
     const int64_t W, int64_t D, int64_t d, const int64_t m, int64_t silu, const REAL *taps, const REAL *bias,
     const REAL **rows, const REAL *dy, REAL *ds_t, REAL *dtaps, REAL **ds_rows, REAL *dx)
@@ -111,17 +112,17 @@ void NAME(forward_)(
 #pragma omp parallel for collapse(2) num_threads(threads) if (threads > 1) schedule(static)
     for (int64_t row = 0; row < B; row++)
         for (int64_t first = 0; first < T; first += SPAN) {
-            const REAL *rows[W];
+            const REAL *own_window = window ? window + row * (W - 1) * D : 0, *rows[W];
             for (int64_t t = first; t < least(first + SPAN, T); t++) {
-                NAME(rows_)(W, D, t, T, x_step, x + row * T * x_step, window ? window + row * (W - 1) * D : 0, scratch, rows);
+                NAME(rows_)(W, D, t, T, x_step, x + row * T * x_step, own_window, scratch, rows);
                 REAL *y_t = y + (row * T + t) * D;
                 FOR_VECTORS(NAME(forward_some_), silu, taps, bias, rows, y_t)
             }
         }
 }
 
-/* sums (B, spans, W + 1, D): dtaps and db of each task. dwindow may be NULL. Of its last token a task needs ds of the W-1
-   tokens after it, which it computes as well. */
+/* sums (B, spans, W + 1, D): dtaps and db of each task. dwindow may be NULL. Of its last token a task needs ds of the
+   W-1 tokens after it, which it computes as well. */
 void NAME(backward_)(
     int64_t threads, int64_t silu, int64_t B, int64_t T, int64_t D, int64_t W, int64_t x_step, int64_t dy_step,
     const REAL *x, const REAL *taps, const REAL *bias, const REAL *window, const REAL *dy, REAL *dx, REAL *dwindow,
@@ -134,11 +135,11 @@ void NAME(backward_)(
             const int64_t first = span * SPAN, last = least(first + SPAN, T);
             REAL *zeros = scratch + omp_get_thread_num() * ROOM(W, D), *last_ds = zeros + D; /* (W, D), a ring */
             REAL *dtaps = sums + (row * spans + span) * (W + 1) * D;
-            const REAL *rows[W];
+            const REAL *own_window = window ? window + row * (W - 1) * D : 0, *rows[W];
             memset(zeros, 0, ROOM(W, D) * sizeof(REAL));
             memset(dtaps, 0, (W + 1) * D * sizeof(REAL));
             for (int64_t t = first; t < last + W - 1; t++) {
-                NAME(rows_)(W, D, t, T, x_step, x + row * T * x_step, window ? window + row * (W - 1) * D : 0, zeros, rows);
+                NAME(rows_)(W, D, t, T, x_step, x + row * T * x_step, own_window, zeros, rows);
                 const REAL *dy_t = t < T ? dy + (row * T + t) * dy_step : zeros;
                 const int64_t done = t - (W - 1); /* the token whose dx needs no later ds than that of t */
                 REAL *dx_done = done >= first ? dx + (row * T + done) * D : 0, *ds_rows[W];
@@ -146,14 +147,14 @@ void NAME(backward_)(
                     dx_done = dwindow + (row * (W - 1) + done + W - 1) * D;
                 for (int64_t k = 0; k < W; k++)
                     ds_rows[k] = last_ds + (done + k + W) % W * D;
-                FOR_VECTORS(NAME(backward_some_), silu, taps, bias, rows, dy_t, ds_rows[W - 1], t < last ? dtaps : 0, ds_rows,
-                            dx_done)
+                FOR_VECTORS(NAME(backward_some_), silu, taps, bias, rows, dy_t, ds_rows[W - 1], t < last ? dtaps : 0,
+                            ds_rows, dx_done)
             }
         }
 }
 
-/* One token x (B, D), with silu. Where `new_window` is NULL, the window is overwritten. `length` (B), of which the caller
-   checks the size, is not read, because the window has zeros for inputs before the first. */
+/* One token x (B, D), with silu. Where `new_window` is NULL, the window is overwritten. `length` (B), of which the
+   caller checks the size, is not read, because the window has zeros for inputs before the first. */
 void NAME(token_)(
     int64_t threads, int64_t B, int64_t D, int64_t W, int64_t x_step, const REAL *x, const REAL *taps, const REAL *bias,
     REAL *window, const int64_t *length, REAL *y, REAL *new_window)
@@ -163,8 +164,8 @@ void NAME(token_)(
 #pragma omp parallel for collapse(2) num_threads(threads) schedule(static)
     for (int64_t row = 0; row < B; row++)
         for (int64_t d = 0; d < D; d += LANES)
-            NAME(convolve_some_)(d, D, past, x + row * x_step, taps, bias, window + row * past * D, after + row * past * D,
-                                 y + row * D);
+            NAME(convolve_some_)(d, D, past, x + row * x_step, taps, bias, window + row * past * D,
+                                 after + row * past * D, y + row * D);
 }
 
 #undef ROOM

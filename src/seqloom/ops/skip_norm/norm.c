@@ -1,8 +1,8 @@
 /* The norm of __init__.py with its skip and gate, in its letters, in one pass over memory each way.
 
-   x and dx are (B, T, H, V), gain and skip (H V), c, z and dy (B, T, H V) with any distance between tokens. A task is SPAN
-   tokens. Each task has sums over its tokens, which the caller adds, so that no number depends on the threads. The file
-   includes itself once for each type of number. */
+   x and dx are (B, T, H, V), gain and skip (H V), c, z and dy (B, T, H V) with any distance between tokens. A task is
+   SPAN tokens. Each task has sums over its tokens, which the caller adds, so that no number depends on the threads. The
+   file includes itself once for each type of number. */
 #ifndef REAL
 
 #include <math.h>
@@ -70,8 +70,8 @@ void NAME(forward_)(
 /* sums (tasks, 2, H V): the gradients of gain and skip. */
 void NAME(backward_)(
     int threads, int B, int T, int H, int V, int64_t c_step, int64_t z_step, int64_t dy_step, const REAL *x,
-    const REAL *gain, const REAL *skip, const REAL *c, const REAL *z, const REAL *eps, const REAL *dy, REAL *dx, REAL *dc,
-    REAL *dz, REAL *sums, REAL *scratch)
+    const REAL *gain, const REAL *skip, const REAL *c, const REAL *z, const REAL *eps, const REAL *dy, REAL *dx,
+    REAL *dc, REAL *dz, REAL *sums, REAL *scratch)
 {
     const size_t D = (size_t)H * V, rows = (size_t)B * T;
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)

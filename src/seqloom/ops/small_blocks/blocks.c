@@ -2,10 +2,10 @@
 
        y[c] = Σ_i x[first(c) + i] w[i][c]        dw[i][c] = Σ_rows x[first(c) + i] dy[c]
 
-   first(c) is the first channel of the block of channel c. w is (n, D): w[i][c] is number (i, j) of block b for
-   c = b n + j. x and dy have any distance between rows. Where a vector consists of whole blocks, it is computed at once, by
-   permutations of its numbers; else number by number. A task of the gradient is SPAN rows, with sums that the caller adds,
-   so that no number depends on the threads. The file includes itself once for each type of number. */
+   first(c) is the first channel of the block of channel c. w is (n, D): w[i][c] is number (i, j) of block b for c = b n
+   + j. x and dy have any distance between rows. Where a vector consists of whole blocks, it is computed at once, by
+   permutations of its numbers; else number by number. A task of the gradient is SPAN rows, with sums that the caller
+   adds, so that no number depends on the threads. The file includes itself once for each type of number. */
 #ifndef REAL
 
 #include <stddef.h>
