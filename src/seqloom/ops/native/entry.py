@@ -39,7 +39,7 @@ def need(op: str, source: Path, backend: str = "native") -> ctypes.CDLL:
 
 
 def size(op: str, source: Path, name: str, *sizes: int, backend: str = "native") -> int:
-    """Calls a C function of ints that returns a `size_t`: the memory that another function needs."""
+    """The size of the memory that a C function needs, from the C function `name` of ints, which returns a `size_t`."""
     if max(sizes) > LARGEST:
         raise ValueError(f"{op}: a size of {max(sizes)} is too large: at most {LARGEST}")
     function = getattr(need(op, source, backend), name)

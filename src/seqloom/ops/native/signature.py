@@ -20,7 +20,7 @@ from seqloom.ops.native.fitting import write_check
 Kind: TypeAlias = Literal["real", "number", "integer"]
 """float16 to float64; these and complex dtypes; integers, without bool"""
 LARGEST = 1 << 30
-"""of a size: sums of two fit into a C int"""
+"""the largest size: the sum of two fits into a C int"""
 
 
 @final
@@ -37,7 +37,7 @@ class Argument:
     written: bool = False
     """whether the function writes into it: then it is never copied"""
     step: str = ""
-    """for C: the name of the distance between tokens, which may be any; without it there are no gaps"""
+    """for C: the name of the number that is the distance between tokens; without one the tensor has no gaps"""
 
 
 class Bound(NamedTuple):
@@ -50,7 +50,7 @@ class Bound(NamedTuple):
     copied: tuple[int, ...]
     """for C: indices of the tensors that must be copied first, as their layout does not fit"""
     dtype: torch.dtype | None
-    """of the arguments that share one"""
+    """the dtype that arguments share, None if none do"""
 
 
 @final
@@ -167,7 +167,8 @@ class Signature:
                 if self._dtypes and shared not in self._dtypes:
                     raise self._wrong(argument, " or ".join(map(str, self._dtypes)), shared)
             wanted = shared if argument.dtype is None else argument.dtype
-            if not (_is_kind(tensor.dtype, wanted) if isinstance(wanted, str) else tensor.dtype == wanted):
+            fits = _is_kind(tensor.dtype, wanted) if isinstance(wanted, str) else tensor.dtype == wanted
+            if not fits:
                 raise self._wrong(argument, _NAMES.get(str(wanted), wanted), tensor.dtype)
         return shared
 

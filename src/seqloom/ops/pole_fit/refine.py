@@ -18,7 +18,7 @@ from seqloom.ops.pole_fit.starts import FASTEST
 from seqloom.ops.pole_fit.weights import Target, misfit, norms, waves
 
 LARGEST_CHANGE = 1.0
-"""of a, and of ω in radians, in one step"""
+"""the largest change of a, and of ω in radians, in one step"""
 
 
 class Refined(NamedTuple):

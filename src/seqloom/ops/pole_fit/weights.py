@@ -19,7 +19,7 @@ EPSILON, SHARE = 1e-7, 1e-3
 PER_DOUBLING, BEYOND = 4, 16
 """the number of lags from 2L on that are considered: in each doubling of the lag, and in all"""
 SLOWEST = 1e-6
-"""the smallest decay over L lags where `beyond` is 0; otherwise it is a decay to 1/e"""
+"""the smallest -L Re ln λ where `beyond` is 0; otherwise it is 1, a decay to 1/e at lag L"""
 
 
 class Target(NamedTuple):

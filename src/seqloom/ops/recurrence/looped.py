@@ -69,7 +69,7 @@ class _Looped(torch.autograd.Function):
         state_grads = tuple(
             torch.zeros_like(h) if dh is None else dh for h, dh in zip(states, output_grads, strict=True)
         )
-        with backends.restored(ctx.backends):  # products in backward choose by what was forced in forward
+        with backends.restored(ctx.backends):  # so products use what was forced in forward
             da, weight_grads, initial_grads = LOOPS[ctx.cell].backward(weights, states, saved, state_grads)
             da_rows = da.flatten(0, 1)
             dx = project(da_rows, w_in.T).unflatten(0, da.shape[:2]).transpose(0, 1)

@@ -33,7 +33,7 @@ SIGNATURES = {
     )
     for ndim, a in ((1, "N"), (3, "B T N"))
 }
-"""by the dimensions of a"""
+"""by the number of dimensions of a"""
 
 
 def scan(

@@ -4,7 +4,8 @@
    Forward saves the state before each chunk (`marks`); backward recomputes the states of a chunk and goes from its last
    token to its first. Numbers are (B, T, D) and (B, T, N) with any distance between tokens (`_step`), log_rate (D, N),
    states (B, D, N). Sums over channels are taken block by block in one order, so that no number depends on the threads.
-   The file includes itself once for each type of number; NaN has the same effect as in the equation. */
+   b and c are B and C of the equation, which are sizes here. The file includes itself once for each type of number; NaN
+   has the same effect as in the equation. */
 #ifndef REAL
 
 #include <omp.h>

@@ -35,7 +35,7 @@ class Walk(Protocol):
         """h (B, S+1, D, N): the state before the span, and h_t = a_t h_{t-1} + b_t."""
 
     def back(self, a: Tensor, c: Tensor, last: Tensor) -> Tensor:
-        """G (B, S, D, N) with G_t = c_t + a_{t+1} G_{t+1}; at the last token of the span `last` is a G of the next."""
+        """G (B, S, D, N) with G_t = c_t + a_{t+1} G_{t+1}; for the last token `last` is a_{t+1} G_{t+1}."""
 
 
 def selective(

@@ -79,8 +79,8 @@ INLINE void NAME(forward_some_)(
 }
 
 /* For the m channels from d on of a token t: writes ds_t; adds its part to dtaps and to db, which lies after dtaps,
-   unless dtaps is NULL; writes dx of token t-W+1, unless dx is NULL. `ds_rows` are ds of that token and of the W-1 after
-   it. */
+   unless dtaps is NULL; writes dx of token t-W+1, unless dx is NULL. `ds_rows` are ds of that token and of the W-1
+   after it. */
 INLINE void NAME(backward_some_)(
     const int64_t W, int64_t D, int64_t d, const int64_t m, int64_t silu, const REAL *taps, const REAL *bias,
     const REAL **rows, const REAL *dy, REAL *ds_t, REAL *dtaps, REAL **ds_rows, REAL *dx)

@@ -72,7 +72,7 @@ static void NAME(load_gates_)(int K, int KV, const REAL *from, VEC *to)
             to[gate * KV + v] = NAME(load_)(from + gate * K + v * LANES, K - v * LANES);
 }
 
-/* One token of a row, from ĩ, f̃, z̃, õ in `gates`: changes the state, and writes to `saved` the numbers for backward. */
+/* One token of a row, from ĩ, f̃, z̃, õ in `gates`: changes the state, and writes to `saved` what backward reads. */
 INLINE void NAME(token_)(
     int K, int KV, const VEC *gates, VEC *h, VEC *c, VEC *n, VEC *m, REAL *saved)
 {

@@ -90,13 +90,13 @@ TURN: tuple[Step, ...] = ("multiplication", "cumulation", "addition")
 
 
 def joint_price(rows: int, N: int, method: Method) -> Cost:
-    """Ā x + B̄ u over N states, for `rows` tokens; B u and C x are linear layers, which have their own price."""
+    """The price of Ā x + B̄ u over N states, for `rows` tokens; the linear layers B u and C x have their own price."""
     update = Cost(mul=2 * N * N, add=2 * N * (N - 1) + N, path=TURN)
     return rows * (discrete_price(1, N, N, method) + update)
 
 
 def single_price(rows: int, D: int, N: int, M: int, method: Method) -> Cost:
-    """Ā x + B̄ u and C x, N states and M outputs for each of D channels."""
+    """The price of Ā x + B̄ u and C x for `rows` tokens, with N states and M outputs for each of D channels."""
     update = Cost(mul=D * (N * N + N), add=D * (N * (N - 1) + N), path=TURN)
     out = Cost(mul=D * M * N, add=D * M * (N - 1), path=("multiplication", "cumulation"))
     return rows * (discrete_price(D, N, 1, method) + update + out)
@@ -115,7 +115,7 @@ def low_rank_price(rows: int, D: int, H: int) -> Cost:
 
 
 def discrete_price(systems: int, N: int, M: int, method: Method) -> Cost:
-    """Ā and B̄ of A (N, N) and B (N, M), for `systems` steps Δ."""
+    """The price of Ā and B̄ from A (N, N) and B (N, M), for `systems` steps Δ."""
     scaled = Cost(mul=N * N + N * M, path=("multiplication",))
     if method == "bilinear":
         scaled += Cost(add=2 * N * N, div=N * N) + solution_price(N, N + M)
@@ -127,11 +127,11 @@ def discrete_price(systems: int, N: int, M: int, method: Method) -> Cost:
 
 
 def solution_price(N: int, right: int) -> Cost:
-    """The solution of an N×N system for `right` right sides."""
+    """The price of solving an N×N system for `right` right sides."""
     products = (N**3 - N) // 3 + right * N * (N - 1)
     return Cost(mul=products, add=products, div=N * (N - 1) // 2 + right * N, path=("division",))
 
 
 def exponential_price(N: int) -> Cost:
-    """e^A of an N×N matrix."""
+    """The price of e^A for an N×N matrix A."""
     return Cost(mul=5 * N**3, add=5 * N * N * (N - 1), path=("multiplication", "cumulation"))

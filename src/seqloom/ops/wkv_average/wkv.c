@@ -265,8 +265,8 @@ static inline REAL NAME(sigmoid_)(REAL r)
     return r < 0 ? e * part : part;
 }
 
-/* A token x (B, D) of RWKV's time mixing after the token `last`: mixtures of both, three products with these, `token_`, a
-   gate, and a product. `last` and `sums`, the state of `token_`, are overwritten. Of `scratch` 7 D numbers are used. */
+/* A token x (B, D) of RWKV's time mixing after the token `last`: mixtures of both, three products with these, `token_`,
+   a gate, and a product. `last` and `sums`, the state of `token_`, are overwritten. `scratch` has 7 D numbers. */
 void NAME(time_mixing_)(
     int threads, int B, int D, const REAL *x, REAL *last, const REAL *mu_r, const REAL *mu_k, const REAL *mu_v,
     const REAL *w_r, const REAL *w_k, const REAL *w_v, const REAL *log_rate, const REAL *bonus, REAL *sums,
