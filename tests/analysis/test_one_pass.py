@@ -6,7 +6,7 @@ from torch import Tensor
 
 from seqloom.analysis.count import count
 from seqloom.ops import backends, delta_inputs, gated_decay, gated_norm, gelu_gate, skip_norm, small_blocks
-from seqloom.ops.selective_scan.convolution import convolve
+from seqloom.ops.short_convolution import convolve
 from seqloom.ops.slstm import slstm
 from tests.ops.needing import needs_native
 

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from seqloom.cli import command
-from seqloom.ops.native.kept import folder
+from seqloom.ops.native.store import folder
 from seqloom.runs.layout import sealed
 from seqloom.runs.manifest import NAME, _sealed
 from seqloom.training.settings import resolve

@@ -17,7 +17,7 @@ from tests.ops.needing import needs_native
 
 pytestmark = needs_native
 BOUNDS = {torch.float64: {"rtol": 1e-11, "atol": 1e-12}, torch.float32: {"rtol": 1e-4, "atol": 1e-4}}
-PLAIN = {"delta_rule": "reference", "projection": "torch", "selective_scan": "reference"}
+PLAIN = {"delta_rule": "reference", "projection": "torch", "short_convolution": "reference"}
 MIXERS = [
     (16, GatedDeltaConfig(heads=2)),
     (33, GatedDeltaConfig(heads=1, value_heads=3, key_width=5, value_width=9, kernel=2, negative=True, norm_eps=0.1)),
@@ -128,7 +128,7 @@ def test_a_step_keeps_or_overwrites_the_state(reuse: bool, calls: list[int]) -> 
 def test_what_is_left_to_torch(calls: list[int]) -> None:
     mixer, x = built(8, GatedDeltaConfig(heads=1)), torch.ones(1, 8).double()
     state = mixer.start(1)
-    for op, name in (("delta_rule", "chunked"), ("projection", "torch"), ("selective_scan", "sequential")):
+    for op, name in (("delta_rule", "chunked"), ("projection", "torch"), ("short_convolution", "lagged")):
         with backends.use(**{op: name}):
             mixer.step(x, state)
     mixer.step(x.clone().requires_grad_(), state)

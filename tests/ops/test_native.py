@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from seqloom.ops import native
-from seqloom.ops.native import compiler, kept, loaded, openmp
+from seqloom.ops.native import compiler, loaded, openmp, store
 
 SUM = """
 #include <omp.h>
@@ -208,7 +208,7 @@ def test_what_a_library_is_made_of_is_in_its_name(source: Path, monkeypatch: pyt
 def test_where_the_cache_is(variables: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert kept.folder() == Path(expected)
+    assert store.folder() == Path(expected)
 
 
 @needs_compiler
@@ -236,14 +236,14 @@ def changed(data: bytes) -> bytes:
 @pytest.mark.parametrize("spoil", [cut, emptied, changed])
 def test_a_corrupt_library_is_built_again(spoil, source: Path, tmp_path: Path) -> None:
     compiled = compiler.find()
-    path = kept.folder() / f"sum-{compiler.key(source, compiled)[:32]}.so"
-    kept.keep(path, lambda part: compiler.compile_to(part, source, compiled))
+    path = store.folder() / f"sum-{compiler.key(source, compiled)[:32]}.so"
+    store.save(path, lambda part: compiler.compile_to(part, source, compiled))
     sound = path.read_bytes()
     path.unlink()  # the file that is loaded must not change under the loader
     path.write_bytes(spoil(sound))
     assert summed(native.library(source)) == (499_500, 1)
     assert libraries(tmp_path) == [path]
-    assert kept.load(path) is not None
+    assert store.load(path) is not None
 
 
 @needs_compiler
@@ -251,7 +251,7 @@ def test_a_library_that_others_may_change_is_not_loaded(source: Path, tmp_path: 
     native.library(source)
     (path,) = libraries(tmp_path)
     path.chmod(0o722)
-    assert kept.load(path) is None
+    assert store.load(path) is None
 
 
 @needs_compiler

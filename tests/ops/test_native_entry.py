@@ -34,7 +34,7 @@ def token() -> dict[str, Tensor | None]:
         None,
         torch.ones(2, 3, 6),
     )
-    return {"k": k, "v": v, "log_rate": rate, "bonus": bonus, "state": state, "y": torch.empty(2, 6), "after": None}
+    return {"k": k, "v": v, "log_rate": rate, "bonus": bonus, "state": state, "y": torch.empty(2, 6), "new_state": None}
 
 
 WRONG: list[tuple[str, Callable[[Tensor], object], type[Exception], str]] = [
@@ -100,7 +100,7 @@ def test_what_is_negated_when_it_is_read_is_read_so() -> None:
     assert lazily.is_neg()
     outputs = []
     for each in (right["v"], v, lazily):
-        wkv_native.TOKEN(*(right | {"v": each, "after": torch.empty(2, 3, 6)}).values())
+        wkv_native.TOKEN(*(right | {"v": each, "new_state": torch.empty(2, 3, 6)}).values())
         outputs.append(right["y"].clone())
     assert torch.equal(outputs[0], outputs[1])
     assert torch.equal(outputs[0], outputs[2])
@@ -178,4 +178,4 @@ def test_native_code_that_should_be_there_is_not_skipped(monkeypatch: pytest.Mon
 
 def test_arguments_of_c_keep_their_types() -> None:
     entry = Entry("op", wkv_native.SOURCE, "token", "B D", Argument("k", "B D"), integer=ctypes.c_int64)
-    assert entry._takes == [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
+    assert entry._argument_types == [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]

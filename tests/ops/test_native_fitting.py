@@ -1,4 +1,4 @@
-"""The check that is written for a signature says what the general one says, for every signature of an op."""
+"""The check that is write_check for a signature says what the general one says, for every signature of an op."""
 
 import random
 import sys
@@ -10,7 +10,7 @@ from torch import Tensor
 
 import seqloom.mixers  # noqa: F401  # loads every op
 from seqloom.ops.native import Argument, Signature
-from seqloom.ops.native.fitting import written
+from seqloom.ops.native.fitting import write_check
 
 
 def declared() -> list[Signature]:
@@ -76,9 +76,9 @@ def test_both_checks_agree(signature: Signature) -> None:
 
 def test_what_cannot_be_written() -> None:
     may, must = (Argument("x", "B T", optional=optional) for optional in (True, False))
-    assert written((may, must), "") is None
+    assert write_check((may, must), "") is None
     twice = (Argument("y", "B P", optional=True), Argument("z", "P", optional=True))
-    assert written((must, *twice), "") is None
+    assert write_check((must, *twice), "") is None
     assert Signature("op", must, *twice)._fits is None
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from seqloom.ops import pole_fit
 from seqloom.ops.pole_fit import Poles, bound, fit, largest, response, starts
 from seqloom.ops.pole_fit.refine import refine
-from seqloom.ops.pole_fit.weights import Target, misfit, waves, weigh
+from seqloom.ops.pole_fit.weights import Target, fit_weights, misfit, waves
 
 WAVES = [
     (32, (0.5,)),
@@ -147,7 +147,7 @@ def test_the_random_subspace_holds_the_singular_vectors() -> None:
 def test_refinement_finds_waves_from_nearby() -> None:
     target = Target.of(summed(40, (0.9 + 0.2j, 0.6, 0.3 + 0.5j)).T, 0.0)
     near = torch.log(torch.tensor([[0.88 + 0.22j, 0.63, 0.33 + 0.48j]] * 4, dtype=torch.complex128))
-    first, then = (refine(near, weigh(near, target), target, steps).cost for steps in (0, 120))
+    first, then = (refine(near, fit_weights(near, target), target, steps).cost for steps in (0, 120))
     assert (first > 1e-3).all()
     assert (then < 1e-11).all()
 
@@ -163,7 +163,7 @@ def test_refinement_makes_no_channel_worse() -> None:
 def test_weights_are_where_the_gradient_of_the_misfit_is_0() -> None:
     target = Target.of(drawn(12, 3).T, 1.0)
     rates = torch.complex(-drawn(3, 4).exp(), drawn(3, 4, seed=1))
-    c = weigh(rates, target).requires_grad_()
+    c = fit_weights(rates, target).requires_grad_()
     (slope,) = torch.autograd.grad(misfit(waves(rates, target), c, target)[1].sum(), c)
     assert float(slope.abs().max()) < 1e-6
 

@@ -96,7 +96,7 @@ def test_what_is_not_able() -> None:
     assert not mixing.able(x, window, state, learned)
     assert not mixing.able(x, window.float(), state, weights)
     assert not mixing.able(x, window, state.mT.contiguous().mT, weights)
-    for op, name in (("selective_scan", "sequential"), ("projection", "torch")):
+    for op, name in (("selective_scan", "sequential"), ("short_convolution", "lagged"), ("projection", "torch")):
         with backends.use(**{op: name}):
             assert not mixing.able(x, window, state, weights)
 

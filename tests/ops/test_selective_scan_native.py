@@ -8,14 +8,11 @@ from jaxtyping import TypeCheckError
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from seqloom.core.state import measured
 from seqloom.ops import backends
 from seqloom.ops import native as code
-from seqloom.ops.lag_sum import lags
 from seqloom.ops.native import Entry
 from seqloom.ops.selective_scan import kernels, native, selective
-from seqloom.ops.selective_scan.convolution import convolve, moved
-from seqloom.ops.selective_scan.token import convolve_token, scan_token
+from seqloom.ops.selective_scan.token import scan_token
 from tests.ops.needing import needs_native
 from tests.ops.test_selective_scan import inputs, numbers
 
@@ -59,12 +56,9 @@ def test_any_number_of_channels_and_states(D: int, N: int, dtype: torch.dtype, w
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_the_number_of_threads_changes_no_bit(dtype: torch.dtype) -> None:
     given, results = {name: each.to(dtype) for name, each in inputs(2, 300, 150, 4, True).items()}, []
-    taps, bias = numbers(4, 150).to(dtype).requires_grad_(), numbers(150).to(dtype).requires_grad_()
     for count in (1, 2, 5):
         torch.set_num_threads(count)
-        y, summed = convolve(given["u"], taps, bias), lags(given["u"], taps)  # its silu is torch's, which may round
-        grads = torch.autograd.grad(y.square().sum(), [taps, bias])
-        results.append([*all_of_it("native", given), summed.detach(), *grads])
+        results.append(all_of_it("native", given))
     for other in results[1:]:
         assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
 
@@ -119,24 +113,18 @@ def test_what_is_not_a_number_stays_in_its_channel_and_after_it() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize(("D", "N", "W"), [(5, 3, 4), (40, 16, 2), (17, 37, 1)])
-def test_one_token_is_a_sequence_of_one(dtype: torch.dtype, D: int, N: int, W: int) -> None:
+@pytest.mark.parametrize(("D", "N"), [(5, 3), (40, 16), (17, 37)])
+def test_one_token_is_a_sequence_of_one(dtype: torch.dtype, D: int, N: int) -> None:
     given = {name: each.to(dtype) for name, each in inputs(3, 1, D, N, True).items()}
-    window, taps, bias = (numbers(*of).to(dtype) for of in ((3, W - 1, D), (W, D), (D,)))
-    read, ones = measured(torch.full((3,), 9)), torch.ones(3, dtype=torch.long)
     for reuse in (False, True):
-        h, w = given["state"].clone(), window.clone()
-        u, later = convolve_token(given["u"][:, 0], taps, bias, w, read, reuse)
-        torch.testing.assert_close(u, convolve(given["u"], taps, bias, window)[:, 0])
-        assert torch.equal(later, moved(given["u"], window, ones))
+        h = given["state"].clone()
         one = [given[name][:, 0] for name in ("u", "delta", "B", "C", "gate")]
         weights = given["bias"], given["skip"]
         y, after = scan_token(*one[:2], given["log_rate"], *one[2:4], h, *weights, one[4], reuse)
         for a, b in zip((y[:, None], after), selective(**given), strict=True):
             torch.testing.assert_close(a, b)
-        for made, old, was in ((after, h, given["state"]), (later, w, window)):
-            assert (made.data_ptr() == old.data_ptr()) is (reuse and old.numel() > 0) or old.numel() == 0
-            assert reuse or torch.equal(old, was)
+        assert (after.data_ptr() == h.data_ptr()) is reuse
+        assert reuse or torch.equal(h, given["state"])
 
 
 def test_a_state_of_another_size_is_an_error() -> None:
@@ -144,14 +132,8 @@ def test_a_state_of_another_size_is_an_error() -> None:
     given = inputs(2, 1, 4, 3, True)
     one = [given[name][:, 0] for name in ("u", "delta", "B", "C", "gate")]
     rest = given["bias"], given["skip"], one[4], False
-    small, fit = numbers(2, 2, 4), (numbers(4, 4), numbers(4))
-    for call in (
-        lambda: scan_token(*one[:2], given["log_rate"], *one[2:4], numbers(2, 4, 2), *rest),
-        lambda: convolve_token(one[0], *fit, small, measured(torch.zeros(2).long()), False),
-        lambda: convolve(given["u"], *fit, small),
-    ):
-        with pytest.raises((ValueError, TypeCheckError), match=r"(state|window) must be|Type-check"):
-            call()
+    with pytest.raises((ValueError, TypeCheckError), match=r"state must be|Type-check"):
+        scan_token(*one[:2], given["log_rate"], *one[2:4], numbers(2, 4, 2), *rest)
 
 
 def test_forward_mode_raises_an_error() -> None:
@@ -214,7 +196,6 @@ def test_without_native_code_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) 
         given = inputs(2, 6, 4, 3, True)
         with backends.recorded() as ran:
             selective(**given)
-            convolve(given["u"], numbers(4, 4), numbers(4))
         assert ran["selective_scan"] == ["sequential"]
         assert not kernels.available()
         with (

@@ -1,15 +1,19 @@
-"""The short convolution before a selective scan: its equation, after earlier inputs, with both derivatives."""
+"""The short convolution before a sum over time: its equation, after earlier inputs, with both derivatives."""
 
 import math
 
 import pytest
 import torch
+from jaxtyping import TypeCheckError
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
+from seqloom.core.state import measured
 from seqloom.ops import backends
-from seqloom.ops.selective_scan import convolved
-from seqloom.ops.selective_scan.convolution import convolve, moved
+from seqloom.ops import native as code
+from seqloom.ops.lag_sum import lags
+from seqloom.ops.short_convolution import convolve, native, window_after
+from seqloom.ops.short_convolution.token import convolve_token
 from tests.ops.needing import needs_native
 
 
@@ -39,12 +43,12 @@ def test_derivatives() -> None:
 
 def test_the_window_after_rows_of_different_lengths() -> None:
     x, window = numbers(3, 5, 2), numbers(3, 2, 2, seed=1)
-    after = moved(x, window, torch.tensor([0, 1, 5]))
+    after = window_after(x, window, torch.tensor([0, 1, 5]))
     assert after[0].equal(window[0])
     assert after[1].equal(torch.stack([window[1, 1], x[1, 0]]))
     assert after[2].equal(x[2, 3:])
-    assert moved(x, window)[0].equal(x[0, 3:])
-    assert moved(x[:, :1], window).equal(moved(x, window, torch.ones(3, dtype=torch.long)))
+    assert window_after(x, window)[0].equal(x[0, 3:])
+    assert window_after(x[:, :1], window).equal(window_after(x, window, torch.ones(3, dtype=torch.long)))
 
 
 def computed(
@@ -93,4 +97,63 @@ def test_c_refuses_sizes_that_do_not_agree() -> None:
     x, taps = numbers(2, 5, 3), numbers(4, 3)
     for wrong, says in (((x, taps[:, :2], None, None), "taps must be"), ((x, taps, None, x[:, :2]), "window must be")):
         with pytest.raises(ValueError, match=says):
-            convolved.convolve(*wrong, silu=True)
+            native.convolve(*wrong, silu=True)
+
+
+@needs_native
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_gradients_of_parameters_and_the_lag_sum_do_not_depend_on_threads(dtype: torch.dtype) -> None:
+    x, taps, bias = (numbers(*sizes).to(dtype) for sizes in ((2, 300, 150), (4, 150), (150,)))
+    parameters, results, before = [taps.requires_grad_(), bias.requires_grad_()], [], torch.get_num_threads()
+    try:
+        for count in (1, 2, 5):
+            torch.set_num_threads(count)
+            y, summed = convolve(x, taps, bias), lags(x, taps)  # without its silu, which is torch's and may round
+            results.append([summed.detach(), *torch.autograd.grad(y.square().sum(), parameters)])
+    finally:
+        torch.set_num_threads(before)
+    for other in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
+
+
+@pytest.mark.parametrize("backend", [pytest.param("native", marks=needs_native), "reference"])
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(("D", "W"), [(5, 4), (40, 2), (17, 1)])
+def test_one_token_is_a_sequence_of_one(D: int, W: int, dtype: torch.dtype, with_bias: bool, backend: str) -> None:
+    x, window, taps, bias = (numbers(*sizes).to(dtype) for sizes in ((3, 1, D), (3, W - 1, D), (W, D), (D,)))
+    bias = bias if with_bias else None
+    length, ones = measured(torch.full((3,), 9)), torch.ones(3, dtype=torch.long)
+    for reuse in (False, True):
+        given = window.clone()
+        with backends.use(short_convolution=backend):
+            y, after = convolve_token(x[:, 0], taps, bias, given, length, reuse)
+        torch.testing.assert_close(y, convolve(x, taps, bias, window)[:, 0])
+        assert torch.equal(after, window_after(x, window, ones))
+        assert W == 1 or (after.data_ptr() == given.data_ptr()) is reuse
+        assert reuse or torch.equal(given, window)
+
+
+@needs_native
+def test_a_window_of_another_size_is_an_error() -> None:
+    """The C would read behind its end."""
+    x, taps, bias, small = numbers(2, 1, 4), numbers(4, 4), numbers(4), numbers(2, 2, 4)
+    for call in (
+        lambda: convolve_token(x[:, 0], taps, bias, small, measured(torch.zeros(2).long()), False),
+        lambda: convolve(x, taps, bias, small),
+    ):
+        with pytest.raises((ValueError, TypeCheckError), match=r"window must be|Type-check"):
+            call()
+
+
+@needs_native
+def test_without_native_code_another_backend_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEQLOOM_NATIVE", "0")
+    code.forget()
+    try:
+        with backends.recorded() as ran:
+            convolve(numbers(2, 6, 4), numbers(4, 4), numbers(4))
+        assert ran["short_convolution"] == ["lagged"]
+    finally:
+        monkeypatch.undo()
+        code.forget()

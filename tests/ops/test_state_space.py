@@ -240,7 +240,7 @@ def test_a_kernel_for_more_tokens_has_the_same_initial_values() -> None:
 
 def test_parts_of_channels_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = with_gradients(low_rank, (), "parallel", 33, None)
-    monkeypatch.setattr("seqloom.ops.state_space.generating.HELD", 1)
+    monkeypatch.setattr("seqloom.ops.state_space.generating.AT_ONCE", 1)
     for a, b in zip(with_gradients(low_rank, (), "parallel", 33, None), expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 

@@ -40,7 +40,10 @@ from seqloom.ops.attention.patterns import RandomBlocks, fixed, local, merged, s
 from seqloom.ops.cache import written
 from seqloom.ops.lag_sum import online
 from seqloom.ops.native import Entry, Signature
-from seqloom.ops.selective_scan import convolution, selective, token
+from seqloom.ops.selective_scan import selective
+from seqloom.ops.selective_scan.token import scan_token
+from seqloom.ops.short_convolution import convolve
+from seqloom.ops.short_convolution.token import convolve_token
 from tests.sanitize.spoiling import WRONG, odd_strides, other_dtype
 
 Draw = Callable[..., Tensor]
@@ -153,7 +156,7 @@ def _scan_token(chance: random.Random, draw: Draw) -> Call:
     (B, _, D), N, reuse = _sizes(chance), chance.choice([1, 3, 16, 17]), chance.random() < 0.5
     given = [draw(B, D), draw(B, D), draw(D, N), draw(B, N), draw(B, N), draw(B, D, N), draw(D), draw(D)]
     return Call(
-        lambda *x: token.scan_token(*x, reuse),
+        lambda *x: scan_token(*x, reuse),
         [*given, _maybe(chance, draw(B, D))],
         "selective_scan",
         "native",
@@ -167,15 +170,15 @@ def _convolve_token(chance: random.Random, draw: Draw) -> Call:
     given = [draw(B, D), draw(W, D), draw(D), draw(B, W - 1, D), torch.full((B,), 9)]
 
     def run(x: Any, taps: Any, bias: Any, window: Any, length: Any) -> Any:
-        return token.convolve_token(x, taps, bias, window, Length(length, 9, True), reuse)
+        return convolve_token(x, taps, bias, window, Length(length, 9, True), reuse)
 
-    return Call(run, given, "selective_scan", "native", "sequential", token=True)
+    return Call(run, given, "short_convolution", "native", "reference", token=True)
 
 
 def _convolve(chance: random.Random, draw: Draw) -> Call:
     (B, T, D), W = _sizes(chance), chance.choice([1, 2, 4])
     given = [draw(B, T, D), draw(W, D), _maybe(chance, draw(D)), _maybe(chance, draw(B, W - 1, D))]
-    run = partial(convolution.convolve, silu=chance.random() < 0.7)
+    run = partial(convolve, silu=chance.random() < 0.7)
     return Call(run, given, "short_convolution", "native", "reference")
 
 

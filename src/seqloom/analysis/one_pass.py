@@ -6,7 +6,7 @@ from seqloom.analysis.pointwise import Call, Rule, times
 from seqloom.core.cost import Cost, Span, gate, layernorm, linear, rootnorm, sigmoid
 from seqloom.ops.gated_decay.reference import price as gates_price
 from seqloom.ops.gelu_gate.reference import price as gelu_price
-from seqloom.ops.selective_scan.shifted import price as convolution_price
+from seqloom.ops.short_convolution.reference import price as convolution_price
 from seqloom.ops.slstm.reference import price as cell_price
 from seqloom.ops.small_blocks.reference import price as blocks_price
 

@@ -55,7 +55,7 @@ class Compression(nn.Module):
         """The next `count` blocks; `received` is the attention to each input so far, for `most_used`."""
         if count == 0:
             return known.x[:, :0]
-        blocks = known.of_blocks(known.x, count, self.dilation)
+        blocks = known.block_values(known.x, count, self.dilation)
         if self.by == "max":
             return blocks.amax(2)
         if self.by == "mean":
@@ -65,7 +65,7 @@ class Compression(nn.Module):
             return compressed
         assert received is not None
         readers = known.past.memory + 1 - torch.arange(self.rate, device=received.device)  # queries that read an input
-        average = known.of_blocks(received[..., None], count)[..., 0] / readers
+        average = known.block_values(received[..., None], count)[..., 0] / readers
         most_used = chosen(lambda: average.argmax(2))
         return ring.pick(blocks.flatten(1, 2), torch.arange(count, device=most_used.device) * self.rate + most_used)
 
@@ -95,7 +95,7 @@ class Compression(nn.Module):
         count = known.new(T, lengths is None)
         if count == 0 or 0 in known.x.shape:
             return Extras(losses={LOSSES[self.loss]: self.nothing().to(known.x)})
-        blocks, compressed = known.of_blocks(known.x, count, self.dilation), self(known, count)
+        blocks, compressed = known.block_values(known.x, count, self.dilation), self(known, count)
         real = within(known.past.blocks_at(end) - known.first, count)
         if self.w_g is not None:
             again = self.w_g(compressed).unflatten(2, (self.rate, self.dim))

@@ -7,4 +7,3 @@ for _module in iter_modules(__path__):
     if _module.ispkg:
         import_module(f"{__name__}.{_module.name}")
 import_module(f"{__name__}.attention.sparse")  # imported after attention, on which it is built
-import_module(f"{__name__}.selective_scan.convolution")

@@ -27,7 +27,7 @@ def relu2(x: Tensor) -> Tensor:
 
 
 def gelu_by_tanh(x: Tensor) -> Tensor:
-    """The approximation of GELU by tanh."""
+    """GELU, approximated by tanh."""
     return F.gelu(x, approximate="tanh")
 
 

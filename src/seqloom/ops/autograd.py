@@ -36,11 +36,11 @@ class Operator:
     def __init__(
         self, name: str, run: Callable[..., Any], shapes: Callable[..., Sizes], devices: Sequence[str] = CPU
     ) -> None:
-        single = inspect.signature(run).return_annotation is Tensor
+        single_output = inspect.signature(run).return_annotation is Tensor
 
         def fake(first: Tensor, *rest: Any) -> Tensor | tuple[Tensor, ...]:
-            made = tuple(first.new_empty(tuple(size)) for size in shapes(first, *rest))
-            return made[0] if single else made
+            outputs = tuple(first.new_empty(tuple(size)) for size in shapes(first, *rest))
+            return outputs[0] if single_output else outputs
 
         self.name = name
         self.run = run
@@ -52,7 +52,7 @@ class Operator:
         self._function: Callable[..., Any] = self.operator
 
     def differentiable(self, save: Callable[[Any, Any, Any], None], gradients: Callable[..., Gradients]) -> None:
-        """Sets its derivatives: `save(ctx, inputs, output)` for forward, `gradients(ctx, *of_outputs)` for backward."""
+        """Sets the derivatives: forward calls `save(ctx, inputs, output)`, backward `gradients(ctx, *output_grads)`."""
         self.operator.register_autograd(gradients, setup_context=save)
         run = self.run
 
@@ -64,8 +64,8 @@ class Operator:
                 return output
 
             @staticmethod
-            def backward(ctx: Any, *of_outputs: Tensor | None) -> Gradients:
-                return gradients(ctx, *of_outputs)
+            def backward(ctx: Any, *output_grads: Tensor | None) -> Gradients:
+                return gradients(ctx, *output_grads)
 
         self._function = Function.apply
 
@@ -102,45 +102,45 @@ def paired(
     same arguments and returns gradients that can be differentiated again, or None; without it a second derivative
     raises RuntimeError.
     """
-    back = Operator(f"{name}_backward", backward, gradient_shapes, devices)
+    backward_operator = Operator(f"{name}_backward", backward, gradient_shapes, devices)
     operator = Operator(f"{name}_forward", forward, shapes, devices)
 
-    def keep(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
+    def save_context(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
         outputs = (output,) if isinstance(output, Tensor) else output
         ctx.save_for_backward(*save(inputs, outputs))
         ctx.set_materialize_grads(False)
         ctx.is_tensor = [isinstance(tensor, Tensor) for tensor in inputs]
         ctx.shape = outputs[0].shape
 
-    def gradients(ctx: Any, *of_outputs: Tensor | None) -> Gradients:
+    def gradients(ctx: Any, *output_grads: Tensor | None) -> Gradients:
         saved = ctx.saved_tensors
-        first, *others = of_outputs[:results]
-        dy = saved[0].new_zeros(ctx.shape) if first is None else first
+        first_grad, *other_grads = output_grads[:results]
+        dy = saved[0].new_zeros(ctx.shape) if first_grad is None else first_grad
         if torch.is_grad_enabled():
             if differentiable is None:
                 raise RuntimeError(f"{name} has no second derivative: force its backend 'reference' to get one")
-            found = differentiable(*saved, dy, *others)
+            grads = differentiable(*saved, dy, *other_grads)
         else:
-            found = back(*saved, dy, *others)
-        found = (*found, *[None] * (len(ctx.is_tensor) - len(found)))
-        return tuple(tensor if is_tensor else None for tensor, is_tensor in zip(found, ctx.is_tensor, strict=True))
+            grads = backward_operator(*saved, dy, *other_grads)
+        grads = (*grads, *[None] * (len(ctx.is_tensor) - len(grads)))
+        return tuple(grad if is_tensor else None for grad, is_tensor in zip(grads, ctx.is_tensor, strict=True))
 
-    operator.differentiable(keep, gradients)
-    operator.backward = back
+    operator.differentiable(save_context, gradients)
+    operator.backward = backward_operator
     return operator
 
 
 def differentiate(
     compute: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor | None], grads: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
-    """The gradients of `compute(*inputs)` as tensors that can be differentiated again; None for inputs without.
+    """The gradient of each input, from those of the outputs of `compute(*inputs)`, as tensors that have derivatives.
 
-    `compute` uses torch's operations only. Inputs are replaced by views, so that an input that depends on another one,
-    such as a state on the weights, counts as independent of it.
+    An input that is None or requires no gradient gets None. `compute` uses torch's operations only. Inputs are replaced
+    by views, so that an input that depends on another one, such as a state on the weights, counts as independent of it.
     """
     views = [None if input is None else input.view_as(input) for input in inputs]
-    used = [(y, dy) for y, dy in zip(compute(*views), grads, strict=True) if dy is not None]
-    wanted = [tensor for tensor in views if tensor is not None and tensor.requires_grad]
-    outputs, used_grads = [y for y, _ in used], [dy for _, dy in used]
-    results = iter(torch.autograd.grad(outputs, wanted, used_grads, create_graph=True, allow_unused=True))
-    return [next(results) if input is not None and input.requires_grad else None for input in views]
+    outputs = [y for y, dy in zip(compute(*views), grads, strict=True) if dy is not None]
+    output_grads = [dy for dy in grads if dy is not None]
+    variables = [view for view in views if view is not None and view.requires_grad]
+    input_grads = iter(torch.autograd.grad(outputs, variables, output_grads, create_graph=True, allow_unused=True))
+    return [next(input_grads) if view is not None and view.requires_grad else None for view in views]

@@ -33,7 +33,7 @@ class BlockLinear(nn.Module):
             nn.init.zeros_(self.bias)
 
     @property
-    def both(self) -> tuple[Tensor, Tensor]:
+    def weight_and_bias(self) -> tuple[Tensor, Tensor]:
         """W and b, of a layer that has a bias."""
         assert self.bias is not None
         return self.weight, self.bias

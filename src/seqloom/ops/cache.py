@@ -12,26 +12,26 @@ from seqloom.ops import ring
 def extended(cache: Tensor, room: int, length: Tensor, new: Tensor, lengths: Tensor | None) -> Tensor:
     """The cache (B, G, C, K) with `room` slots, after each row read new (B, G, T, K), or its first `lengths` (B,)."""
     G = cache.shape[1]
-    of_heads = None if lengths is None else lengths.repeat_interleave(G)
-    grown = ring.grow(cache.flatten(0, 1), room)
-    return ring.write(grown, length.repeat_interleave(G), new.flatten(0, 1), of_heads).unflatten(0, (-1, G))
+    head_lengths = None if lengths is None else lengths.repeat_interleave(G)
+    enlarged = ring.grow(cache.flatten(0, 1), room)
+    return ring.write(enlarged, length.repeat_interleave(G), new.flatten(0, 1), head_lengths).unflatten(0, (-1, G))
 
 
 def written(cache: Tensor, room: int, length: Tensor, count: int | None, new: Tensor, reuse: bool) -> Tensor:
     """The cache with `room` slots and one more token (B, G, 1, K); with `reuse` it is written where it has room.
 
-    `count` tokens were read by every row; None where rows differ.
+    `count` is the number of tokens that every row has read; None where rows differ.
     """
     if count is None and not reuse:
         return extended(cache, room, length, new, None)
     new = new[:, :, 0].detach() if reuse else new[:, :, 0]
-    grown = ring.grow(cache.flatten(0, 1), room).unflatten(0, cache.shape[:2]) if cache.shape[2] < room else cache
+    enlarged = ring.grow(cache.flatten(0, 1), room).unflatten(0, cache.shape[:2]) if cache.shape[2] < room else cache
     if count is None:
-        grown[torch.arange(len(length), device=length.device), :, length % room] = new.to(grown.dtype)
-        return grown
-    grown = grown.clone() if grown is cache and not reuse else grown
-    grown[:, :, count % room] = new
-    return grown
+        enlarged[torch.arange(len(length), device=length.device), :, length % room] = new.to(enlarged.dtype)
+        return enlarged
+    enlarged = enlarged.clone() if enlarged is cache and not reuse else enlarged
+    enlarged[:, :, count % room] = new
+    return enlarged
 
 
 def remembered(
@@ -56,7 +56,7 @@ def remembered(
 def with_past(
     state: State | None, new: dict[str, Stream], most: int | None, lengths: Lengths | None = None, reuse: bool = False
 ) -> tuple[dict[str, Float[Tensor, "B C D"]], Entries]:
-    """The values of all tokens so far (B, C, N), by name, `new` (B, T, N) the last ones; and the state's entries after.
+    """The values (B, C, N) of all tokens so far by name, the last T of them `new` (B, T, N); the new state's entries.
 
     For caches that do not wrap, whose slots are the positions of tokens. Without a state, `new` has all tokens.
     """
@@ -65,6 +65,6 @@ def with_past(
     entries = remembered(state, new, most, lengths, reuse)
     cached = {}
     for name, x in new.items():
-        used = ring.filled(entries[name].shape[1], length_of(state).after(x.shape[1], x.shape[1]))
-        cached[name] = entries[name][:, :used].to(x.dtype)
+        filled_slots = ring.filled(entries[name].shape[1], length_of(state).after(x.shape[1], x.shape[1]))
+        cached[name] = entries[name][:, :filled_slots].to(x.dtype)
     return cached, entries

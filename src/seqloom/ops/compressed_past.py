@@ -51,12 +51,12 @@ class CompressedPast:
         return torch.where(j < SLOT, i - j, self.memory + self.blocks_at(i) - (j - SLOT))
 
     def blocks(self, time: int) -> int:
-        """n(t)."""
+        """n(t) of one time t."""
         count = -((self.memory - time) // self.rate)
         return count if count > 0 else 0  # not `max`, whose result has no known size in a graph with symbolic sizes
 
     def blocks_at(self, time: Int[Tensor, "*B"]) -> Int[Tensor, "*B"]:
-        """n(t)."""
+        """n(t) of each time t."""
         return (-((self.memory - time) // self.rate)).clamp(min=0)
 
     def terms(self, span: Span) -> int:
@@ -77,17 +77,20 @@ class CompressedPast:
         return self._distances(span.T) - before
 
     def _pairs(self, T: int) -> int:
-        late = max(T - 1 - self.memory, 0)  # queries that see slots
-        filling = min(late, self.rate * self.slots)
-        return self._token_pairs(T) + self._rounded_up(filling) + self.slots * (late - filling)
+        """The number of pairs of a query and a token or slot that it sees, over the first T queries."""
+        with_slots = max(T - 1 - self.memory, 0)  # queries that see slots
+        growing = min(with_slots, self.rate * self.slots)  # the first of them, before there are S slots
+        return self._token_pairs(T) + self._rounded_up(growing) + self.slots * (with_slots - growing)
 
     def _token_pairs(self, T: int) -> int:
+        """The number of pairs of a query and a token that it sees, over the first T queries."""
         return T * (T + 1) // 2 - self.rate * self._rounded_up(max(T - 1 - self.memory, 0))
 
     def _rounded_up(self, count: int) -> int:
         """Σ ⌈u / c⌉ over u from 1 to `count`."""
-        whole, rest = divmod(count, self.rate)
-        return self.rate * whole * (whole + 1) // 2 + rest * (whole + 1)
+        quotient, remainder = divmod(count, self.rate)
+        return self.rate * quotient * (quotient + 1) // 2 + remainder * (quotient + 1)
 
     def _distances(self, T: int) -> int:
+        """The number of different distances of the first T queries."""
         return min(T, self.memory + 1) + min(self.blocks(T - 1), self.slots)

@@ -12,9 +12,9 @@ from torch import Tensor
 from seqloom.core.cost import Cost, sigmoid
 
 
-def gated(both: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows D"]:
-    """a ∘ σ(b) for N = 2D."""
-    a, b = both.chunk(2, -1)
+def gated(x: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows D"]:
+    """a ∘ σ(b) for the two halves a and b of x, N = 2D."""
+    a, b = x.chunk(2, -1)
     return a * torch.sigmoid(b)
 
 

@@ -42,7 +42,7 @@ class Streamed(Protocol):
         """`run(*inputs, state=None, lengths=None) → y (B, T, …), state`, and the inputs."""
 
 
-def _anything(*of: Any) -> bool:
+def _always(*arguments: Any) -> bool:
     return True
 
 
@@ -55,7 +55,7 @@ class Backend:
     """a function; if the op has several forms, a module or a mapping with a function for each"""
     lacking: Callable[[], Mapping[str, str]] = dict
     """returns its name with the reason why this machine cannot run it; empty if it can"""
-    fits: Callable[..., bool] = _anything
+    fits: Callable[..., bool] = _always
     """whether it supports a call, given the arguments of the rule"""
 
 
@@ -83,14 +83,14 @@ class Op:
         """the price as `seqloom.core.cost` counts it: a function, or a mapping with a function for each form"""
         backends.register(self)
 
-    def choose(self, *of: Any) -> str:
+    def choose(self, *arguments: Any) -> str:
         """The name of the backend for one call, forced or by the rule. ValueError if it cannot do the call.
 
-        `of` are the arguments of the rule. It must be called once per call of the op, in its forward pass.
+        `arguments` are those of the rule. It must be called once per call of the op, in its forward pass.
         """
-        name = backends.choice(self.name, self.rule(*of))
-        if not self.backends[name].fits(*of):
-            able = [name for name, backend in self.backends.items() if backend.fits(*of)]
+        name = backends.choice(self.name, self.rule(*arguments))
+        if not self.backends[name].fits(*arguments):
+            able = [other for other, backend in self.backends.items() if backend.fits(*arguments)]
             raise ValueError(f"backend {name!r} of {self.name} cannot do this; able are {', '.join(able)}")
         return name
 

@@ -57,17 +57,17 @@ def separate(
     real = document >= 0
     if not bool(real.any()):
         raise ValueError("no token belongs to a document: every entry of `document` is negative")
-    row_of = torch.arange(len(document), device=x.device)[:, None].expand_as(document)
-    key = row_of * (int(document.max()) + 1) + document
-    _, number = torch.unique(key[real], return_inverse=True)
-    counts = torch.bincount(number)
-    order = torch.argsort(number, stable=True)
-    first = torch.cumsum(counts, 0) - counts
-    index = torch.empty_like(number)
-    index[order] = torch.arange(len(number), device=x.device) - first[number[order]]
-    rows = x.new_zeros(len(counts), int(counts.max()), x.shape[2]).index_put((number, index), x[real])
+    packed_row = torch.arange(len(document), device=x.device)[:, None].expand_as(document)
+    key = packed_row * (int(document.max()) + 1) + document  # tells documents of different rows apart
+    _, row = torch.unique(key[real], return_inverse=True)  # the row of each token's document
+    counts = torch.bincount(row)
+    order = torch.argsort(row, stable=True)
+    first = torch.cumsum(counts, 0) - counts  # the index in `order` of each document's first token
+    position = torch.empty_like(row)
+    position[order] = torch.arange(len(row), device=x.device) - first[row[order]]
+    rows = x.new_zeros(len(counts), int(counts.max()), x.shape[2]).index_put((row, position), x[real])
     keep = torch.arange(rows.shape[1], device=x.device) < counts[:, None]
-    return rows, keep, (number, index)
+    return rows, keep, (row, position)
 
 
 def join(
@@ -87,8 +87,8 @@ def by_length(document: Int[Tensor, "B T"]) -> list[Int[Tensor, "B T"]]:
     rows of a group to at most twice their tokens. Empty where no token belongs to a document.
     """
     real = document >= 0
-    number = document.clamp(min=0)
-    counts = torch.zeros_like(document).scatter_add(1, number, real.long())
-    length = counts.gather(1, number)
+    index = document.clamp(min=0)
+    counts = torch.zeros_like(document).scatter_add(1, index, real.long())
+    length = counts.gather(1, index)  # of each token's document
     group = torch.frexp((length - 2).clamp(min=0).double()).exponent  # n + 1 of the interval, 0 for up to 2
-    return [torch.where(real & (group == bits), document, -1) for bits in torch.unique(group[real]).tolist()]
+    return [torch.where(real & (group == exponent), document, -1) for exponent in torch.unique(group[real]).tolist()]

@@ -21,7 +21,7 @@ from seqloom.ops.compressed_past import SLOT, CompressedPast
 @final
 @dataclass(frozen=True)
 class PastInputs:
-    """A piece of a text with what came before it."""
+    """The inputs of a piece of a text, those before it, and the slots."""
 
     past: CompressedPast
     length: Length
@@ -48,12 +48,15 @@ class PastInputs:
         return self.x.shape[1] - self.now.shape[1]
 
     def new(self, T: int, even: bool) -> int:
-        """Blocks that T more tokens complete: exact if all rows are equally long (`even`), else a bound."""
+        """The number of blocks that T more tokens complete.
+
+        Exact if all rows get T tokens (`even`) and are equally long; otherwise an upper bound.
+        """
         bound = self.length.bound
         if bound is not None and even and self.length.even:
             return self.past.blocks(bound + T) - self.past.blocks(bound)
-        most = -(-T // self.past.rate)
-        return most if bound is None else min(most, self.past.blocks(bound + T))
+        most_blocks = -(-T // self.past.rate)
+        return most_blocks if bound is None else min(most_blocks, self.past.blocks(bound + T))
 
     def farthest(self) -> int:
         """The largest distance from a query of the piece to an input or slot that it reads."""
@@ -67,7 +70,7 @@ class PastInputs:
         block = self.first[:, None] + torch.arange(count, device=self.x.device)
         return block[:, :, None] * self.past.rate + dilation * torch.arange(self.past.rate, device=self.x.device)
 
-    def of_blocks(self, values: Float[Tensor, "B N D"], count: int, dilation: int = 1) -> Float[Tensor, "B P C D"]:
+    def block_values(self, values: Float[Tensor, "B N D"], count: int, dilation: int = 1) -> Float[Tensor, "B P C D"]:
         """The values (one per input) of the next `count` blocks; arbitrary ones where a block is not complete yet."""
         times, length = self.times(count, dilation).flatten(1), self.length.tokens[:, None]
         index = torch.where(times < length, times % self.past.memory, self.earlier + times - length)

@@ -22,16 +22,20 @@ How: TypeAlias = Literal["mean", "max", "conv"]
 def reduced(
     x: Stream, width: int, how: How, taps: Float[Tensor, "W D"] | None = None, lengths: Lengths | None = None
 ) -> Float[Tensor, "B N D"]:
-    """The stretches of `width` tokens of x (B, T, D), each row of `lengths`, then zeros; N = ⌈T / width⌉."""
+    """The pooled stretches (B, N, D) of `width` tokens of x (B, T, D), N = ⌈T / width⌉.
+
+    A row of x has `lengths` tokens, then zeros.
+    """
     T = x.shape[1]
-    whole = T // width * width
-    first, last = x[:, :whole].unflatten(1, (-1, width)), x[:, None, whole:]
-    parts = [part for part in (first, last) if part.shape[1] * part.shape[2]]
+    full_tokens = T // width * width
+    full, shorter = x[:, :full_tokens].unflatten(1, (-1, width)), x[:, None, full_tokens:]  # (B, stretches, tokens, D)
+    parts = [part for part in (full, shorter) if part.shape[1] * part.shape[2]]
     if how == "conv":
         assert taps is not None
         return torch.cat([(part * taps[: part.shape[2]]).sum(2) for part in parts], 1)
     if how == "mean":
-        counts = torch.tensor([part.shape[2] for part in parts for _ in range(part.shape[1])], device=x.device)
+        sizes = [part.shape[2] for part in parts for _ in range(part.shape[1])]  # tokens of each stretch
+        counts = torch.tensor(sizes, device=x.device)
         if lengths is not None:
             starts = torch.arange(0, T, width, device=x.device)
             counts = (lengths[:, None] - starts).clamp(min=1).minimum(counts)

@@ -36,7 +36,7 @@ from seqloom.ops.delta_rule import delta, mixing
 from seqloom.ops.delta_rule.reference import price
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.projection import Linear
-from seqloom.ops.short_convolution import ShortConvolution
+from seqloom.ops.short_convolution.layer import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 

@@ -40,7 +40,7 @@ from seqloom.ops.linear_decay.exponential_gate import stabilized
 from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.linear_decay.weighted import quotient
 from seqloom.ops.projection import Linear, project
-from seqloom.ops.short_convolution import ShortConvolution
+from seqloom.ops.short_convolution.layer import ShortConvolution
 from seqloom.ops.skip_norm import normed
 from seqloom.ops.skip_norm.reference import price as skip_price
 from seqloom.ops.small_blocks import products

@@ -38,7 +38,7 @@ from seqloom.ops.gelu_gate import gated as let_through
 from seqloom.ops.projection import Linear
 from seqloom.ops.scans import scan
 from seqloom.ops.scans.reference import price as scan_price
-from seqloom.ops.short_convolution import ShortConvolution
+from seqloom.ops.short_convolution.layer import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -80,7 +80,7 @@ class RGLRU(PackedMixer):
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         u, window = self.conv(self.w_x(x), state, lengths)
-        a, b = gated(u, *self.gates.both, self.rate, _at_start(state))
+        a, b = gated(u, *self.gates.weight_and_bias, self.rate, _at_start(state))
         old_state = state["h"] if state else a.new_zeros(len(x), self.width)
         h, new_state = scan(a, b, old_state, lengths=lengths)
         return self.w_o(let_through(h.to(x.dtype), self.w_y(x))), {**window, "h": new_state}
@@ -88,7 +88,7 @@ class RGLRU(PackedMixer):
     @override
     def views(self, x: Stream) -> list[View]:
         u, _ = self.conv(self.w_x(x[:1]))
-        a, _ = gated(u, *self.gates.both, self.rate, True)
+        a, _ = gated(u, *self.gates.weight_and_bias, self.rate, True)
         return [View("decay", "how much of its channel of the state a token leaves", ("token", "channel"), a[0])]
 
     @override

@@ -34,7 +34,7 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.block_linear import BlockLinear
 from seqloom.ops.linear_decay.exponential_gate import NONE
-from seqloom.ops.short_convolution import ShortConvolution
+from seqloom.ops.short_convolution.layer import ShortConvolution
 from seqloom.ops.slstm import slstm
 from seqloom.ops.slstm.reference import price
 
@@ -84,7 +84,7 @@ class SLSTM(PackedMixer):
         s, window = self.conv(x, state, lengths)
         logits = [y.unflatten(-1, (self.heads, -1)) for y in (self.w_if(s), self.w_zo(x))]
         old_state = (state["h"], state["c"], state["n"], state["m"]) if state else None
-        h, (last, c, n, m) = slstm(torch.cat(logits, -1), *self.w_h.both, old_state, lengths=lengths)
+        h, (last, c, n, m) = slstm(torch.cat(logits, -1), *self.w_h.weight_and_bias, old_state, lengths=lengths)
         heads = h.unflatten(-1, (self.heads, -1))
         out = layer_norm(heads, heads.shape[-1:], eps=1e-5).flatten(-2) * self.gain
         return out, {**window, "h": last, "c": c, "n": n, "m": m}
@@ -93,7 +93,7 @@ class SLSTM(PackedMixer):
     def views(self, x: Stream) -> list[View]:
         s, _ = self.conv(x[:1])
         logits = [y.unflatten(-1, (self.heads, -1)) for y in (self.w_if(s), self.w_zo(x[:1]))]
-        h, _ = slstm(torch.cat(logits, -1), *self.w_h.both)
+        h, _ = slstm(torch.cat(logits, -1), *self.w_h.weight_and_bias)
         return [View("state", "what each unit puts out after each token, before the norm", ("token", "unit"), h[0])]
 
     @override
@@ -111,7 +111,7 @@ class SLSTM(PackedMixer):
             nn.init.zeros_(parameter)
         K, depth = self.dim // self.heads, self.layer.number / max(self.layer.depth - 1, 1)
         channel = torch.arange(K, device=self.device) / max(K - 1, 1)
-        self.w_h.both[1][:, K : 2 * K] = 5 - 12 * channel ** (0.3 + 1.3 * depth)
+        self.w_h.weight_and_bias[1][:, K : 2 * K] = 5 - 12 * channel ** (0.3 + 1.3 * depth)
         nn.init.ones_(self.gain)
 
 

@@ -37,10 +37,11 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear, matrices, project
 from seqloom.ops.selective_scan import initial_weights, mixing, selective
-from seqloom.ops.selective_scan.convolution import convolve, moved
 from seqloom.ops.selective_scan.reference import price
-from seqloom.ops.selective_scan.shifted import price as convolution_price
-from seqloom.ops.selective_scan.token import convolve_token, scan_token
+from seqloom.ops.selective_scan.token import scan_token
+from seqloom.ops.short_convolution import convolve, window_after
+from seqloom.ops.short_convolution.reference import price as convolution_price
+from seqloom.ops.short_convolution.token import convolve_token
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -89,7 +90,7 @@ class Mamba(PackedMixer):
         delta = project(rank, self.dt_proj.weight)  # the scan adds its bias
         bias = self.dt_proj.bias
         y, h = selective(convolved, delta, self.a_log, B, C, old_state, bias=bias, skip=self.d, gate=z, lengths=lengths)
-        entries = {} if window is None else {"window": moved(u, window, lengths), "h": h}
+        entries = {} if window is None else {"window": window_after(u, window, lengths), "h": h}
         return self.out_proj(y), entries
 
     @override

@@ -35,7 +35,7 @@ from seqloom.ops.linear_decay import decay, decay_token
 from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.projection import Linear, project
 from seqloom.ops.selective_scan.initial_weights import initialize_steps_
-from seqloom.ops.short_convolution import ShortConvolution
+from seqloom.ops.short_convolution.layer import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 

@@ -19,7 +19,7 @@ from seqloom.ops.backends import forced
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.native import Argument, Entry
 from seqloom.ops.projection import Linear, affine
-from seqloom.ops.short_convolution import ShortConvolution
+from seqloom.ops.short_convolution.layer import ShortConvolution
 
 SOURCE = Path(__file__).with_name("token.c")
 PRODUCTS = 1 << 17
@@ -106,7 +106,7 @@ def _able(x: Token, window: Tensor, S: Tensor, *weights: Tensor) -> bool:
         return False
     rows = x.shape[0]
     few = x.numel() > 0 and (rows == 1 or rows * weights[0].numel() <= PRODUCTS) and x.dtype in native.WORD and x.is_cpu
-    for op in ("delta_rule", "selective_scan"):  # the convolution's backend is that of the scan
+    for op in ("delta_rule", "short_convolution"):
         if forced(op) not in (None, "native"):
             return False
     dense = window.is_contiguous() and S.is_contiguous()

@@ -18,7 +18,7 @@ LIMIT = 60.0
 FLAGS = ("-O3", "-march=native", "-fopenmp", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
 """the last two allow vector code; they give up `errno` and the CPU's exception flags, but not NaN or infinity"""
 
-_CPU = {"vendor_id", "cpu family", "model", "model name", "stepping", "flags", "features", "isa"}
+_CPU_FIELDS = {"vendor_id", "cpu family", "model", "model name", "stepping", "flags", "features", "isa"}
 
 
 class Unavailable(Exception):
@@ -27,15 +27,17 @@ class Unavailable(Exception):
 
 def find() -> list[str]:
     """The command of the compiler: the environment's CC, else gcc, cc or clang. Unavailable where there is none."""
-    given = os.environ.get("CC", "")
+    variable = os.environ.get("CC", "")
     try:
-        named = shlex.split(given)
+        from_environment = shlex.split(variable)
     except ValueError as error:
-        raise Unavailable(f"the environment's CC is no command: {given!r} ({str(error).lower()})") from None
-    for words in [named] if named else [["gcc"], ["cc"], ["clang"]]:
+        raise Unavailable(f"the environment's CC is no command: {variable!r} ({str(error).lower()})") from None
+    for words in [from_environment] if from_environment else [["gcc"], ["cc"], ["clang"]]:
         if path := shutil.which(words[0]):
             return [path, *words[1:]]
-    raise Unavailable(f"no C compiler {named[0]!r} (the environment's CC)" if named else "no C compiler")
+    if from_environment:
+        raise Unavailable(f"no C compiler {from_environment[0]!r} (the environment's CC)")
+    raise Unavailable("no C compiler")
 
 
 def key(source: Path, compiler: list[str]) -> str:
@@ -43,8 +45,8 @@ def key(source: Path, compiler: list[str]) -> str:
     version = _run([*compiler, "--version"])
     headers = [path for folder in (source.parent, SHARED) for path in sorted(folder.glob("*.h"))]
     code = [path.read_bytes() for path in (source, *headers)]
-    made_with = (version, " ".join([*compiler, *FLAGS, str(_runtime())]), _cpu())
-    parts = [*code, *(text.encode() for text in made_with)]
+    command = " ".join([*compiler, *FLAGS, str(_runtime())])
+    parts = [*code, *(text.encode() for text in (version, command, _cpu()))]
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
@@ -63,6 +65,7 @@ def compile_to(out: Path, source: Path, compiler: list[str]) -> None:
 
 
 def _runtime() -> Path:
+    """The OpenMP library that torch has loaded. Unavailable where it is not found."""
     path = runtime()
     if path is None:
         raise Unavailable("torch's OpenMP is not found")
@@ -70,15 +73,19 @@ def _runtime() -> Path:
 
 
 def _cpu() -> str:
+    """The model and the features of this machine's CPU, as the system names them. Unavailable where it does not."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
+        first_core = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
     except OSError as error:
         raise Unavailable("the CPU's model is not known") from error
-    named = (line.partition(":") for line in lines)
-    return "\n".join(value for name, _, value in named if name.strip().lower() in _CPU or name.startswith("CPU "))
+    fields = (line.partition(":") for line in first_core.splitlines())
+    return "\n".join(
+        value for name, _, value in fields if name.strip().lower() in _CPU_FIELDS or name.startswith("CPU ")
+    )
 
 
 def _run(command: list[str]) -> str:
+    """What the command prints. Unavailable, with the first error line, where it fails or takes too long."""
     try:
         process = subprocess.Popen(
             command,
@@ -102,6 +109,7 @@ def _run(command: list[str]) -> str:
             process.communicate()
     if process.returncode:
         lines = [line.strip() for line in errors.splitlines() if line.strip()]
-        telling = [line for line in lines if "error" in line or "undefined" in line] or lines or ["no message"]
-        raise Unavailable(f"{command[0]} failed ({telling[0]})")
+        error_lines = [line for line in lines if "error" in line or "undefined" in line]
+        reason = (error_lines or lines or ["no message"])[0]
+        raise Unavailable(f"{command[0]} failed ({reason})")
     return output

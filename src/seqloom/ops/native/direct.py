@@ -9,15 +9,15 @@ _PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def alike(first: Tensor, *rest: Tensor, optional: tuple[Tensor | None, ...] = ()) -> bool:
-    """Whether all arguments are tensors of one dtype; those in `optional` may be None. A fast first check of a step."""
+    """Whether all arguments are tensors of one dtype; those in `optional` may be None. It is fast."""
     if not isinstance(first, Tensor):
         return False
     dtype = first.dtype
     for other in rest:
         if not isinstance(other, Tensor) or other.dtype != dtype:
             return False
-    for maybe in optional:  # a loop, because a generator is slower
-        if maybe is not None and not (isinstance(maybe, Tensor) and maybe.dtype == dtype):
+    for tensor in optional:  # a loop, because a generator is slower
+        if tensor is not None and not (isinstance(tensor, Tensor) and tensor.dtype == dtype):
             return False
     return True
 

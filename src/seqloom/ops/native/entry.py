@@ -39,7 +39,7 @@ def need(op: str, source: Path, backend: str = "native") -> ctypes.CDLL:
 
 
 def size(op: str, source: Path, name: str, *sizes: int, backend: str = "native") -> int:
-    """Calls a C function of ints that returns a `size_t`: the memory that another function needs."""
+    """The size of the memory that a C function needs, from the C function `name` of ints, which returns a `size_t`."""
     if max(sizes) > LARGEST:
         raise ValueError(f"{op}: a size of {max(sizes)} is too large: at most {LARGEST}")
     function = getattr(need(op, source, backend), name)
@@ -73,7 +73,7 @@ class Entry:
         self._op, self._source, self._backend, self._words = op, source, backend, words
         steps = {argument.step for argument in arguments if argument.step}
         types = [ctypes.c_int64 if number in steps else integer for number in numbers.split()]
-        self._takes = [*types, *[ctypes.c_void_p] * len(arguments)]
+        self._argument_types = [*types, *[ctypes.c_void_p] * len(arguments)]
         self._functions: dict[torch.dtype | None, Callable[..., int]] = {}
         on_forget(self._functions.clear)
 
@@ -82,22 +82,22 @@ class Entry:
 
         Tensors with a layout that the C code does not read are copied first.
         """
-        bound = self.signature.again(tensors, numbers)
-        passed = _laid(tensors, bound.copied) if bound.copied else tensors
+        bound = self.signature.bind_eagerly(tensors, numbers)
+        passed = _with_copies(tensors, bound.copied) if bound.copied else tensors
         function = self._functions.get(bound.dtype) or self._function(bound.dtype)
         return function(*bound.numbers, *[None if tensor is None else tensor.data_ptr() for tensor in passed])
 
     def _function(self, dtype: torch.dtype | None) -> Callable[..., int]:
         name = self.name if dtype is None else f"{self.name}_{self._words[dtype]}"
-        # by index, which makes a new object, so that its argument types are not shared
+        # Looked up by index, which makes a new object: an attribute of the library would share its argument types.
         function = need(self._op, self._source, self._backend)[name]
-        function.argtypes = self._takes
+        function.argtypes = self._argument_types
         self._functions[dtype] = function
-        found: Callable[..., int] = function
-        return found
+        typed: Callable[..., int] = function
+        return typed
 
 
-def _laid(tensors: tuple[Tensor | None, ...], copied: tuple[int, ...]) -> list[Tensor | None]:
+def _with_copies(tensors: tuple[Tensor | None, ...], copied: tuple[int, ...]) -> list[Tensor | None]:
     """The tensors, those at the indices `copied` made contiguous."""
     passed = list(tensors)
     for index in copied:

@@ -1,9 +1,9 @@
-"""The check of a signature as one function without loops, for those that are not for C.
+"""Generates, for a signature that is not for C, a function that checks its tensors without loops.
 
 torch.compile interprets every instruction of Python, which takes some 60 µs each. The loops of the general check over
 arguments and sizes (`Signature._check`) were two fifths of all instructions of a mixer, and outside of graphs they take
-two to four times as long as this. So a function is written from the declaration. For `Argument("q", "B T", "real")` and
-`Argument("state", "B T+1", "real", optional=True)` it is
+two to four times as long as the generated function. For `Argument("q", "B T", "real")` and
+`Argument("state", "B T+1", "real", optional=True)` this function is
 
     def fits(tensors):
         if len(tensors) != 2: return None
@@ -23,7 +23,7 @@ two to four times as long as this. So a function is written from the declaration
             if x1.shape != (B_, T_+1,): return None
         return sizes, None
 
-It only says whether all fits. What does not fit is checked again by `Signature._check`, which raises the error.
+It only says whether all tensors fit. If one does not, `Signature._check` checks them again and raises the error.
 """
 
 import re
@@ -39,25 +39,26 @@ if TYPE_CHECKING:
 
 Fits: TypeAlias = Callable[[tuple[Tensor | None, ...]], tuple[dict[str, int], torch.dtype | None] | None]
 """fits(tensors): the values of the letters and the shared dtype; None where something does not fit"""
-_OTHER = {
+_IS_OTHER_KIND = {
     "real": "not dtype.is_floating_point",
     "number": "not (dtype.is_floating_point or dtype.is_complex)",
     "integer": "(dtype.is_floating_point or dtype.is_complex or dtype == boolean)",
 }
-"""by kind: whether a dtype is of another kind"""
+"""by kind, an expression that is true for a dtype of another kind"""
 
 
-def written(arguments: Sequence["Argument"], least: str) -> Fits | None:
-    """The check of these arguments, on any one device; None where it cannot be written without loops.
+def write_check(arguments: Sequence["Argument"], least: str) -> Fits | None:
+    """The function for these arguments, on any one device; None where it cannot be written without loops.
 
     That is so where the first argument, or the first of those that share a dtype, may be None, and where a letter that
-    only optional arguments give is used twice.
+    only optional arguments have is used twice. `least` names the sizes that must be at least 1.
     """
     sharing = next((index for index, argument in enumerate(arguments) if argument.dtype is None), None)
-    needed = {letter for argument in arguments if not argument.optional for letter in _letters(argument)}
-    rare = Counter(letter for argument in arguments for letter in _letters(argument) if letter not in needed)
-    unsure = arguments[0].optional or (sharing is not None and arguments[sharing].optional)
-    if unsure or any(times > 1 for times in rare.values()):
+    if arguments[0].optional or (sharing is not None and arguments[sharing].optional):
+        return None
+    required = {letter for argument in arguments if not argument.optional for letter in _letters(argument)}
+    uses = Counter(letter for argument in arguments for letter in _letters(argument) if letter not in required)
+    if any(times > 1 for times in uses.values()):
         return None
     names: dict[str, Any] = {"Tensor": Tensor, "strided": torch.strided, "boolean": torch.bool}
     exec("\n    ".join(["def fits(tensors):", *_lines(arguments, least, sharing, names)]), names)
@@ -66,72 +67,83 @@ def written(arguments: Sequence["Argument"], least: str) -> Fits | None:
 
 
 def _lines(arguments: Sequence["Argument"], least: str, sharing: int | None, names: dict[str, Any]) -> list[str]:
-    """The lines of the function; adds to `names` what they use."""
+    """The lines of the function, and in `names` the objects that they use.
+
+    `sharing` is the index of the first of the arguments that share a dtype, if there are such.
+    """
     lines = [
-        *_refused([f"len(tensors) != {len(arguments)}"]),
+        *_return_none_if([f"len(tensors) != {len(arguments)}"]),
         f"{', '.join(f'x{index}' for index in range(len(arguments)))}, = tensors",
     ]
     known: set[str] = set()
-    unequal: list[str] = []
+    wrong_sizes: list[str] = []
     for index, argument in enumerate(arguments):
         if not argument.optional:
-            lines += _dense(index, argument, index == sharing, names)
-            unequal += _sizes(index, argument, known, lines)
-    unequal += [f"{_value(size)} < 1" for size in least.split()]
-    lines += _refused(unequal)
+            lines += _tensor_lines(index, argument, index == sharing, names)
+            wrong_sizes += _size_conditions(index, argument, known, lines)
+    wrong_sizes += [f"{_value(size)} < 1" for size in least.split()]
+    lines += _return_none_if(wrong_sizes)
     lines.append(f"sizes = {{{', '.join(f'{letter!r}: {letter}_' for letter in sorted(known))}}}")
     for index, argument in enumerate(arguments):
         if argument.optional:
             before = set(known)
-            given = _dense(index, argument, False, names)
-            given += _refused(_sizes(index, argument, known, given))
-            given += [f"sizes[{letter!r}] = {letter}_" for letter in sorted(known - before)]
-            lines += [f"if x{index} is not None:", *("    " + line for line in given)]
+            block = _tensor_lines(index, argument, False, names)
+            block += _return_none_if(_size_conditions(index, argument, known, block))
+            block += [f"sizes[{letter!r}] = {letter}_" for letter in sorted(known - before)]
+            lines += [f"if x{index} is not None:", *("    " + line for line in block)]
     return [*lines, f"return sizes, {'None' if sharing is None else 'shared'}"]
 
 
-def _dense(index: int, argument: "Argument", first: bool, names: dict[str, Any]) -> list[str]:
-    """Lines that check all but the sizes; the first of those that share a dtype, where `first`, says which it is."""
+def _tensor_lines(index: int, argument: "Argument", first: bool, names: dict[str, Any]) -> list[str]:
+    """Lines that check type, layout, device and dtype of one argument.
+
+    `first`: it is the first of those that share a dtype, so its dtype is stored as `shared`.
+    """
     x = f"x{index}"
     wrong = [f"{x}.layout != strided"]
     if index:
         wrong.append(f"{x}.device != device")
     if isinstance(argument.dtype, str):
-        wrong.append(_OTHER[argument.dtype])
+        wrong.append(_IS_OTHER_KIND[argument.dtype])
     elif argument.dtype is not None:
         names[f"dtype{index}"] = argument.dtype
         wrong.append(f"dtype != dtype{index}")
     elif not first:
         wrong.append("dtype != shared")
     return [
-        *_refused([f"not isinstance({x}, Tensor)"]),
+        *_return_none_if([f"not isinstance({x}, Tensor)"]),
         f"dtype = {x}.dtype",
         *([] if index else [f"device = {x}.device"]),
         *(["shared = dtype"] if first else []),
-        *_refused(wrong),
+        *_return_none_if(wrong),
     ]
 
 
-def _sizes(index: int, argument: "Argument", known: set[str], lines: list[str]) -> list[str]:
-    """Adds lines that read new letters from the sizes; returns what must not be for the other sizes."""
+def _size_conditions(index: int, argument: "Argument", known: set[str], lines: list[str]) -> list[str]:
+    """Conditions under which the sizes of an argument do not fit.
+
+    To `lines` it adds those that read the values of new letters from the shape, and to `known` these letters.
+    """
     sizes = argument.sizes.split()
     new = {size for size in sizes if size.isalpha()} - known
     if not new:
         return [f"x{index}.shape != ({', '.join(map(_value, sizes))}{',' if sizes else ''})"]
-    names, unequal = [], []
+    names, conditions = [], []
     for axis, size in enumerate(sizes):
         if size in new and size not in known:
             known.add(size)
             names.append(f"{size}_")
         else:
             names.append(f"x{index}_{axis}")
-            unequal.append(f"x{index}_{axis} != {_value(size)}")
-    lines += [f"shape = x{index}.shape", *_refused([f"len(shape) != {len(sizes)}"]), f"{', '.join(names)}, = shape"]
-    return unequal
+            conditions.append(f"x{index}_{axis} != {_value(size)}")
+    lines.append(f"shape = x{index}.shape")
+    lines += _return_none_if([f"len(shape) != {len(sizes)}"])
+    lines.append(f"{', '.join(names)}, = shape")
+    return conditions
 
 
-def _refused(wrong: list[str]) -> list[str]:
-    return [f"if {' or '.join(wrong)}: return None"] if wrong else []
+def _return_none_if(conditions: list[str]) -> list[str]:
+    return [f"if {' or '.join(conditions)}: return None"] if conditions else []
 
 
 def _letters(argument: "Argument") -> list[str]:

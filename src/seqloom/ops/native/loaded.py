@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from seqloom.ops.native import compiler, kept
+from seqloom.ops.native import compiler, store
 from seqloom.ops.native.compiler import Unavailable
 
 OFF, ELSEWHERE = "SEQLOOM_NATIVE=0", "only on Linux"
-_found: dict[Path, ctypes.CDLL | str] = {}
+_libraries: dict[Path, ctypes.CDLL | str] = {}
 _lock = threading.Lock()
-_forgotten: list[Callable[[], None]] = []
+_callbacks: list[Callable[[], None]] = []
 
 
 def library(source: Path) -> ctypes.CDLL | None:
@@ -22,71 +22,73 @@ def library(source: Path) -> ctypes.CDLL | None:
 
     The result, a failure too, is remembered until `forget` is called.
     """
-    loaded = _found.get(source) or _look(source)
+    loaded = _libraries.get(source) or _find(source)
     return None if isinstance(loaded, str) else loaded
 
 
 def why(source: Path) -> str:
     """The reason why there is no library of this source, in a few words; "" if there is one."""
-    loaded = _look(source)
+    loaded = _find(source)
     return loaded if isinstance(loaded, str) else ""
 
 
 def forget() -> None:
     """Forgets all results, so that the next call looks again. Loaded libraries stay loaded."""
-    _found.clear()
-    for clear in _forgotten:
+    _libraries.clear()
+    for clear in _callbacks:
         clear()
 
 
 def on_forget(clear: Callable[[], None]) -> None:
     """Registers a function that `forget` calls, for modules that cache something about a library."""
-    _forgotten.append(clear)
+    _callbacks.append(clear)
 
 
-def _look(source: Path) -> ctypes.CDLL | str:
-    if (loaded := _found.get(source)) is not None:
+def _find(source: Path) -> ctypes.CDLL | str:
+    """The library, or the reason why there is none; compiled at the first call."""
+    if (loaded := _libraries.get(source)) is not None:
         return loaded
     with _lock:
-        if source not in _found:
+        if source not in _libraries:
             try:
-                _found[source] = _made(source)
+                _libraries[source] = _compiled(source)
             except Unavailable as reason:
-                _say(str(reason))
-                _found[source] = str(reason)
-        return _found[source]
+                _print_reason(str(reason))
+                _libraries[source] = str(reason)
+        return _libraries[source]
 
 
-def _say(reason: str) -> None:
-    """Prints once why the portable code runs, unless the user turned native code off."""
-    if reason not in (OFF, ELSEWHERE) and not any(isinstance(other, str) for other in _found.values()):
+def _print_reason(reason: str) -> None:
+    """Prints why the portable code runs, once per process, unless native code is turned off or not for this system."""
+    if reason not in (OFF, ELSEWHERE) and not any(isinstance(other, str) for other in _libraries.values()):
         print(f"seqloom: the portable code runs, as there is no native code: {reason}", file=sys.stderr)
 
 
-def _made(source: Path) -> ctypes.CDLL:
+def _compiled(source: Path) -> ctypes.CDLL:
+    """The library from the cache, compiled first if it is not there. Unavailable where that fails."""
     if os.environ.get("SEQLOOM_NATIVE") == "0":
         raise Unavailable(OFF)
     if sys.platform != "linux":
         raise Unavailable(ELSEWHERE)
     command = compiler.find()
-    path = kept.folder() / f"{source.stem}-{compiler.key(source, command)[:32]}.so"
-    made = kept.load(path)
-    if made is None:
+    path = store.folder() / f"{source.stem}-{compiler.key(source, command)[:32]}.so"
+    loaded = store.load(path)
+    if loaded is None:
         began = time.perf_counter()
-        kept.keep(path, lambda part: compiler.compile_to(part, source, command))
+        store.save(path, lambda part: compiler.compile_to(part, source, command))
         took = time.perf_counter() - began
         message = f"compiled {source.name} for this CPU in {took:.1f} s; SEQLOOM_NATIVE=0 turns native code off"
         print(f"seqloom: {message}", file=sys.stderr)
-        made = kept.load(path)
-    if made is None:
+        loaded = store.load(path)
+    if loaded is None:
         raise Unavailable(f"the cache {path.parent} does not keep what is written to it")
-    return made
+    return loaded
 
 
-def _renew() -> None:
+def _new_lock() -> None:
     global _lock  # noqa: PLW0603  # a thread that held it does not live on in a forked process
     _lock = threading.Lock()
 
 
 if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_renew)
+    os.register_at_fork(after_in_child=_new_lock)

@@ -1,7 +1,7 @@
-/* What the C of a token shares: the product of one row with a matrix, and the short convolution of one token. It comes
-   after vectors.h, once for each type of number. */
+/* What the C of single tokens shares: the product of a matrix with one row, and the short convolution of one token. It
+   is included after vectors.h, once for each type of number. */
 
-/* y (O) = W (O, n) x + bias, which may be NULL; each row added up in one order. */
+/* y (O) = W (O, n) x + bias, which may be NULL. Each row is summed in one order, for any number of threads. */
 static void NAME(product_)(
     int64_t threads, int64_t O, int64_t n, const REAL *W, const REAL *bias, const REAL *x, REAL *y)
 {
@@ -35,8 +35,9 @@ static void NAME(product_)(
     }
 }
 
-/* A vector of channels, from d on, of silu(bias + Σ_k taps_k x_{-k}) for one token x (D): `before` (past, D) is what x was,
-   the latest last, `after` the same after it, which may be `before` itself. `bias` may be NULL, which means 0. */
+/* A vector of channels, from d on, of y = silu(bias + Σ_k taps_k x_{-k}) for one token x (D), and of the window after
+   it. `before` (past, D) are the inputs before x, the latest last, `after` those after it, which may be `before`
+   itself. `bias` may be NULL, which means 0. */
 INLINE void NAME(convolve_some_)(
     int64_t d, int64_t D, int64_t past, const REAL *x, const REAL *taps, const REAL *bias, const REAL *before,
     REAL *after, REAL *y)

@@ -19,12 +19,15 @@ def runtime() -> Path | None:
     columns = (line.split(maxsplit=5) for line in mapped)
     files = sorted({Path(line[5]) for line in columns if len(line) == 6})
     runtimes = [path for path in files if path.name.startswith(_NAMES)]
-    of_torch = [path for path in runtimes if path.is_relative_to(Path(torch.__file__).parents[1])]
-    return next(iter(of_torch or runtimes), None)
+    torch_runtimes = [path for path in runtimes if path.is_relative_to(Path(torch.__file__).parents[1])]
+    return next(iter(torch_runtimes or runtimes), None)
 
 
 def threads(numbers: int, least: int = 32_768) -> int:
-    """The number of threads that torch would use for `numbers` numbers; 1 in a forked process, where GNU's hangs."""
+    """The number of threads for `numbers` numbers, at least `least` per thread and at most torch's.
+
+    1 in a forked process, where GNU's OpenMP hangs.
+    """
     return 1 if _forked or numbers < 2 * least else min(torch.get_num_threads(), numbers // least)
 
 

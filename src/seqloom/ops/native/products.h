@@ -1,8 +1,9 @@
-/* Products of small matrices that lie in the nearest caches. It comes after vectors.h, once for each type of number.
+/* Products of small matrices that fit into the nearest caches. It is included after vectors.h, once for each type of
+   number.
 
-   The left factor is read number by number, at any distances; the right one and the result are rows of vectors. */
+   The left factor is read number by number, with any strides; the right factor and the result are rows of vectors. */
 
-/* The rows and vectors of a tile: its sums are registers. */
+/* The rows of a tile and the vectors of its rows; its sums are in registers. */
 #ifndef PRODUCTS
 #define PRODUCTS
 #if defined(__AVX512F__)
@@ -11,12 +12,12 @@ enum { ROWS = 12, COLUMNS = 2 };
 enum { ROWS = 6, COLUMNS = 2 };
 #endif
 
-/* Which numbers of a square left factor are not 0 (LOWER, UPPER), or which of a square result are wanted (RIGHT: from
-   the diagonal on). */
+/* LOWER, UPPER: the triangle of a square left factor outside of which its numbers are 0. RIGHT: of a square result only
+   the numbers from the diagonal on are needed. */
 enum shape { ALL, LOWER, UPPER, RIGHT };
 #endif
 
-/* c += a b for R rows of a and J vectors of a row of b, over L terms. */
+/* c += a b for R rows of a and J vectors of each row of b, over L terms. */
 INLINE void NAME(tile_)(
     const int R, const int J, int L, const REAL *a, size_t row, size_t step, const VEC *b, size_t width, VEC *c,
     size_t c_width)
@@ -86,7 +87,8 @@ INLINE REAL NAME(total_)(VEC x)
     return sum;
 }
 
-/* `rows` rows of `numbers` numbers to rows of N vectors, each times its factor (NULL: 1), filled up with zeros. */
+/* Copies `rows` rows of `numbers` numbers to rows of N vectors, filled up with zeros. Each row is multiplied by its
+   factor; `factors` may be NULL, which means 1. */
 static void NAME(pack_)(int rows, int numbers, int N, const REAL *from, size_t step, const REAL *factors, VEC *to)
 {
     for (int i = 0; i < rows; i++) {
@@ -98,8 +100,8 @@ static void NAME(pack_)(int rows, int numbers, int N, const REAL *from, size_t s
     }
 }
 
-/* A square of LANES by LANES numbers turned, in registers: blocks of s numbers change places, for each power s of 2, which is
-   known where this is inlined. */
+/* A step of the transposition of LANES by LANES numbers in registers: of each square of 2 s by 2 s numbers it swaps the
+   two blocks of s by s numbers beside the diagonal. s is a power of 2, and a constant where this is inlined. */
 INLINE void NAME(swap_)(const int s, VEC *x)
 {
     INT first, second; /* of two vectors, numbers of the second from LANES on */
@@ -116,6 +118,7 @@ INLINE void NAME(swap_)(const int s, VEC *x)
         }
 }
 
+/* Transposes LANES by LANES numbers. */
 INLINE void NAME(turn_square_)(VEC *x)
 {
     NAME(swap_)(1, x);
@@ -127,7 +130,7 @@ INLINE void NAME(turn_square_)(VEC *x)
         NAME(swap_)(8, x);
 }
 
-/* Columns to rows of N vectors: `rows` rows of `numbers` numbers, filled up with zeros. */
+/* Transposes `rows` rows of `numbers` numbers to `numbers` rows of N vectors, filled up with zeros. */
 static void NAME(turn_)(int rows, int numbers, int N, const REAL *from, size_t step, VEC *to)
 {
     for (int i = 0; i < N; i++) {
@@ -153,7 +156,7 @@ static void NAME(turn_)(int rows, int numbers, int N, const REAL *from, size_t s
     }
 }
 
-/* And back: `rows` rows of `numbers` numbers. */
+/* The inverse of turn_: to `rows` rows of `numbers` numbers. */
 static void NAME(turn_back_)(int rows, int numbers, int N, const VEC *from, REAL *to, size_t step)
 {
     for (int i = 0; i < rows; i += LANES) {
@@ -175,7 +178,7 @@ static void NAME(turn_back_)(int rows, int numbers, int N, const VEC *from, REAL
     }
 }
 
-/* Asks for rows of numbers that are read soon: where rows lie apart, the CPU does not see which come next. */
+/* Prefetches rows of numbers that are read soon, since the CPU does not predict reads of rows that are far apart. */
 static void NAME(ahead_)(int rows, int numbers, const REAL *from, size_t step)
 {
     for (int i = 0; i < rows; i++)

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 from torch._C._dynamo import guards
 
-from seqloom.ops.native.fitting import written
+from seqloom.ops.native.fitting import write_check
 
 Kind: TypeAlias = Literal["real", "number", "integer"]
-"""float16 to float64; the same and complex; whole numbers but bool"""
+"""float16 to float64; these and complex dtypes; integers, without bool"""
 LARGEST = 1 << 30
-"""of a size: sums of two fit into a C int"""
+"""the largest size: the sum of two fits into a C int"""
 
 
 @final
@@ -37,11 +37,11 @@ class Argument:
     written: bool = False
     """whether the function writes into it: then it is never copied"""
     step: str = ""
-    """for C: the name of the distance between tokens, which may be any; without it there are no gaps"""
+    """for C: the name of the number that is the distance between tokens; without one the tensor has no gaps"""
 
 
 class Bound(NamedTuple):
-    """What a signature knows of tensors that fit."""
+    """The sizes and layout of tensors that fit a signature."""
 
     sizes: dict[str, int]
     """the letters' values, the numbers that were given and the steps"""
@@ -50,7 +50,7 @@ class Bound(NamedTuple):
     copied: tuple[int, ...]
     """for C: indices of the tensors that must be copied first, as their layout does not fit"""
     dtype: torch.dtype | None
-    """of the arguments that share one"""
+    """the dtype that arguments share, None if none do"""
 
 
 @final
@@ -75,7 +75,7 @@ class Signature:
         self._dtypes = dtypes
         self._steps = {argument.step for argument in arguments if argument.step}
         self._dims = [[_Size(size) for size in argument.sizes.split()] for argument in arguments]
-        self._fits = None if numbers or dtypes else written(arguments, least)
+        self._fits = None if numbers or dtypes else write_check(arguments, least)
         self._last: _Last | None = None
 
     def bind(self, *tensors: Tensor | None, **numbers: int) -> Bound:
@@ -85,12 +85,12 @@ class Signature:
         """
         if torch.compiler.is_compiling():  # sizes may be symbols
             return self._bound(tensors, numbers)
-        return self.again(tensors, numbers)
+        return self.bind_eagerly(tensors, numbers)
 
-    def again(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
-        """`bind` outside of graphs, quick enough for every token.
+    def bind_eagerly(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
+        """`bind` outside of graphs, fast enough for every token.
 
-        What has fit is remembered, so that the check of the next token of the same sizes is fast.
+        The last tensors that fit are remembered, so that others of the same sizes and layout are not checked again.
         """
         present = [tensor for tensor in tensors if tensor is not None]
         absent = [tensor is None for tensor in tensors]
@@ -103,9 +103,10 @@ class Signature:
         return bound
 
     def _bound(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
-        """As `bind`, by the check without loops where there is one; what it refuses gets its error from `_check`."""
-        if self._fits is not None and not numbers and (found := self._fits(tensors)) is not None:
-            return Bound(found[0], (), (), found[1])
+        """As `bind`, by the check without loops where there is one; if a tensor does not fit, `_check` raises."""
+        if self._fits is not None and not numbers and (fit := self._fits(tensors)) is not None:
+            sizes, dtype = fit
+            return Bound(sizes, (), (), dtype)
         return self._check(tensors, numbers)
 
     def _check(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
@@ -135,11 +136,11 @@ class Signature:
         if not self._numbers:
             return Bound(sizes, (), (), shared)
         sizes |= dict.fromkeys(self._steps, 0)
-        copied = tuple(index for index, argument, _, tensor in present if self._copied(argument, tensor, sizes))
-        return Bound(sizes, self._limited(sizes), copied, shared)
+        copied = tuple(index for index, argument, _, tensor in present if self._must_copy(argument, tensor, sizes))
+        return Bound(sizes, self._numbers_for_c(sizes), copied, shared)
 
-    def _limited(self, sizes: dict[str, int]) -> tuple[int, ...]:
-        """The numbers that C gets."""
+    def _numbers_for_c(self, sizes: dict[str, int]) -> tuple[int, ...]:
+        """The numbers that C gets, in order. ValueError where a size is larger than LARGEST."""
         numbers = tuple([size.value(sizes) for size in self._numbers])
         for limit, size in zip(self._numbers, numbers, strict=True):
             if limit.text not in self._steps and size > LARGEST:
@@ -147,7 +148,7 @@ class Signature:
         return numbers
 
     def _shared(self, tensors: tuple[Tensor | None, ...]) -> torch.dtype | None:
-        """Checks types, devices and dtypes; the shared dtype."""
+        """The shared dtype, after types, devices and dtypes of all tensors are checked."""
         shared, device = None, torch.device("cpu") if self._numbers else None
         for argument, tensor in zip(self.arguments, tensors, strict=True):
             if tensor is None:
@@ -166,18 +167,20 @@ class Signature:
                 if self._dtypes and shared not in self._dtypes:
                     raise self._wrong(argument, " or ".join(map(str, self._dtypes)), shared)
             wanted = shared if argument.dtype is None else argument.dtype
-            if not (_is(tensor.dtype, wanted) if isinstance(wanted, str) else tensor.dtype == wanted):
+            fits = _is_kind(tensor.dtype, wanted) if isinstance(wanted, str) else tensor.dtype == wanted
+            if not fits:
                 raise self._wrong(argument, _NAMES.get(str(wanted), wanted), tensor.dtype)
         return shared
 
-    def _copied(self, argument: Argument, tensor: Tensor, sizes: dict[str, int]) -> bool:
-        """Whether C cannot read the tensor as it is; sets its step."""
+    def _must_copy(self, argument: Argument, tensor: Tensor, sizes: dict[str, int]) -> bool:
+        """Whether C cannot read the tensor as it is. In `sizes` it sets the tensor's step, the distance of tokens."""
         fits = tensor.is_contiguous() and not (tensor.is_neg() or tensor.is_conj())
         if argument.step:
-            *_, before, T, D = (1, 1, *tensor.shape)
-            *_, row, step, last = (0, 0, *tensor.stride())
-            whole = tensor.ndim < 3 or before == 1 or row == T * step
-            fits = whole and (last == 1 or D == 1) and step >= 0 and not (tensor.is_neg() or tensor.is_conj())
+            *_, rows, T, D = (1, 1, *tensor.shape)
+            *_, row_stride, step, channel_stride = (0, 0, *tensor.stride())
+            evenly_spaced = tensor.ndim < 3 or rows == 1 or row_stride == T * step
+            adjacent = channel_stride == 1 or D == 1
+            fits = evenly_spaced and adjacent and step >= 0 and not (tensor.is_neg() or tensor.is_conj())
             sizes[argument.step] = step if fits else D
         if argument.written and not fits:
             raise self._wrong(argument, "without gaps, as it is written into", f"of strides {tensor.stride()}")
@@ -191,7 +194,7 @@ _NAMES = {"real": "of a floating dtype", "number": "of a floating or complex dty
 
 
 class _Last(NamedTuple):
-    """What was bound last: one token after another brings tensors of the same sizes."""
+    """The last call that fit, which tensors of the same sizes and layout need not repeat."""
 
     absent: list[bool]
     numbers: dict[str, int]
@@ -200,20 +203,21 @@ class _Last(NamedTuple):
 
 
 def _guards(tensors: list[Tensor]) -> Any | None:
-    """torch's own test, in C++, of whether tensors are as these: type, dtype, device, dispatch keys, sizes, strides.
+    """torch's own test, in C++, that others have the types, dtypes, devices, dispatch keys, sizes, strides of these.
 
-    None where it does not apply (symbols, or a tensor that comes twice) or where this torch has it no more.
+    None where it does not apply (symbolic sizes, or one tensor as two arguments) or where this version of torch lacks
+    it.
     """
     try:
         sizes: Any = [list(tensor.shape) for tensor in tensors]
         strides: Any = [list(tensor.stride()) for tensor in tensors]
-        made = guards.TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
-        return made if made.check(*tensors) else None
+        tensor_guards = guards.TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+        return tensor_guards if tensor_guards.check(*tensors) else None
     except (AttributeError, TypeError, RuntimeError, SystemError):
         return None
 
 
-def _is(dtype: torch.dtype, kind: str) -> bool:
+def _is_kind(dtype: torch.dtype, kind: str) -> bool:
     if kind == "integer":
         return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
     return dtype.is_floating_point or (kind == "number" and dtype.is_complex)

@@ -1,6 +1,6 @@
-/* Vectors of numbers for the C of any op: loads and stores, powers, sigmoids, a product with a vector, the short
-   convolution of a token. Included once for each type of number, which gives REAL. BYTES of a vector may be given before;
-   else they are those of this CPU, as the compiler keeps wider ones in memory. */
+/* Vectors of numbers for the C of any op: loads and stores, powers of 2, and activations. It is included once for each
+   type of number, which is defined as REAL. BYTES, the size of a vector, may be defined before; else it is that of the
+   CPU's vectors, since the compiler would keep larger ones in memory. */
 #ifndef VECTORS
 #define VECTORS
 
@@ -25,7 +25,8 @@
 #define LOG2_E 1.4426950408889634074
 #define LN_2 0.69314718055994530942
 
-/* Bits of a number's fraction; the smallest power of 2 that is not denormal; terms of ln(1 + e), e <= 1. */
+/* Bits of a number's fraction; the exponent of the smallest power of 2 that is not denormal; terms of the series of
+   ln(1 + e) for e <= 1. */
 #define FRACTION_float 23
 #define FRACTION_double 52
 #define LOWEST_float -126
@@ -91,12 +92,13 @@ INLINE void NAME(store_)(REAL *to, VEC x, int64_t m)
             to[l] = x[l];
 }
 
+/* a where the condition is true, else b. */
 INLINE VEC NAME(pick_)(INT where, VEC a, VEC b)
 {
     return (VEC)((where & (INT)a) | (~where & (INT)b));
 }
 
-/* Of the numbers of a, then those of b, the ones at these places. */
+/* The numbers at these places of a and b, one after the other: from LANES on a place is in b. */
 INLINE VEC NAME(chosen_)(VEC a, VEC b, INT places)
 {
 #ifdef __clang__
@@ -118,12 +120,13 @@ INLINE REAL NAME(sum_)(VEC x)
     return sum;
 }
 
-/* 2^x for x < 128, and 0 where that is denormal; exact at 0, where slow decays are. */
+/* 2^x for x < 128, and 0 where that is denormal; exact at x = 0, near which are the exponents of slow decays. */
 INLINE VEC NAME(power_)(VEC x)
 {
     static const REAL term[] = NAME(POWERS_);
     const int terms = sizeof term / sizeof *term;
-    const REAL nearest = (REAL)1.5 * ((INTEGER)1 << NAME(FRACTION_)); /* added, the whole number is in the lowest bits */
+    /* added to x, it leaves the nearest integer in the lowest bits */
+    const REAL nearest = (REAL)1.5 * ((INTEGER)1 << NAME(FRACTION_));
     const VEC shifted = x + nearest, r = x - (shifted - nearest);
     VEC y = NAME(all_)(term[terms - 1]);
 #pragma GCC unroll 16
@@ -133,7 +136,7 @@ INLINE VEC NAME(power_)(VEC x)
     return (VEC)(((BITS)y + ((BITS)shifted << NAME(FRACTION_))) & ~(BITS)(x < (REAL)NAME(LOWEST_)));
 }
 
-/* 2^x - 1 for x <= 0, as exact where it is near 0. */
+/* 2^x - 1 for x <= 0, with the same relative accuracy near x = 0. */
 INLINE VEC NAME(lost_)(VEC x)
 {
     static const REAL term[] = NAME(POWERS_);

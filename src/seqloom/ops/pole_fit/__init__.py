@@ -22,16 +22,16 @@ from torch import Tensor
 from seqloom.ops.diagonal_states import kernel
 from seqloom.ops.pole_fit import starts
 from seqloom.ops.pole_fit.refine import refine
-from seqloom.ops.pole_fit.weights import Target, weigh
+from seqloom.ops.pole_fit.weights import Target, fit_weights
 
 __all__ = ["Poles", "bound", "fit", "largest", "response"]
 
-GLANCE, LOOK = 15, 60
-"""steps of refinement from each start, and further steps from the best one"""
+FIRST_STEPS, LAST_STEPS = 15, 60
+"""steps of refinement from each start, and further steps from the best result"""
 ROOM = 2**22
 """numbers in memory for the channels that are fitted at once"""
-FAR = 8
-"""lags, in multiples of L, that are summed term by term"""
+TERMWISE = 8
+"""lags, in multiples of L, up to which `bound` sums term by term"""
 
 
 class Poles(NamedTuple):
@@ -69,28 +69,30 @@ def fit(
     w = taps.detach().double().reshape(len(taps), -1).T.contiguous()
     if not w.isfinite().all():
         raise ValueError("the taps are not all finite, so no poles can be fitted to them")
-    done = []
+    fits = []
     for piece in w.split(max(1, ROOM // (8 * order * max(len(taps), 8 * order)))):
-        done.append(_fitted(piece, order, beyond))
+        fits.append(_fitted(piece, order, beyond))
         advance(len(piece))
-    return Poles(*(torch.cat(part) for part in zip(*done, strict=True)))
+    return Poles(*(torch.cat(part) for part in zip(*fits, strict=True)))
 
 
 def _fitted(w: Tensor, order: int, beyond: float) -> Poles:
-    if w.shape[1] == 1:
-        nothing = torch.zeros(len(w), order, dtype=torch.complex128)
-        return Poles(nothing - 1, nothing, w[:, 0])
-    loud = w.norm(dim=1, keepdim=True)
-    loud = torch.where(loud > 0, loud, 1.0)
-    target = Target.of(w / loud, beyond)
-    fits = [refine(*start(target, order), target, GLANCE) for start in starts.ALL]
-    cost = torch.stack([fit.cost for fit in fits])
-    rates = torch.stack([fit.rates for fit in fits])[cost.argmin(0), torch.arange(len(w))]
-    target = target.with_ridge(cost.amin(0))
-    rates, _, cost = refine(rates, weigh(rates, target), target, LOOK)
-    weights = weigh(rates, target.with_ridge(cost))
-    silent = (w[:, 1:] == 0).all(1)
-    weights = torch.where(silent[:, None], 0.0, weights * loud)
+    """The poles of the channels w (D, L), each normalized to norm 1 for the fit."""
+    if w.shape[1] == 1:  # d alone is the filter
+        zeros = torch.zeros(len(w), order, dtype=torch.complex128)
+        return Poles(zeros - 1, zeros, w[:, 0])
+    norm = w.norm(dim=1, keepdim=True)
+    norm = torch.where(norm > 0, norm, 1.0)
+    target = Target.of(w / norm, beyond)
+    fits = [refine(*start(target, order), target, FIRST_STEPS) for start in starts.ALL]
+    costs = torch.stack([fit.cost for fit in fits])
+    best = costs.argmin(0)
+    rates = torch.stack([fit.rates for fit in fits])[best, torch.arange(len(w))]
+    target = target.with_ridge(costs.amin(0))
+    rates, _, cost = refine(rates, fit_weights(rates, target), target, LAST_STEPS)
+    weights = fit_weights(rates, target.with_ridge(cost))
+    no_lags = (w[:, 1:] == 0).all(1)  # channels whose taps are 0 from lag 1 on
+    weights = torch.where(no_lags[:, None], 0.0, weights * norm)
     return Poles(rates, weights, w[:, 0] - 2 * weights.real.sum(1))
 
 
@@ -112,7 +114,7 @@ def bound(taps: Float[Tensor, "L D"], poles: Poles) -> tuple[Float[Tensor, " D"]
     """
     poles = Poles(poles.rates.to(torch.complex128), poles.weights.to(torch.complex128), poles.direct.double())
     L = len(taps)
-    w = response(poles, FAR * L)
+    w = response(poles, TERMWISE * L)
     decay = poles.rates.real
-    rest = 2 * (poles.weights.abs() * torch.exp(FAR * L * decay) / -torch.expm1(decay)).sum(1)
-    return (taps.double() - w[:L]).abs().sum(0), w[L:].abs().sum(0) + rest
+    remainder = 2 * (poles.weights.abs() * torch.exp(TERMWISE * L * decay) / -torch.expm1(decay)).sum(1)
+    return (taps.double() - w[:L]).abs().sum(0), w[L:].abs().sum(0) + remainder

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from seqloom.ops.pole_fit.starts import FASTEST
-from seqloom.ops.pole_fit.weights import Target, loudness, misfit, waves
+from seqloom.ops.pole_fit.weights import Target, misfit, norms, waves
 
-LEAP = 1.0
-"""the largest change of a, and of ω in radians, by a step"""
+LARGEST_CHANGE = 1.0
+"""the largest change of a, and of ω in radians, in one step"""
 
 
 class Refined(NamedTuple):
@@ -37,34 +37,36 @@ def refine(rates: Tensor, weights: Tensor, target: Target, steps: int) -> Refine
     wave = waves(rates, target)
     r, cost = misfit(wave, c, target)
     for _ in range(steps):
-        by_c, by_a, by_omega = _step(a, c, wave, r, target, mu)
-        tried = (
-            (a + by_a.clamp(-LEAP, LEAP)).clamp(slowest, fastest),
-            omega + by_omega.clamp(-LEAP, LEAP),
-            c + by_c,
-        )
-        new = waves(torch.complex(-tried[0].exp(), tried[1]), target)
-        left, sum_left = misfit(new, tried[2], target)
-        helps = (sum_left < cost)[:, None]
-        a, omega, c = (torch.where(helps, there, here) for there, here in zip(tried, (a, omega, c), strict=True))
-        wave, r = torch.where(helps[..., None], new, wave), torch.where(helps, left, r)
-        cost = torch.where(helps[:, 0], sum_left, cost)
-        mu = torch.where(helps, mu / 3, mu * 4).clamp(1e-14, 1e8)
+        change_c, change_a, change_omega = _step(a, c, wave, r, target, mu)
+        new_a = (a + change_a.clamp(-LARGEST_CHANGE, LARGEST_CHANGE)).clamp(slowest, fastest)
+        new_omega = omega + change_omega.clamp(-LARGEST_CHANGE, LARGEST_CHANGE)
+        new_c = c + change_c
+        new_wave = waves(torch.complex(-new_a.exp(), new_omega), target)
+        new_r, new_cost = misfit(new_wave, new_c, target)
+        lower = (new_cost < cost)[:, None]
+        a = torch.where(lower, new_a, a)
+        omega = torch.where(lower, new_omega, omega)
+        c = torch.where(lower, new_c, c)
+        wave = torch.where(lower[..., None], new_wave, wave)
+        r = torch.where(lower, new_r, r)
+        cost = torch.where(lower[:, 0], new_cost, cost)
+        mu = torch.where(lower, mu / 3, mu * 4).clamp(1e-14, 1e8)
     return Refined(torch.complex(-a.exp(), omega), c, cost)
 
 
 def _step(a: Tensor, c: Tensor, wave: Tensor, r: Tensor, target: Target, mu: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The changes of c, a and ω (D, N)."""
-    N, slope = c.shape[1], c[..., None] * target.lag * wave
-    by_rate = -a.exp()[..., None] * slope.real
-    J = 2 * torch.cat([wave.real, -wave.imag, by_rate, -slope.imag], 1)  # (D, 4N, K)
-    ridge = (target.epsilon[:, None] * loudness(wave)).square()
-    down = (J @ r[..., None])[..., 0]
-    down = down - torch.cat([ridge * c.real, ridge * c.imag, 0 * a, 0 * a], 1)
-    curve = J @ J.mT + torch.diag_embed(torch.cat([ridge, ridge, 0 * a, 0 * a], 1))
-    steep = curve.diagonal(dim1=1, dim2=2)
-    damp = mu * (steep + 1e-12 * steep.amax(1, keepdim=True)) + 1e-300  # else singular where all taps are 0
-    move = torch.linalg.solve_ex(curve + torch.diag_embed(damp), down[..., None]).result[..., 0]
-    move = torch.where(move.isfinite(), move, 0.0)
-    real, imaginary, by_a, by_omega = move.split(N, 1)
-    return torch.complex(real, imaginary), by_a, by_omega
+    """The changes of c, a and ω (D, N): the solution of the system of the equation above."""
+    N, zeros = c.shape[1], torch.zeros_like(a)
+    slope = c[..., None] * target.lag * wave  # the derivative of c λ^k by ln λ
+    slope_a = -a.exp()[..., None] * slope.real
+    J = 2 * torch.cat([wave.real, -wave.imag, slope_a, -slope.imag], 1)  # (D, 4N, K)
+    ridge = (target.epsilon[:, None] * norms(wave)).square()
+    right_side = (J @ r[..., None])[..., 0]
+    right_side = right_side - torch.cat([ridge * c.real, ridge * c.imag, zeros, zeros], 1)
+    matrix = J @ J.mT + torch.diag_embed(torch.cat([ridge, ridge, zeros, zeros], 1))
+    diagonal = matrix.diagonal(dim1=1, dim2=2)
+    damping = mu * (diagonal + 1e-12 * diagonal.amax(1, keepdim=True)) + 1e-300  # above 0 even where all taps are 0
+    step = torch.linalg.solve_ex(matrix + torch.diag_embed(damping), right_side[..., None]).result[..., 0]
+    step = torch.where(step.isfinite(), step, 0.0)
+    real, imaginary, change_a, change_omega = step.split(N, 1)
+    return torch.complex(real, imaginary), change_a, change_omega

@@ -18,20 +18,20 @@ import torch
 from torch import Tensor
 from torch.linalg import eigh, eigvals, lstsq, qr
 
-from seqloom.ops.pole_fit.weights import Target, loudness, waves, weigh
+from seqloom.ops.pole_fit.weights import Target, fit_weights, norms, waves
 
 FASTEST = 5.0
 """the largest rate of decay per token; a larger one would only have a larger weight"""
-SPARE, TIMES = 8, 6
-"""additional vectors of the random subspace, and the number of times that H is applied to it"""
+EXTRA_VECTORS, ITERATIONS = 8, 6
+"""vectors of the random subspace beyond those that are wanted, and the number of times that H is applied to it"""
 
 
 def truncated(target: Target, order: int) -> tuple[Tensor, Tensor]:
-    """Rates and weights (D, N) of the poles by balanced truncation, as the top of the file says."""
+    """Rates and weights (D, N) of the poles by balanced truncation of the finite filter."""
     w = target.wanted[:, : target.length - 1]
     U = leading(w, max(1, w.shape[1]), 2 * order)
-    moved = torch.cat([U[:, 1:], torch.zeros_like(U[:, :1])], 1)
-    return loudest(eigvals(U.mT @ moved), target, order)
+    shifted = torch.cat([U[:, 1:], torch.zeros_like(U[:, :1])], 1)
+    return largest(eigvals(U.mT @ shifted), target, order)
 
 
 def windowed(target: Target, order: int) -> tuple[Tensor, Tensor]:
@@ -39,14 +39,15 @@ def windowed(target: Target, order: int) -> tuple[Tensor, Tensor]:
     w = target.wanted[:, : target.length - 1]
     rows = max(2, (w.shape[1] + 1) // 2)
     U = leading(w, rows, min(2 * order, rows - 1))
-    return loudest(eigvals(lstsq(U[:, :-1], U[:, 1:], driver="gelsd").solution), target, order)
+    A = lstsq(U[:, :-1], U[:, 1:], driver="gelsd").solution
+    return largest(eigvals(A), target, order)
 
 
 def circle(target: Target, order: int) -> tuple[Tensor, Tensor]:
-    """Rates and weights (D, N) of the poles evenly around a circle, of which the filter's taps decide the weights."""
+    """Rates and weights (D, N) of poles evenly around a circle, whose weights are fitted to the taps."""
     angle = math.pi * (torch.arange(order, dtype=torch.float64) + 0.5) / order
     radius = torch.full_like(angle, 1e-3 ** (1 / target.length))
-    return loudest(torch.polar(radius, angle).expand(len(target.wanted), -1), target, order)
+    return largest(torch.polar(radius, angle).expand(len(target.wanted), -1), target, order)
 
 
 ALL = (truncated, windowed, circle)
@@ -55,31 +56,36 @@ ALL = (truncated, windowed, circle)
 def leading(w: Tensor, rows: int, count: int) -> Tensor:
     """The singular vectors (D, rows, count) of the largest singular values of H (rows, rows), for w (D, L-1)."""
     count = min(count, rows)
-    drawn = torch.Generator().manual_seed(0)
-    q = torch.randn(rows, min(rows, count + SPARE), generator=drawn, dtype=w.dtype).expand(len(w), -1, -1)
-    for _ in range(TIMES):
+    generator = torch.Generator().manual_seed(0)
+    columns = min(rows, count + EXTRA_VECTORS)
+    q = torch.randn(rows, columns, generator=generator, dtype=w.dtype).expand(len(w), -1, -1)
+    for _ in range(ITERATIONS):
         q, _ = qr(_applied(w, q))
     values, vectors = eigh(q.mT @ _applied(w, q))  # H is symmetric
-    largest = values.abs().argsort(-1, descending=True)[:, None, :count]
-    return q @ vectors.gather(2, largest.expand(-1, vectors.shape[1], -1))
+    index = values.abs().argsort(-1, descending=True)[:, None, :count]
+    return q @ vectors.gather(2, index.expand(-1, vectors.shape[1], -1))
 
 
-def loudest(poles: Tensor, target: Target, order: int) -> tuple[Tensor, Tensor]:
-    """The `order` poles of (D, M) with the largest norm, and their weights; filled up with real decays."""
+def largest(poles: Tensor, target: Target, order: int) -> tuple[Tensor, Tensor]:
+    """Rates and weights (D, N) of the `order` exponentials with the largest norm, for poles (D, M).
+
+    Of a conjugate pair only the pole in the upper half plane is used. Where there are fewer than `order`, real decays
+    are added.
+    """
     logs = torch.log(torch.where(poles == 0, 1e-9, poles))
     rates = torch.complex(logs.real.clamp(-FASTEST, -target.slowest), logs.imag)
-    used = rates.imag >= 0
-    heard = weigh(rates, target, used).abs() * loudness(waves(rates, target))
-    best = torch.where(used, heard, -1.0).argsort(1, descending=True)[:, :order]
-    rates = rates.gather(1, best)
+    upper = rates.imag >= 0
+    size = fit_weights(rates, target, upper).abs() * norms(waves(rates, target))
+    index = torch.where(upper, size, -1.0).argsort(1, descending=True)[:, :order]
+    rates = rates.gather(1, index)
     rates = torch.complex(rates.real, rates.imag.abs())
     missing = rates.new_full((len(rates), order - rates.shape[1]), -1 / target.length)
     rates = torch.cat([rates, missing], 1)
-    return rates, weigh(rates, target)
+    return rates, fit_weights(rates, target)
 
 
 def _applied(w: Tensor, q: Tensor) -> Tensor:
-    """H q (D, rows, p)."""
+    """H q (D, rows, p) for w (D, L-1) and q (D, rows, p), by the FFT."""
     rows, size = q.shape[1], w.shape[1] + q.shape[1]
     spectrum = torch.fft.rfft(w, size)[:, :, None] * torch.fft.rfft(q, size, 1).conj()
     return torch.fft.irfft(spectrum, size, 1)[:, :rows]

@@ -16,10 +16,10 @@ from torch.linalg import lstsq
 
 EPSILON, SHARE = 1e-7, 1e-3
 """the smallest ε, and ε as a share of the misfit"""
-EVERY, FAR = 4, 16
-"""lags beyond 2L that are considered: per doubling, and in all"""
+PER_DOUBLING, BEYOND = 4, 16
+"""the number of lags from 2L on that are considered: in each doubling of the lag, and in all"""
 SLOWEST = 1e-6
-"""the smallest decay over L lags where `beyond` is 0; otherwise it is a decay to 1/e"""
+"""the smallest -L Re ln λ where `beyond` is 0; otherwise it is 1, a decay to 1/e at lag L"""
 
 
 class Target(NamedTuple):
@@ -45,41 +45,43 @@ class Target(NamedTuple):
         lag = torch.arange(1, L, dtype=w.dtype)
         importance = torch.ones_like(lag)
         if beyond:
-            later = torch.round(2 * L * 2 ** (torch.arange(FAR + 1, dtype=w.dtype) / EVERY))
-            late = torch.cat([torch.arange(L, 2 * L, dtype=w.dtype), later])
-            lag, importance = torch.cat([lag, late[:-1]]), torch.cat([importance, (beyond * late.diff()).sqrt()])
+            from_2L = torch.round(2 * L * 2 ** (torch.arange(BEYOND + 1, dtype=w.dtype) / PER_DOUBLING))
+            from_L = torch.cat([torch.arange(L, 2 * L, dtype=w.dtype), from_2L])
+            counts = from_L.diff()  # the number of lags that each one represents
+            lag = torch.cat([lag, from_L[:-1]])
+            importance = torch.cat([importance, (beyond * counts).sqrt()])
         wanted = torch.cat([w[:, 1:], w.new_zeros(D, len(lag) + 1 - L)], 1)
         slowest = (1 if beyond else SLOWEST) / L
         return Target(lag, importance, wanted, L, slowest, w.new_full((D,), EPSILON))
 
     def with_ridge(self, cost: Tensor) -> "Target":
-        """The target with ε set by the misfit so far (D,)."""
+        """The target with ε for the misfit `cost` (D,) that was reached."""
         return self._replace(epsilon=(SHARE * cost.sqrt()).clamp(min=EPSILON))
 
 
 def waves(rates: Tensor, target: Target) -> Tensor:
-    """ρ_k λ^k (D, N, K) of ln λ (D, N)."""
+    """ρ_k λ_n^k (D, N, K) for the rates ln λ (D, N)."""
     return torch.exp(rates[..., None] * target.lag) * target.importance
 
 
-def loudness(wave: Tensor) -> Tensor:
-    """The norms s (D, N) of exponentials (D, N, K)."""
+def norms(wave: Tensor) -> Tensor:
+    """The norms s (D, N) of the exponentials `wave` (D, N, K)."""
     return 2 * wave.abs().square().sum(-1).sqrt()
 
 
 def misfit(wave: Tensor, weights: Tensor, target: Target) -> tuple[Tensor, Tensor]:
-    """The residual r (D, K), and the sum (D,) that is minimized."""
+    """The residual r (D, K), and the sum (D,) that is minimized, for the exponentials `wave` and weights c (D, N)."""
     r = target.wanted - 2 * (weights[..., None] * wave).real.sum(1)
-    ridge = (target.epsilon[:, None] * loudness(wave) * weights.abs()).square().sum(1)
+    ridge = (target.epsilon[:, None] * norms(wave) * weights.abs()).square().sum(1)
     return r, r.square().sum(1) + ridge
 
 
-def weigh(rates: Tensor, target: Target, used: Tensor | None = None) -> Tensor:
+def fit_weights(rates: Tensor, target: Target, used: Tensor | None = None) -> Tensor:
     """The weights c (D, N) of poles, by QR; 0 for poles that are not `used` (D, N)."""
     wave = waves(rates, target)
     if used is not None:
         wave = wave * used[..., None]
-    s = loudness(wave)
+    s = norms(wave)
     s = torch.cat([s, s], 1)
     s = torch.where(s > 0, s, 1.0)
     A = 2 * torch.cat([wave.real, -wave.imag], 1) / s[..., None]

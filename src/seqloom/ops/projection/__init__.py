@@ -34,8 +34,8 @@ def project(x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], bias: Float[
     """
     if torch.compiler.is_compiling():
         return linear(x, weight, bias)
-    asked = x.numel() * weight.shape[0] >= LEAST or forced("projection") is not None
-    if not asked or not onednn.able(x, weight, bias):
+    large_or_forced = x.numel() * weight.shape[0] >= LEAST or forced("projection") is not None
+    if not large_or_forced or not onednn.able(x, weight, bias):
         return linear(x, weight, bias)
     y: Tensor = OP[OP.choose()](x, weight, bias)
     return y
@@ -43,9 +43,10 @@ def project(x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], bias: Float[
 
 def outer(a: Float[Tensor, "R O"], b: Float[Tensor, "R I"]) -> Float[Tensor, "O I"]:
     """Σ_r a_r b_rᵀ, the gradient of a projection's weights. It is for backward passes and not differentiable."""
-    named = forced("projection")
-    asked = named == "onednn" or (named is None and a.numel() * b.shape[1] >= LEAST and onednn.outer_faster())
-    return onednn.outer(a, b) if asked and onednn.able(a, b, None) else a.T @ b
+    backend = forced("projection")
+    if backend is None and a.numel() * b.shape[1] >= LEAST and onednn.outer_faster():
+        backend = "onednn"
+    return onednn.outer(a, b) if backend == "onednn" and onednn.able(a, b, None) else a.T @ b
 
 
 @final
@@ -68,23 +69,29 @@ class Linear(nn.Linear):
 
 
 def affine(*layers: nn.Module | None) -> tuple[tuple[Tensor | None, Tensor | None], ...] | None:
-    """(weight, bias) of each layer for C, (None, None) for None; None if a layer has hooks or is not a `Linear`."""
-    found: list[tuple[Tensor | None, Tensor | None]] = []
+    """(weight, bias) of each layer, for C, and (None, None) for a layer that is None.
+
+    None if a layer has hooks or is not a `Linear`, so that C may not take its place.
+    """
+    pairs: list[tuple[Tensor | None, Tensor | None]] = []
     for layer in layers:
         if layer is None:
-            found.append((None, None))
+            pairs.append((None, None))
             continue
         if type(layer) is not Linear or hooked(layer):
             return None
         parameters = layer._parameters
-        found.append((parameters["weight"], parameters["bias"]))
-    return tuple(found)
+        pairs.append((parameters["weight"], parameters["bias"]))
+    return tuple(pairs)
 
 
 def matrices(*layers: nn.Module | None) -> tuple[Tensor, ...] | None:
     """The weights of the layers, for C; None unless every layer is a `Linear` without bias and hooks."""
+    pairs = affine(*layers)
+    if pairs is None:
+        return None
     weights = []
-    for weight, bias in affine(*layers) or ((None, None),):
+    for weight, bias in pairs:
         if weight is None or bias is not None:
             return None
         weights.append(weight)

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-PICTURES = 16
-"""pictures of one line that rows are laid out as, where that divides their number: torch gives one thread's convolution
-to oneDNN from so many on, and of fewer to MKL (docs/log.md)"""
+IMAGES = 16
+"""the batch size of the convolution in `outer`, where it divides the number of rows: with one thread torch leaves a
+convolution of fewer images to MKL (docs/log.md)"""
 
 
 def able(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     """Whether oneDNN can do this call: on a CPU, float32 throughout, and not under autocast."""
     tensors = [x, weight] if bias is None else [x, weight, bias]
-    alike = all(part.dtype == torch.float32 and part.device.type == "cpu" for part in tensors)
-    return alike and x.numel() > 0 and not torch.is_autocast_enabled("cpu") and not lacking()
+    supported = all(tensor.dtype == torch.float32 and tensor.device.type == "cpu" for tensor in tensors)
+    return supported and x.numel() > 0 and not torch.is_autocast_enabled("cpu") and not lacking()
 
 
 @functools.cache
@@ -37,12 +37,12 @@ def faster() -> bool:
 
 @functools.cache
 def outer_faster() -> bool:
-    """Whether oneDNN is faster for `outer`: on AMD's with AVX-512, which MKL does not use there."""
+    """Whether oneDNN is faster for `outer`: on AMD's processors with AVX-512, which MKL does not use there."""
     return faster() and "avx512f" in _processor()
 
 
 def _processor() -> str:
-    """What the system says of its processor."""
+    """The system's description of its processor."""
     try:
         return Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -65,16 +65,16 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
     """Σ_r a_r b_rᵀ of rows a (R, O) and b (R, I) → (O, I).
 
     oneDNN is slow at this product, but fast at the gradient of a 1×1 convolution in channels-last layout, which is the
-    same sum with rows as positions of pictures.
+    same sum over the pixels of images. So the rows become the pixels of a few images that are one pixel high.
     """
-    pictures = math.gcd(len(a), PICTURES)
-    of_a, of_b = (tensor.reshape(pictures, 1, -1, tensor.shape[1]).permute(0, 3, 1, 2) for tensor in (a, b))
+    images = math.gcd(len(a), IMAGES)
+    dy, x = (tensor.reshape(images, 1, -1, tensor.shape[1]).permute(0, 3, 1, 2) for tensor in (a, b))
     weight = a.new_empty(a.shape[1], b.shape[1], 1, 1)
     output_mask = [False, True, False]
     gradients = torch.ops.aten.convolution_backward(
-        of_a, of_b, weight, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, output_mask
+        dy, x, weight, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, output_mask
     )
-    dw: Tensor = gradients[1]
+    dw: Tensor = gradients[1]  # (O, I, 1, 1)
     return dw.flatten(1)
 
 
@@ -95,6 +95,7 @@ class _Projection(torch.autograd.Function):
 
 
 def _gradients(wanted: tuple[bool, ...], x: Tensor, weight: Tensor, dy: Tensor) -> tuple[Tensor | None, ...]:
+    """The gradients of x, W and b that are `wanted`, without derivatives of their own."""
     x_rows, dy_rows = x.flatten(0, -2), dy.flatten(0, -2)
     dx = product(dy, weight.T) if wanted[0] else None
     dw = None
@@ -104,6 +105,7 @@ def _gradients(wanted: tuple[bool, ...], x: Tensor, weight: Tensor, dy: Tensor) 
 
 
 def _differentiable(wanted: tuple[bool, ...], x: Tensor, weight: Tensor, dy: Tensor) -> tuple[Tensor | None, ...]:
+    """As `_gradients`, by torch's products, so that they can be differentiated again."""
     x_rows, dy_rows = x.flatten(0, -2), dy.flatten(0, -2)
     dx = linear(dy, weight.T) if wanted[0] else None
     return dx, dy_rows.T @ x_rows if wanted[1] else None, dy_rows.sum(0) if wanted[2] else None

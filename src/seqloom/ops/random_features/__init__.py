@@ -67,8 +67,8 @@ def positive(
     underflow: in float32 keys below e^-87 of the largest one so far.
     """
     keep = None if lengths is None else within(lengths, k.shape[2])
-    features, keys, decay, after = OP[OP.choose()](q, k, peak, keep)
-    return features, keys, decay, after
+    q_features, k_features, decay, new_peak = OP[OP.choose()](q, k, peak, keep)
+    return q_features, k_features, decay, new_peak
 
 
 def positive_whole(
@@ -85,8 +85,8 @@ def positive_whole(
 
 def _example(draw: Draw, B: int, T: int) -> Tensor:
     q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
-    features, keys, log_decay, _ = positive(q, k)
-    return average(features, keys, v, log_decay)[0]  # the features' common factors cancel in the average
+    q_features, k_features, log_decay, _ = positive(q, k)
+    return average(q_features, k_features, v, log_decay)[0]  # the features' common factors cancel in the average
 
 
 def _streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
@@ -95,8 +95,8 @@ def _streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
     ) -> tuple[Tensor, tuple[Tensor, Tensor | None]]:
         sums, peak = (None, None) if state is None else state
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-        features, keys, log_decay, peak = positive(q, k, peak, lengths=lengths)
-        y, sums = average(features, keys, v, log_decay, sums, lengths=lengths)
+        q_features, k_features, log_decay, peak = positive(q, k, peak, lengths=lengths)
+        y, sums = average(q_features, k_features, v, log_decay, sums, lengths=lengths)
         return y.transpose(1, 2), (sums, peak)
 
     return run, tuple(draw(B, T, 4, CHANNELS // 4) for _ in range(3))

@@ -18,14 +18,14 @@ EPSILON = 1e-3
 def softmax_log(x: Float[Tensor, "B H T K"], w: Float[Tensor, "H R K"]) -> Float[Tensor, "B H T F"]:
     """The logarithm of the softmax kernel's positive features, F = R."""
     x = exact(x)
-    return _along(x, w) - _below(x, w.shape[1])
+    return _projected(x, w) - _log_scale(x, w.shape[1])
 
 
 def hyperbolic_log(x: Float[Tensor, "B H T K"], w: Float[Tensor, "H R K"]) -> Float[Tensor, "B H T F"]:
     """The logarithm of the softmax kernel's hyperbolic features: each direction and its opposite, F = 2R."""
     x = exact(x)
-    a = _along(x, w)
-    return torch.cat([a, -a], -1) - _below(x, 2 * w.shape[1])
+    a = _projected(x, w)
+    return torch.cat([a, -a], -1) - _log_scale(x, 2 * w.shape[1])
 
 
 LOGARITHMS = {"softmax": softmax_log, "hyperbolic": hyperbolic_log}
@@ -37,12 +37,12 @@ def relu(x: Float[Tensor, "B H T K"], w: Float[Tensor, "H R K"]) -> Float[Tensor
 
     Source: Choromanski et al., arXiv:2009.14794, appendix A (Performer-ReLU); ε is that of its authors' code.
     """
-    return positive_part(_along(exact(x) / math.sqrt(w.shape[1]), w)) + EPSILON
+    return positive_part(_projected(exact(x) / math.sqrt(w.shape[1]), w)) + EPSILON
 
 
 def trigonometric(x: Float[Tensor, "B H T K"], w: Float[Tensor, "H R K"]) -> Float[Tensor, "B H T F"]:
     """The sines, then the cosines along each direction, F = 2R: every vector of features has length 1."""
-    a = _along(exact(x), w)
+    a = _projected(exact(x), w)
     return torch.cat([a.sin(), a.cos()], -1) / math.sqrt(w.shape[1])
 
 
@@ -57,11 +57,12 @@ def exact(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def _along(x: Tensor, w: Tensor) -> Tensor:
+def _projected(x: Tensor, w: Tensor) -> Tensor:
+    """w·x for each direction w: (B, H, T, R)."""
     with nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False):
         return x @ w.to(x.dtype).mT
 
 
-def _below(x: Tensor, features: int) -> Tensor:
-    """|x|²/2 + ln(features)/2, by which the exponents of the features of x are lowered."""
+def _log_scale(x: Tensor, features: int) -> Tensor:
+    """|x|²/2 + ln(features)/2, which is subtracted from the exponents w·x: (B, H, T, 1)."""
     return x.square().sum(-1, keepdim=True) / 2 + math.log(features) / 2

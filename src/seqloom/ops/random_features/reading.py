@@ -49,9 +49,9 @@ def average(
     if lengths is not None:
         real = within(lengths, k.shape[2])[:, None, :, None]
         k, v = torch.where(real, k, 0.0), torch.where(real, v, 0.0)
-    s, z, after = normalised(q, k, v, log_decay, state, weight=weight)
+    s, z, new_state = normalised(q, k, v, log_decay, state, weight=weight)
     z = z if least is None else torch.maximum(z, least)
-    return quotient(s, z.clamp_min(SMALLEST)), after
+    return quotient(s, z.clamp_min(SMALLEST)), new_state
 
 
 def whole(
@@ -65,9 +65,9 @@ def whole(
     """The outputs of queries that read all tokens of their row, by one sum S without decay or weights."""
     v = v.to(q.dtype)
     ones = torch.ones_like(v[..., :1])
-    y = total(q, k, torch.cat([v, ones], -1), lengths)
-    z = y[..., -1:] if least is None else torch.maximum(y[..., -1:], least)
-    return y[..., :-1] / z.clamp_min(SMALLEST)
+    sums = total(q, k, torch.cat([v, ones], -1), lengths)
+    z = sums[..., -1:] if least is None else torch.maximum(sums[..., -1:], least)
+    return sums[..., :-1] / z.clamp_min(SMALLEST)
 
 
 def gated(
@@ -79,12 +79,14 @@ def gated(
     to 1 - g_1 ⋯ g_t, which is computed without cancellation, so that gates near 1 are exact. In the padding after
     `lengths` the gate is 1, and `average` ignores the weight.
     """
-    a = exact(-a)
-    g = -softplus(a)
-    g = g if lengths is None else torch.where(within(lengths, g.shape[2])[:, None], g, 0.0)
-    before = g.new_zeros(*g.shape[:2], 1) if log_kept is None else log_kept[..., None].to(g.dtype)
-    sums = torch.cat([before, g], -1).cumsum(-1)
-    return g, a.sigmoid(), torch.expm1(sums[..., 1:]) * -SHARE, sums[..., -1]
+    negative = exact(-a)
+    log_g = -softplus(negative)
+    weight = negative.sigmoid()  # 1 - g
+    if lengths is not None:
+        log_g = torch.where(within(lengths, log_g.shape[2])[:, None], log_g, 0.0)
+    before = log_g.new_zeros(*log_g.shape[:2], 1) if log_kept is None else log_kept[..., None].to(log_g.dtype)
+    sums = torch.cat([before, log_g], -1).cumsum(-1)
+    return log_g, weight, torch.expm1(sums[..., 1:]) * -SHARE, sums[..., -1]
 
 
 def counted(q: Float[Tensor, "B H T F"], length: Int[Tensor, " B"] | None = None) -> Float[Tensor, "_ 1 T"]:

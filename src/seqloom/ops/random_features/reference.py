@@ -20,16 +20,16 @@ from seqloom.ops.random_features.stable import LOWEST
 def exponentials(
     q: Tensor, k: Tensor, peak: Tensor | None, keep: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-    """The features of `positive` in `seqloom.ops.random_features`; the new peak is 0."""
+    """See `positive` in `seqloom.ops.random_features`; `keep` (B, T) is True at real keys. The new peak is 0."""
     q, k = q.exp(), k.exp()
     if keep is not None:
         k = torch.where(keep[:, None, :, None], k, 0.0)
-    after = q.new_zeros(q.shape[:2])
+    new_peak = q.new_zeros(q.shape[:2])
     if peak is None or not bool(((peak > LOWEST) & (peak != 0)).any()):
-        return q, k, None, after
+        return q, k, None, new_peak
     g = q.new_zeros(q.shape[:3])
     g[:, :, 0] = torch.where(peak > LOWEST, peak, 0.0)
-    return q, k, g, after
+    return q, k, g, new_peak
 
 
 def unit_price(n: int, H: int, K: int) -> Cost:
@@ -40,16 +40,16 @@ def unit_price(n: int, H: int, K: int) -> Cost:
 
 def features_price(n: int, kernel: str, H: int, R: int, K: int) -> Cost:
     """The price of φ of a vector per token and head, for a kernel of `seqloom.ops.random_features`."""
-    along = Cost(mul=n * H * R * K, add=n * H * R * (K - 1), path=("multiplication", "cumulation"))
+    projection = Cost(mul=n * H * R * K, add=n * H * R * (K - 1), path=("multiplication", "cumulation"))
     if kernel == "relu":
         scaled = Cost(div=n * H * K, path=("division",))
-        return scaled + along + Cost(add=n * H * R, other=n * H * R, path=("other", "addition"))
+        return scaled + projection + Cost(add=n * H * R, other=n * H * R, path=("other", "addition"))
     if kernel == "trigonometric":
-        return along + Cost(div=n * 2 * H * R, other=n * 2 * H * R, path=("other", "division"))
+        return projection + Cost(div=n * 2 * H * R, other=n * 2 * H * R, path=("other", "division"))
     F = R if kernel == "softmax" else 2 * R
     squares = Cost(mul=n * H * K, add=n * H * K, div=n * H)  # |x|²/2 + ln(F)/2
     opposite = Cost(other=n * H * (F - R))
-    return along + squares + opposite + Cost(add=n * H * F, exp=n * H * F, path=("addition", "exponentiation"))
+    return projection + squares + opposite + Cost(add=n * H * F, exp=n * H * F, path=("addition", "exponentiation"))
 
 
 def average_price(n: int, H: int, F: int, V: int) -> Cost:
@@ -64,9 +64,9 @@ def whole_price(n: int, H: int, F: int, V: int) -> Cost:
 
 def gates_price(n: int, H: int, F: int, V: int) -> Cost:
     """What gates add to `average_price`: g and 1 - g of each token, weighted values, decay of S, and `least`."""
-    weighed = H * V + H * F * (V + 1)
+    products = H * V + H * F * (V + 1)  # weights times values, decay times S
     per_head = n * 4 * H  # of σ, ln σ, their sum and `least`, one operation each
-    return Cost(mul=n * (weighed + H), add=per_head, div=n * H, exp=per_head, other=per_head)
+    return Cost(mul=n * (products + H), add=per_head, div=n * H, exp=per_head, other=per_head)
 
 
 def even_price(n: int, H: int) -> Cost:

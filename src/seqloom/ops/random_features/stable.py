@@ -19,7 +19,7 @@ LOWEST = -1e38
 def exponentials(
     q: Tensor, k: Tensor, peak: Tensor | None, keep: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-    """The features of `positive` in `seqloom.ops.random_features`."""
+    """See `positive` in `seqloom.ops.random_features`; `keep` (B, T) is True at real keys, None where all are."""
     q = (q - q.detach().amax(-1, keepdim=True)).exp()
     if q.shape[2] == 0:
         return q, k, None, peak
@@ -28,14 +28,14 @@ def exponentials(
         highest = torch.where(keep[:, None], highest, LOWEST)
     M = highest.cummax(2).values
     if peak is None:
-        before = torch.cat([M[:, :, :1], M[:, :, :-1]], 2)
+        earlier_M = torch.cat([M[:, :, :1], M[:, :, :-1]], 2)
     else:
         M = torch.maximum(M, peak[:, :, None])
-        before = torch.cat([peak[:, :, None], M[:, :, :-1]], 2)
+        earlier_M = torch.cat([peak[:, :, None], M[:, :, :-1]], 2)
     k = (k - M[..., None]).exp()
     if keep is not None:
         k = torch.where(keep[:, None, :, None], k, 0.0)
-    return q, k, before - M, M[:, :, -1]
+    return q, k, earlier_M - M, M[:, :, -1]
 
 
 def whole(q: Tensor, k: Tensor, keep: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -42,11 +42,11 @@ class Old:
 
     def terms(self, T: int) -> tuple[int, int]:
         """The numbers of old keys and of keys that are read, summed over the queries at positions 1 … T."""
-        growing = range(1, min(max(T - self.after, 0), self.most) + 1)
-        full = max(T - self.after - self.most, 0)
-        return sum(growing) + full * self.most, sum(min(t, self.count) for t in growing) + full * min(
-            self.most, self.count
-        )
+        growing = range(1, min(max(T - self.after, 0), self.most) + 1)  # old keys of the queries with at most M
+        full = max(T - self.after - self.most, 0)  # further queries, each with M old keys
+        old = sum(growing) + full * self.most
+        read = sum(min(keys, self.count) for keys in growing) + full * min(self.most, self.count)
+        return old, read
 
 
 def recall(
@@ -81,16 +81,17 @@ def formed(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, count: int) -> Tensor:
     if tile >= q.shape[2] or torch.compiler.is_compiling():
         return _tile(q, k, v, seen, count)
     tiles = zip(q.split(tile, 2), seen.split(tile, 2), strict=True)
-    return torch.cat([_tile(some, k, v, of_some, count) for some, of_some in tiles], 2)
+    return torch.cat([_tile(q_tile, k, v, seen_tile, count) for q_tile, seen_tile in tiles], 2)
 
 
 def _tile(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, count: int) -> Tensor:
+    """The outputs of a tile of queries."""
     scores = q @ k.mT
     largest = chosen(lambda: scores.masked_fill(~seen, -torch.inf).topk(min(count, k.shape[2])).indices)
-    real = seen.expand_as(scores).gather(3, largest)
-    best = scores.gather(3, largest) / k.shape[3] ** 0.5
-    a = torch.where(real, best, -torch.inf).softmax(3)
-    a = torch.where(real, a, 0.0)  # a query without old keys reads nothing
+    old = seen.expand_as(scores).gather(3, largest)  # False where a query has fewer old keys than `count`
+    z = scores.gather(3, largest) / k.shape[3] ** 0.5
+    a = torch.where(old, z, -torch.inf).softmax(3)
+    a = torch.where(old, a, 0.0)  # a query without old keys reads nothing
     return torch.zeros_like(scores).scatter(3, largest, a) @ v
 
 

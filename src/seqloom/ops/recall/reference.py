@@ -22,7 +22,7 @@ def recall(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, count: int) -> Tensor:
 
 
 def _query(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, count: int) -> Tensor:
-    """One query (H, K) over keys (H, N, K)."""
+    """The output (H, V) of one query (H, K) over those of the keys (H, N, K) that are `seen` (N,)."""
     if not bool(seen.any()):
         return v.new_zeros(len(v), v.shape[2])
     k, v = k[:, seen], v[:, seen]
@@ -30,8 +30,8 @@ def _query(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, count: int) -> Tensor:
     largest = chosen(lambda: scores.topk(min(count, scores.shape[1])).indices)
     e = torch.exp(scores.gather(1, largest) / k.shape[2] ** 0.5)
     a = e / e.sum(1, keepdim=True)
-    of_largest = v.gather(1, largest[:, :, None].expand(-1, -1, v.shape[2]))
-    return torch.bmm(a[:, None], of_largest)[:, 0]
+    values = v.gather(1, largest[:, :, None].expand(-1, -1, v.shape[2]))
+    return torch.bmm(a[:, None], values)[:, 0]
 
 
 def price(rows: int, terms: int, read: int, dim: int, heads: int) -> Cost:

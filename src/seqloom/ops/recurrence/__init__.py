@@ -30,6 +30,7 @@ from seqloom.ops.recurrence.initial_weights import orthogonal_
 __all__ = ["elman", "gru", "gru_after", "lstm", "orthogonal_"]
 
 GATES = {"elman": 1, "lstm": 4, "gru": 3, "gru_after": 3}
+"""rows of a matrix for each unit, by cell"""
 
 
 def elman(
@@ -93,7 +94,7 @@ def gru_after(
     *,
     lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B T N"], Float[Tensor, "B N"]]:
-    """The GRU that resets after the matrix; `inner` (N,) is b_n, the bias that is reset with it. See `gru`."""
+    """The GRU that resets the product of state and matrix; `inner` (N,) is b_n, its bias. See `gru`."""
     y, (new_state,) = _read("gru_after", x, w_in, bias, (w_state, inner), _as_tuple(state), lengths)
     return y, new_state
 
@@ -124,13 +125,15 @@ def _read(
     state: tuple[Tensor, ...] | None,
     lengths: Tensor | None,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The outputs and the state after them of one cell, after shapes are checked; see `elman`."""
     B, T, D = x.shape
     N = weights[0].shape[1]
     wide = torch.promote_types(x.dtype, torch.float32)
     if state is None:
         state = tuple(x.new_zeros(B, N, dtype=wide) for _ in range(1 + (cell == "lstm")))
-    wanted = ((GATES[cell] * N, D), (GATES[cell] * N,), (GATES[cell] * N, N), (N,))
-    for tensor, shape in zip((w_in, bias, *weights), wanted, strict=False):
+    gates = GATES[cell] * N
+    shapes = ((gates, D), (gates,), (gates, N), (N,))  # the last one is of b_n, which only `gru_after` has
+    for tensor, shape in zip((w_in, bias, *weights), shapes, strict=False):
         if tensor.shape != shape:
             raise ValueError(
                 f"a weight of {cell} must be {shape} for {D} channels, {N} units: not {tuple(tensor.shape)}"

@@ -25,19 +25,20 @@ def read(
     lengths: Tensor | None,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """See `reference.read`; the cells are elman, lstm and gru_after."""
-    second = torch.zeros_like(bias)
+    state_bias = torch.zeros_like(bias)
     if cell == "gru_after":
-        second = torch.cat([second[: -len(weights[1])], weights[1]])
-    params = [w_in, weights[0], bias, second]
+        inner = weights[1]
+        state_bias = torch.cat([state_bias[: -len(inner)], inner])
+    params = [w_in, weights[0], bias, state_bias]
     initial = tuple(tensor[None].contiguous() for tensor in state)
     flags = (
-        True,
-        1,
-        0.0,
-        torch.is_grad_enabled(),
-        False,
-        True,
-    )  # biases, layers, dropout, train, bidirectional, batch first
+        True,  # has biases
+        1,  # layers
+        0.0,  # dropout
+        torch.is_grad_enabled(),  # training
+        False,  # bidirectional
+        True,  # batch first
+    )
     if cell != "lstm":
         y, h = (torch.gru if cell == "gru_after" else torch.rnn_tanh)(x, initial[0], params, *flags)
         return y, (_last(state[0], y, h, lengths),)
@@ -47,13 +48,15 @@ def read(
     return y, (_last(state[0], y, h, lengths), c[0])
 
 
-def _last(before: Tensor, y: Tensor, h: Tensor, lengths: Tensor | None) -> Tensor:
-    return h[0] if lengths is None else state_after(torch.cat([before[:, None], y], 1), lengths)
+def _last(initial: Tensor, y: Tensor, h: Tensor, lengths: Tensor | None) -> Tensor:
+    """h (B, N) after `lengths` tokens of each row, or after the last: `y` are all h, `h` (1, B, N) is the last one."""
+    return h[0] if lengths is None else state_after(torch.cat([initial[:, None], y], 1), lengths)
 
 
 def _padded(x: Tensor, w_in: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """x and W_in of the LSTM with the additional channel, which is 1 at padding."""
     padding = torch.arange(x.shape[1], device=x.device) >= lengths[:, None]
     inputs = torch.where(padding[:, :, None], 0.0, x)
-    gate = w_in.new_full((len(w_in) // 4, 1), SHUT)
-    column = torch.cat([-gate, gate, 0 * gate, 0 * gate])
+    shut = w_in.new_full((len(w_in) // 4, 1), SHUT)
+    column = torch.cat([-shut, shut, 0 * shut, 0 * shut])  # for the gates i, f, g, o
     return torch.cat([inputs, padding[:, :, None].to(x)], 2), torch.cat([w_in, column], 1)

@@ -39,9 +39,8 @@ def read(
 ) -> tuple[Tensor, Tensors]:
     """See `reference.read`."""
     states: Tensors = _Looped.apply(cell, len(state), x, w_in, bias, *weights, *state)  # type: ignore[no-untyped-call]  # torch does not type apply
-    return states[0][1:].transpose(0, 1), tuple(
-        reference.state_after(tensor.transpose(0, 1), lengths) for tensor in states
-    )
+    by_row = [tensor.transpose(0, 1) for tensor in states]  # (B, T+1, N)
+    return by_row[0][:, 1:], tuple(reference.state_after(tensor, lengths) for tensor in by_row)
 
 
 class _Looped(torch.autograd.Function):
@@ -58,28 +57,33 @@ class _Looped(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *output_grads: Tensor | None) -> tuple[Tensor | int | None, ...]:
-        saved: Tensors = ctx.saved_tensors
-        inputs, saved = saved[: ctx.inputs], saved[ctx.inputs :]
+        tensors: Tensors = ctx.saved_tensors
+        inputs, outputs = tensors[: ctx.inputs], tensors[ctx.inputs :]
         if all(tensor is None for tensor in output_grads):
             return (None,) * (2 + len(inputs))
         if torch.is_grad_enabled():
-            return None, None, *_again(ctx.cell, ctx.state_count, inputs, output_grads)
+            return None, None, *_differentiable(ctx.cell, ctx.state_count, inputs, output_grads)
         x, w_in, _, *rest = inputs
-        weights, states, used = tuple(rest[: -ctx.state_count]), saved[: ctx.state_count], saved[ctx.state_count :]
-        grads = tuple(torch.zeros_like(h) if dh is None else dh for h, dh in zip(states, output_grads, strict=True))
-        with backends.restored(ctx.backends):  # products in backward choose by what was forced in forward
-            da, of_weights, of_state = LOOPS[ctx.cell].backward(weights, states, used, grads)
-            rows = da.flatten(0, 1)
-            dx = project(rows, w_in.T).unflatten(0, da.shape[:2]).transpose(0, 1)
-            dw_in = outer(rows, x.transpose(0, 1).flatten(0, 1))
-        return None, None, dx, dw_in, rows.sum(0), *of_weights, *of_state
+        weights = tuple(rest[: -ctx.state_count])
+        states, saved = outputs[: ctx.state_count], outputs[ctx.state_count :]
+        state_grads = tuple(
+            torch.zeros_like(h) if dh is None else dh for h, dh in zip(states, output_grads, strict=True)
+        )
+        with backends.restored(ctx.backends):  # so products use what was forced in forward
+            da, weight_grads, initial_grads = LOOPS[ctx.cell].backward(weights, states, saved, state_grads)
+            da_rows = da.flatten(0, 1)
+            dx = project(da_rows, w_in.T).unflatten(0, da.shape[:2]).transpose(0, 1)
+            dw_in = outer(da_rows, x.transpose(0, 1).flatten(0, 1))
+        return None, None, dx, dw_in, da_rows.sum(0), *weight_grads, *initial_grads
 
 
-def _again(cell: str, state_count: int, inputs: Tensors, grads: tuple[Tensor | None, ...]) -> list[Tensor | None]:
+def _differentiable(
+    cell: str, state_count: int, inputs: Tensors, output_grads: tuple[Tensor | None, ...]
+) -> list[Tensor | None]:
     """The gradients of the inputs as tensors that can be differentiated again."""
 
-    def states(x: Tensor, w_in: Tensor, bias: Tensor, *rest: Tensor) -> list[Tensor]:
+    def compute(x: Tensor, w_in: Tensor, bias: Tensor, *rest: Tensor) -> list[Tensor]:
         states = reference.states(cell, x, w_in, bias, tuple(rest[:-state_count]), tuple(rest[-state_count:]))
         return [tensor.transpose(0, 1) for tensor in states]
 
-    return differentiate(states, inputs, grads)
+    return differentiate(compute, inputs, output_grads)

@@ -37,9 +37,9 @@ class Elman:
         (w,), (h,), (dh,) = weights, states, grads
         da, dh_t = torch.empty_like(h[1:]), dh[-1]
         steps = zip(da.unbind(0), h[1:].unbind(0), dh[:-1].unbind(0), strict=True)
-        for slope, h_t, direct in reversed(list(steps)):
-            tanh_backward(dh_t, h_t, grad_input=slope)
-            dh_t = torch.addmm(direct, slope, w)
+        for da_t, h_t, dh_before in reversed(list(steps)):
+            tanh_backward(dh_t, h_t, grad_input=da_t)
+            dh_t = torch.addmm(dh_before, da_t, w)
         return da, (outer(da.flatten(0, 1), h[:-1].flatten(0, 1)),), (dh_t,)
 
 
@@ -54,9 +54,9 @@ class LSTM:
 
     def forward(self, a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
         """See `looped.Loop`; the gates and tanh(c) are saved."""
-        (w,), (first, cells) = weights, state
+        (w,) = weights
         N, w_t = w.shape[1], w.t()
-        h, c = (torch.cat([tensor[None], tensor.new_empty(len(a), *tensor.shape)]) for tensor in (first, cells))
+        h, c = (torch.cat([tensor[None], tensor.new_empty(len(a), *tensor.shape)]) for tensor in state)
         each_tanh_c = torch.empty_like(h[1:])
         each_h, each_c = h.unbind(0), c.unbind(0)
         for t, (gates, tanh_c) in enumerate(zip(a.unbind(0), each_tanh_c.unbind(0), strict=True)):
@@ -74,22 +74,23 @@ class LSTM:
         self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors
     ) -> tuple[Tensor, Tensors, Tensors]:
         """See `looped.Loop`."""
-        (w,), (h, c), (gates, squashed), (dh, dc) = weights, states, saved, grads
+        (w,), (h, c), (gates, tanh_c), (dh, dc) = weights, states, saved, grads
         N = w.shape[1]
         i, f, g, o = gates.split(N, 2)
-        each_f, own_h, own_c = f.unbind(0), dh.unbind(0), dc.unbind(0)
-        da, through = torch.empty_like(gates), o * (1 - squashed.square())
-        slopes = (g * i * (1 - i), c[:-1] * f * (1 - f), i * (1 - g.square()), squashed * o * (1 - o))
-        torch.cat(slopes, 2, out=da)
-        to_h, to_c = own_h[-1], own_c[-1].clone()
+        each_f, each_dh, each_dc = f.unbind(0), dh.unbind(0), dc.unbind(0)
+        h_by_c = o * (1 - tanh_c.square())  # the derivative of h_t by c_t
+        c_by_gates = (g * i * (1 - i), c[:-1] * f * (1 - f), i * (1 - g.square()))  # of c_t by i, f and g
+        h_by_o = tanh_c * o * (1 - o)
+        da = torch.cat([*c_by_gates, h_by_o], 2)
+        dh_t, dc_t = each_dh[-1], each_dc[-1].clone()
         for t in reversed(range(len(gates))):
-            slope = da[t]
-            to_c.addcmul_(to_h, through[t])
-            slope[:, : 3 * N].unflatten(1, (3, N)).mul_(to_c[:, None])
-            slope[:, 3 * N :].mul_(to_h)
-            to_h = torch.addmm(own_h[t], slope, w)
-            to_c = torch.addcmul(own_c[t], to_c, each_f[t])
-        return da, (outer(da.flatten(0, 1), h[:-1].flatten(0, 1)),), (to_h, to_c)
+            da_t = da[t]  # the derivatives, which become the gradients
+            dc_t.addcmul_(dh_t, h_by_c[t])
+            da_t[:, : 3 * N].unflatten(1, (3, N)).mul_(dc_t[:, None])
+            da_t[:, 3 * N :].mul_(dh_t)
+            dh_t = torch.addmm(each_dh[t], da_t, w)
+            dc_t = torch.addcmul(each_dc[t], dc_t, each_f[t])
+        return da, (outer(da.flatten(0, 1), h[:-1].flatten(0, 1)),), (dh_t, dc_t)
 
 
 @final
@@ -101,38 +102,39 @@ class GRU:
     """
 
     def forward(self, a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
-        """See `looped.Loop`; the gates and r ∘ h are saved."""
-        (w,), (first,) = weights, state
+        """See `looped.Loop`; the gates and q are saved."""
+        (w,), (initial,) = weights, state
         N = w.shape[1]
-        of_gates, of_new = w[: 2 * N].t(), w[2 * N :].t()
-        h = torch.cat([first[None], first.new_empty(len(a), *first.shape)])
-        left, steps = torch.empty_like(h[1:]), h.unbind(0)
-        for t, (gates, q) in enumerate(zip(a.unbind(0), left.unbind(0), strict=True)):
+        w_rz, w_n = w[: 2 * N].t(), w[2 * N :].t()
+        h = torch.cat([initial[None], initial.new_empty(len(a), *initial.shape)])
+        each_q, each_h = torch.empty_like(h[1:]), h.unbind(0)
+        for t, (gates, q) in enumerate(zip(a.unbind(0), each_q.unbind(0), strict=True)):
             r, z, n = gates.split(N, 1)
-            gates[:, : 2 * N].addmm_(steps[t], of_gates).sigmoid_()
-            n.addmm_(torch.mul(r, steps[t], out=q), of_new).tanh_()
-            torch.lerp(n, steps[t], z, out=steps[t + 1])
-        return (h,), (a, left)
+            gates[:, : 2 * N].addmm_(each_h[t], w_rz).sigmoid_()
+            n.addmm_(torch.mul(r, each_h[t], out=q), w_n).tanh_()
+            torch.lerp(n, each_h[t], z, out=each_h[t + 1])
+        return (h,), (a, each_q)
 
     def backward(
         self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors
     ) -> tuple[Tensor, Tensors, Tensors]:
         """See `looped.Loop`."""
-        (w,), (h,), (gates, left), (dh,) = weights, states, saved, grads
+        (w,), (h,), (gates, q), (dh,) = weights, states, saved, grads
         N, h_before = w.shape[1], h[:-1]
-        of_gates, of_new = w[: 2 * N], w[2 * N :]
+        w_rz, w_n = w[: 2 * N], w[2 * N :]
         da, dh_t = torch.empty_like(gates), dh[-1]
         for t in reversed(range(len(gates))):
             (r, z, n), (dr, dz, dn) = gates[t].split(N, 1), da[t].split(N, 1)
             dh_before = dh_t * z
             tanh_backward(dh_t - dh_before, n, grad_input=dn)
-            dq = dn @ of_new
+            dq = dn @ w_n
             sigmoid_backward(dq * h_before[t], r, grad_input=dr)
             sigmoid_backward((h_before[t] - n).mul_(dh_t), z, grad_input=dz)
-            dh_t = dh_before.add_(dh[t]).addcmul_(dq, r).addmm_(da[t, :, : 2 * N], of_gates)
-        rows = da.flatten(0, 1)
-        dw = torch.cat([outer(rows[:, : 2 * N], h_before.flatten(0, 1)), outer(rows[:, 2 * N :], left.flatten(0, 1))])
-        return da, (dw,), (dh_t,)
+            dh_t = dh_before.add_(dh[t]).addcmul_(dq, r).addmm_(da[t, :, : 2 * N], w_rz)
+        da_rows = da.flatten(0, 1)
+        dw_rz = outer(da_rows[:, : 2 * N], h_before.flatten(0, 1))
+        dw_n = outer(da_rows[:, 2 * N :], q.flatten(0, 1))
+        return da, (torch.cat([dw_rz, dw_n]),), (dh_t,)
 
 
 @final
@@ -145,17 +147,17 @@ class GRUAfter:
 
     def forward(self, a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
         """See `looped.Loop`; the gates and m are saved."""
-        (w, inner), (first,) = weights, state
+        (w, inner), (initial,) = weights, state
         N = w.shape[1]
-        of_gates, of_new = w[: 2 * N].t(), w[2 * N :].t()
-        h = torch.cat([first[None], first.new_empty(len(a), *first.shape)])
-        inside, steps = torch.empty_like(h[1:]), h.unbind(0)
-        for t, (gates, m) in enumerate(zip(a.unbind(0), inside.unbind(0), strict=True)):
+        w_rz, w_n = w[: 2 * N].t(), w[2 * N :].t()
+        h = torch.cat([initial[None], initial.new_empty(len(a), *initial.shape)])
+        each_m, each_h = torch.empty_like(h[1:]), h.unbind(0)
+        for t, (gates, m) in enumerate(zip(a.unbind(0), each_m.unbind(0), strict=True)):
             r, z, n = gates.split(N, 1)
-            gates[:, : 2 * N].addmm_(steps[t], of_gates).sigmoid_()
-            n.addcmul_(r, torch.addmm(inner, steps[t], of_new, out=m)).tanh_()
-            torch.lerp(n, steps[t], z, out=steps[t + 1])
-        return (h,), (a, inside)
+            gates[:, : 2 * N].addmm_(each_h[t], w_rz).sigmoid_()
+            n.addcmul_(r, torch.addmm(inner, each_h[t], w_n, out=m)).tanh_()
+            torch.lerp(n, each_h[t], z, out=each_h[t + 1])
+        return (h,), (a, each_m)
 
     def backward(
         self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors
@@ -163,16 +165,17 @@ class GRUAfter:
         """See `looped.Loop`."""
         (w, _), (h,), (gates, m), (dh,) = weights, states, saved, grads
         N, h_before = w.shape[1], h[:-1]
-        slopes, dn = torch.empty_like(gates), torch.empty_like(m)
+        dgates, dn = torch.empty_like(gates), torch.empty_like(m)  # dgates: dr, dz, dm
         dh_t = dh[-1]
         for t in reversed(range(len(gates))):
-            (r, z, n), (dr, dz, dm) = gates[t].split(N, 1), slopes[t].split(N, 1)
+            (r, z, n), (dr, dz, dm) = gates[t].split(N, 1), dgates[t].split(N, 1)
             dh_before = dh_t * z
             tanh_backward(dh_t - dh_before, n, grad_input=dn[t])
             torch.mul(dn[t], r, out=dm)
             sigmoid_backward(dn[t] * m[t], r, grad_input=dr)
             sigmoid_backward((h_before[t] - n).mul_(dh_t), z, grad_input=dz)
-            dh_t = dh_before.add_(dh[t]).addmm_(slopes[t], w)
-        rows = slopes.flatten(0, 1)
-        da = torch.cat([slopes[..., : 2 * N], dn], 2)
-        return da, (outer(rows, h_before.flatten(0, 1)), rows[:, 2 * N :].sum(0)), (dh_t,)
+            dh_t = dh_before.add_(dh[t]).addmm_(dgates[t], w)
+        dgates_rows = dgates.flatten(0, 1)
+        da = torch.cat([dgates[..., : 2 * N], dn], 2)
+        dw, dinner = outer(dgates_rows, h_before.flatten(0, 1)), dgates_rows[:, 2 * N :].sum(0)
+        return da, (dw, dinner), (dh_t,)

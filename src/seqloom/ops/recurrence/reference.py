@@ -51,7 +51,7 @@ CELLS: dict[str, Cell] = {"elman": elman, "lstm": lstm, "gru": gru, "gru_after":
 def states(
     cell: str, x: Tensor, w_in: Tensor, bias: Tensor, weights: tuple[Tensor, ...], state: tuple[Tensor, ...]
 ) -> tuple[Tensor, ...]:
-    """All states (B, T+1, N), with the one before the first token."""
+    """All states (B, T+1, N): before the first token and after each token."""
     states = [state]
     for a in linear(x, w_in, bias).unbind(1):
         states.append(CELLS[cell](a, *weights, *states[-1]))
@@ -68,8 +68,8 @@ def read(
     lengths: Tensor | None,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """(B, T, D) → the outputs (B, T, N), and the state after `lengths` tokens of each row or after the last."""
-    every = states(cell, x, w_in, bias, weights, state)
-    return every[0][:, 1:], tuple(state_after(states, lengths) for states in every)
+    all_states = states(cell, x, w_in, bias, weights, state)
+    return all_states[0][:, 1:], tuple(state_after(tensor, lengths) for tensor in all_states)
 
 
 def state_after(states: Tensor, lengths: Tensor | None) -> Tensor:

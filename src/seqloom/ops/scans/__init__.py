@@ -1,9 +1,9 @@
-"""A recurrence without a matrix: each channel is multiplied by a number of its own at each token, and added to.
+"""A recurrence without a matrix: at each token every channel is multiplied by a factor of its own, and a term is added.
 
     h_t = a_t ∘ h_{t-1} + b_t,   h_0 = `state`           a_t = a, the same at every token, or one for each
 
-Numbers are real, or complex where one of them is; |a| ≤ 1 keeps it from growing. No backend divides by a product of
-many a, which would underflow: any length is as exact as the loop.
+Numbers are real, or all complex if a or b is; with |a| ≤ 1 the factors do not make h grow. No backend divides by a
+product of many a, which would underflow: any length is as exact as the loop.
 
 Source: Blelloch, Prefix Sums and Their Applications, 1990, section 1.4; Smith et al., S5, arXiv:2208.04933, appendix H.
 Nothing differs.
@@ -33,7 +33,7 @@ SIGNATURES = {
     )
     for ndim, a in ((1, "N"), (3, "B T N"))
 }
-"""by the dimensions of a"""
+"""by the number of dimensions of a"""
 
 
 def scan(
@@ -43,12 +43,12 @@ def scan(
     *,
     lengths: Lengths | None = None,
 ) -> tuple[Inexact[Tensor, "B T N"], Inexact[Tensor, "B N"]]:
-    """Every h_t (B, T, N), and the one after the last token (B, N); no `state` means 0.
+    """Every h_t (B, T, N), and the state after the last token (B, N); no `state` means 0.
 
-    With `lengths` (B,) a row holds so many tokens, then padding that goes nowhere, whatever it holds; there h is finite
-    and means nothing. If a or b is complex, so is all, and both are made so. Computed in float32 or complex64 at least,
-    in which the state comes. All backends are differentiable in every argument, any number of times. Raises ValueError
-    where shapes do not agree, or for a complex state of real numbers.
+    With `lengths` (B,) a row has that many tokens, then padding, which is ignored; h there is finite and arbitrary. If
+    a or b is complex, the other is converted and the results are complex. Computed in float32 or complex64 at least,
+    which is also the dtype of the state. All backends are differentiable in every argument, any number of times. Raises
+    ValueError where shapes do not agree, or for a complex state with real a and b.
     """
     SIGNATURES[1 if isinstance(a, Tensor) and a.ndim == 1 else 3].bind(b, a, state, lengths)
     kind = torch.promote_types(a.dtype, b.dtype)
@@ -72,7 +72,7 @@ def scan(
 def by_size(b: Tensor) -> str:
     """The fastest backend for these numbers: measured on one CPU core.
 
-    Native code wins wherever there is more than one token, but an exported graph must run where there is none.
+    Native code is the fastest for more than one token, but an exported graph must run without it.
     """
     cpu = b.device.type == "cpu"
     if b.shape[1] == 1:
@@ -97,7 +97,7 @@ def _streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
     return scan, (draw(B, T, CHANNELS).tanh(), draw(B, T, CHANNELS))
 
 
-def _fixed_on(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
+def _fixed_streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
     a = torch.polar(draw(CHANNELS).sigmoid(), draw(CHANNELS))
     return partial(scan, a), (torch.complex(draw(B, T, CHANNELS), draw(B, T, CHANNELS)),)
 
@@ -106,8 +106,8 @@ OP = Op(
     "scans",
     {
         "reference": Backend(reference.scan),
-        "blocked": Backend(recurrence.through(portable.blocked)),
-        "doubling": Backend(recurrence.through(portable.doubling)),
+        "blocked": Backend(recurrence.differentiable(portable.blocked)),
+        "doubling": Backend(recurrence.differentiable(portable.doubling)),
         "native": Backend(native.forward, native.lacking, lambda b: b.device.type == "cpu"),
         "triton": Backend(gpu.forward, device.lacking, lambda b: device.able(b.device)),
     },
@@ -116,6 +116,6 @@ OP = Op(
     price=reference.price,
     streamed=(
         _streamed,
-        _fixed_on,
+        _fixed_streamed,
     ),
 )

@@ -24,7 +24,7 @@ def _forward(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
 
 
 def _backward(a: Tensor, h: Tensor, state: Tensor, dh: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    wide = torch.promote_types(a.dtype, torch.float64)  # a constant a sums over all tokens
+    wide = torch.promote_types(a.dtype, torch.float64)  # the gradient of a constant a is a sum over all tokens
     da = h.new_empty(state.shape, dtype=wide) if a.ndim == 1 else _like(h)
     db, dstate = _like(h), _like(state)
     _launch("backward", a, (a, h, state, dh), (da, db, dstate))
@@ -47,12 +47,13 @@ def _like(x: Tensor) -> Tensor:
     return x.new_empty(x.shape)
 
 
-def _launch(name: str, a: Tensor, sources: tuple[Tensor, ...], out: tuple[Tensor, ...]) -> None:
+def _launch(name: str, a: Tensor, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> None:
+    """Runs the kernel of this name; the second input is (B, T, N)."""
     from seqloom.ops.scans import gpu_kernels
 
-    B, T, N = sources[1].shape
-    whole = (tensor.resolve_conj().resolve_neg().contiguous() for tensor in sources)
-    tensors = (torch.view_as_real(tensor) if tensor.is_complex() else tensor for tensor in (*whole, *out))
+    B, T, N = inputs[1].shape
+    dense = (tensor.resolve_conj().resolve_neg().contiguous() for tensor in inputs)
+    tensors = (torch.view_as_real(tensor) if tensor.is_complex() else tensor for tensor in (*dense, *outputs))
     with torch.cuda.device_of(a):
         getattr(gpu_kernels, name)[B, blocks(N, BLOCK)](
             *tensors, T, N, a.ndim == 1, a.is_complex(), BLOCK, STAGES, num_warps=1

@@ -28,7 +28,7 @@ def zero_order_hold(
     scale: float = 1.0,
     lengths: Lengths | None = None,
 ) -> tuple[Complex[Tensor, "B T N"], Complex[Tensor, "B N"]]:
-    """Every x_t (B, T, N), and the one after the last token or after `lengths`, as `scan` gives them.
+    """Every x_t (B, T, N), and the state after the last token or after `lengths`; see `scan`.
 
     No `state` means zeros. `eigenvalues` are λ before the minimum, real and imaginary part, per unit of time.
     `scale` is s.
@@ -45,6 +45,6 @@ def zero_order_hold(
 def continuous(
     log_step: Float[Tensor, "*n N"], eigenvalues: Float[Tensor, "*n N 2"], scale: float = 1.0
 ) -> tuple[Complex[Tensor, "*n N"], Float[Tensor, "*n N"]]:
-    """λ and Δ."""
+    """λ and Δ of the equation above, from their parameters."""
     (real, imaginary), step = eigenvalues.unbind(-1), log_step.exp()
     return torch.complex(real.clamp(max=SLOWEST), imaginary), step if scale == 1 else step * scale

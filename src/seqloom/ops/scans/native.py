@@ -1,7 +1,7 @@
 """The recurrence in C (scan.c): token by token, many channels at once, threads over rows and channels.
 
-Two operators of torch, so that a compiled or an exported model holds them as they are. The numbers do not depend on how
-many threads there are.
+They are two operators of torch, which a compiled or exported model calls unchanged. Results do not depend on the number
+of threads.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from seqloom.ops.native import Argument, Entry
 from seqloom.ops.scans import recurrence
 
 SOURCE = Path(__file__).with_name("scan.c")
-"""the C of both operators"""
+"""the C source of both operators"""
 
 
 def _entry(name: str, *arguments: Argument) -> Entry:
@@ -33,7 +33,7 @@ FORWARD = {
     )
     for ndim, a in ((1, "N"), (3, "B T N"))
 }
-"""by the dimensions of a, which is the same at every token or not"""
+"""by the number of dimensions of a: 1 if it is the same at every token, else 3"""
 BACKWARD = {
     (ndim, wide): _entry(
         "backward",
@@ -51,17 +51,17 @@ BACKWARD = {
         (3, "B T N", "B T N", None),
     )
 }
-"""by the dimensions of a, and the dtype of da where all tokens share it"""
+"""by the number of dimensions of a, and the dtype of da if a is the same at every token, else None"""
 
 
 @constant
 def available() -> bool:
-    """Whether there is native code on this machine; the first to ask has it compiled."""
+    """Whether there is native code on this machine; the first call compiles it."""
     return native.library(SOURCE) is not None
 
 
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not."""
+    """This backend with the reason why it is not available; empty where it is."""
     return native.lacking("native", SOURCE)
 
 

@@ -17,7 +17,7 @@ Scan: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 """a (N,) or (B, T, N), b (B, T, N) and the state (B, N), of one dtype → every h (B, T, N)"""
 
 
-def through(run: Scan) -> Scan:
+def differentiable(run: Scan) -> Scan:
     """`run` with gradients of any order, also where it computes in place."""
 
     def scan(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
@@ -31,7 +31,7 @@ def gradients(run: Scan, a: Tensor, h: Tensor, state: Tensor, dh: Tensor) -> tup
     reversed_dh = dh.flip(1)
     if a.ndim == 1:
         g = run(a.conj(), reversed_dh, torch.zeros_like(state)).flip(1)
-    else:  # the last token has no successor: the factor rolled to it meets a zero
+    else:  # `roll` moves a_1 to the last token, where it multiplies the zero state
         g = run(a.roll(-1, 1).flip(1).conj(), reversed_dh, torch.zeros_like(state)).flip(1)
     da = g * torch.cat([state[:, None], h[:, :-1]], 1).conj()
     first = a if a.ndim == 1 else a[:, 0]
@@ -49,5 +49,5 @@ class _Scan(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dh: Tensor) -> tuple[Tensor | None, ...]:
         a, h, state = ctx.saved_tensors
-        run = through(ctx.run) if torch.is_grad_enabled() else ctx.run
+        run = differentiable(ctx.run) if torch.is_grad_enabled() else ctx.run
         return *gradients(run, a, h, state, dh), None

@@ -1,8 +1,8 @@
-/* The recurrence of recurrence.py, token by token, in its letters: each thread takes one row of the batch and some
-   channels.
+/* The recurrence of __init__.py and its gradients of recurrence.py, token by token, in their letters: each task is one
+   row of the batch and some channels.
 
-   Numbers are (B, T, N), states (B, N), all without gaps; a complex number is its real and its imaginary part. An `a`
-   of (N,), `fixed`, is the same at every token. The file includes itself once for each type of number. */
+   Numbers are (B, T, N), states (B, N), all without gaps. Where `paired`, they are complex: real and imaginary part in
+   turn. Where `fixed`, a is (N,) and the same at every token. The file includes itself once for each type of number. */
 #ifndef REAL
 
 #include <stddef.h>
@@ -11,10 +11,10 @@
 /* Channels of one task: memory is read faster in long rows, but there must be a task for each thread. */
 static int task_channels(int threads, int B, int N)
 {
-    int most = 256;
-    while (most > 16 && B * ((N + most - 1) / most) < threads)
-        most /= 2;
-    return most;
+    int channels = 256;
+    while (channels > 16 && B * ((N + channels - 1) / channels) < threads)
+        channels /= 2;
+    return channels;
 }
 
 #define JOINED(a, b) a##b
@@ -31,7 +31,7 @@ static int task_channels(int threads, int B, int N)
 #else
 
 /* h = a before + b for n channels. */
-static inline void NAME(join_)(
+static inline void NAME(step_)(
     int n, int paired, const REAL *restrict a, const REAL *restrict before, const REAL *restrict b, REAL *restrict h)
 {
     if (paired) {
@@ -49,7 +49,7 @@ static inline void NAME(join_)(
 }
 
 /* g = conj(a) after + dh for n channels; dh may be NULL, which means 0. */
-static inline void NAME(return_)(
+static inline void NAME(step_back_)(
     int n, int paired, const REAL *restrict a, const REAL *restrict after, const REAL *restrict dh, REAL *restrict g)
 {
     if (paired) {
@@ -67,7 +67,7 @@ static inline void NAME(return_)(
 }
 
 /* da = g conj(before) for n channels. */
-static inline void NAME(turn_)(int n, int paired, const REAL *restrict g, const REAL *restrict before, REAL *restrict da)
+static inline void NAME(da_)(int n, int paired, const REAL *restrict g, const REAL *restrict before, REAL *restrict da)
 {
     if (paired) {
 #pragma omp simd
@@ -83,8 +83,8 @@ static inline void NAME(turn_)(int n, int paired, const REAL *restrict g, const 
     }
 }
 
-/* The same, added up in doubles. */
-static inline void NAME(turns_)(
+/* da += g conj(before) for n channels, summed in doubles. */
+static inline void NAME(add_da_)(
     int n, int paired, const REAL *restrict g, const REAL *restrict before, double *restrict da)
 {
     if (paired) {
@@ -105,50 +105,52 @@ void NAME(forward_)(
     int threads, int paired, int fixed, int B, int T, int N, const REAL *a, const REAL *b, const REAL *state, REAL *h)
 {
     const int channels = task_channels(threads, B, N), parts = 1 + paired;
-    const size_t line = (size_t)N * parts;
+    const size_t token_size = (size_t)N * parts;
 #pragma omp parallel for collapse(2) num_threads(threads) schedule(static)
     for (int row = 0; row < B; row++)
         for (int from = 0; from < N; from += channels) {
             const int n = N - from < channels ? N - from : channels;
-            const size_t first = (size_t)from * parts, at = row * T * line + first;
-            const REAL *before = state + row * line + first, *by = fixed ? a + first : a + at;
+            const size_t first = (size_t)from * parts, at = row * T * token_size + first;
+            const REAL *before = state + row * token_size + first, *a_t = fixed ? a + first : a + at;
             for (int t = 0; t < T; t++) {
-                REAL *here = h + at + t * line;
-                NAME(join_)(n, paired, by, before, b + at + t * line, here);
-                before = here;
-                by += fixed ? 0 : line;
+                REAL *h_t = h + at + t * token_size;
+                NAME(step_)(n, paired, a_t, before, b + at + t * token_size, h_t);
+                before = h_t;
+                a_t += fixed ? 0 : token_size;
             }
         }
 }
 
-/* da is (B, N) of doubles where `fixed`, one sum for each row of the batch; db is g. */
+/* db is g. Where `fixed`, da is (B, N) in doubles, one sum over tokens for each row of the batch. */
 void NAME(backward_)(
     int threads, int paired, int fixed, int B, int T, int N, const REAL *a, const REAL *h, const REAL *state,
     const REAL *dh, void *da, REAL *db, REAL *dstate)
 {
     const int channels = task_channels(threads, B, N), parts = 1 + paired;
-    const size_t line = (size_t)N * parts;
+    const size_t token_size = (size_t)N * parts;
 #pragma omp parallel for collapse(2) num_threads(threads) schedule(static)
     for (int row = 0; row < B; row++)
         for (int from = 0; from < N; from += channels) {
             const int n = N - from < channels ? N - from : channels;
-            const size_t first = (size_t)from * parts, at = row * T * line + first, held = row * line + first;
-            const REAL *by = fixed ? a + first : a + at;
+            const size_t first = (size_t)from * parts;
+            const size_t at = row * T * token_size + first, at_state = row * token_size + first;
+            const REAL *a_0 = fixed ? a + first : a + at;
             if (fixed)
-                memset((double *)da + held, 0, (size_t)n * parts * sizeof(double));
+                memset((double *)da + at_state, 0, (size_t)n * parts * sizeof(double));
             for (int t = T - 1; t >= 0; t--) {
-                const size_t here = at + t * line;
-                const REAL *before = t ? h + here - line : state + held;
+                const size_t at_t = at + t * token_size;
+                const REAL *before = t ? h + at_t - token_size : state + at_state;
                 if (t == T - 1)
-                    memcpy(db + here, dh + here, (size_t)n * parts * sizeof(REAL));
+                    memcpy(db + at_t, dh + at_t, (size_t)n * parts * sizeof(REAL));
                 else
-                    NAME(return_)(n, paired, fixed ? by : by + (t + 1) * line, db + here + line, dh + here, db + here);
+                    NAME(step_back_)(n, paired, fixed ? a_0 : a_0 + (t + 1) * token_size, db + at_t + token_size,
+                                     dh + at_t, db + at_t);
                 if (fixed)
-                    NAME(turns_)(n, paired, db + here, before, (double *)da + held);
+                    NAME(add_da_)(n, paired, db + at_t, before, (double *)da + at_state);
                 else
-                    NAME(turn_)(n, paired, db + here, before, (REAL *)da + here);
+                    NAME(da_)(n, paired, db + at_t, before, (REAL *)da + at_t);
             }
-            NAME(return_)(n, paired, by, db + at, NULL, dstate + held);
+            NAME(step_back_)(n, paired, a_0, db + at, NULL, dstate + at_state);
         }
 }
 

@@ -6,6 +6,8 @@ u, Δ (B, T, D), Δ > 0; A = -e^log_rate (D, N); B, C (B, T, N). It includes wha
 
     Δ_t = softplus(delta_t + bias),   y_t = (h_t · C_t + skip ∘ u_t) ∘ silu(gate_t)
 
+Without a gate there is no factor silu. The other files write b and c for B and C, which are the sizes of tensors there.
+
 Source: Gu & Dao, Mamba, arXiv:2312.00752, Eq. 2 and Algorithm 2. A is discretized by zero-order hold, B by Euler's
 rule, Δ B for (e^{Δ A} - 1) A⁻¹ B of their Eq. 4, as in the authors' code. Seed 004 calls B, C and Δ matrices that are
 learned for each position; they are functions of the token. The argument is the logarithm of -A, the learned parameter,
@@ -27,7 +29,8 @@ from seqloom.ops.pack import within
 from seqloom.ops.selective_scan import doubling, gpu, kernels, native, reference, sequential, walks
 
 States: TypeAlias = Float[Tensor, "B D N"]
-Reads: TypeAlias = Float[Tensor, "B T N"]
+Weights: TypeAlias = Float[Tensor, "B T N"]
+"""B or C: the weights of each token for all channels"""
 
 
 def signature(op: str, T: str) -> Signature:
@@ -55,8 +58,8 @@ def selective(
     u: Stream,
     delta: Stream,
     log_rate: Float[Tensor, "D N"],
-    B: Reads,
-    C: Reads,
+    B: Weights,
+    C: Weights,
     state: States | None = None,
     *,
     bias: Float[Tensor, " D"] | None = None,
@@ -103,15 +106,15 @@ def by_size(u: Tensor) -> str:
 
 def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     u, delta, gate = (draw(B, T, CHANNELS) for _ in range(3))
-    rate, b, c, state = draw(CHANNELS, 16), draw(B, T, 16), draw(B, T, 16), draw(B, CHANNELS, 16)
-    return selective(u, delta, rate, b, c, state, bias=draw(CHANNELS), skip=draw(CHANNELS), gate=gate)
+    log_rate, b, c, state = draw(CHANNELS, 16), draw(B, T, 16), draw(B, T, 16), draw(B, CHANNELS, 16)
+    return selective(u, delta, log_rate, b, c, state, bias=draw(CHANNELS), skip=draw(CHANNELS), gate=gate)
 
 
 def _streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
-    rate, bias, skip = draw(CHANNELS, 16), draw(CHANNELS), draw(CHANNELS)
+    log_rate, bias, skip = draw(CHANNELS, 16), draw(CHANNELS), draw(CHANNELS)
 
     def run(u: Tensor, delta: Tensor, b: Tensor, c: Tensor, gate: Tensor, **state: Any) -> tuple[Tensor, Tensor]:
-        return selective(u, delta, rate, b, c, bias=bias, skip=skip, gate=gate, **state)
+        return selective(u, delta, log_rate, b, c, bias=bias, skip=skip, gate=gate, **state)
 
     return run, (*(draw(B, T, CHANNELS) for _ in range(2)), *(draw(B, T, 16) for _ in range(2)), draw(B, T, CHANNELS))
 

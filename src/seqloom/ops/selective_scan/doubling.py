@@ -13,11 +13,11 @@ SPAN = 256
 
 def onward(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
     """See `walks.Walk`."""
-    h, through = torch.cat([state[:, None], b], 1), torch.cat([torch.zeros_like(state[:, None]), a], 1)
+    h, decay = torch.cat([state[:, None], b], 1), torch.cat([torch.zeros_like(state[:, None]), a], 1)
     n = 1
     while n < h.shape[1]:
-        h = torch.cat([h[:, :n], h[:, n:] + through[:, n:] * h[:, :-n]], 1)
-        through = torch.cat([through[:, :n], through[:, n:] * through[:, :-n]], 1)
+        h = torch.cat([h[:, :n], h[:, n:] + decay[:, n:] * h[:, :-n]], 1)
+        decay = torch.cat([decay[:, :n], decay[:, n:] * decay[:, :-n]], 1)
         n *= 2
     return h
 
@@ -25,10 +25,10 @@ def onward(a: Tensor, b: Tensor, state: Tensor) -> Tensor:
 def back(a: Tensor, c: Tensor, last: Tensor) -> Tensor:
     """See `walks.Walk`."""
     G = torch.cat([c[:, :-1], c[:, -1:] + last[:, None]], 1)
-    through = torch.cat([a[:, 1:], torch.zeros_like(a[:, :1])], 1)
+    decay = torch.cat([a[:, 1:], torch.zeros_like(a[:, :1])], 1)
     n = 1
     while n < G.shape[1]:
-        G = torch.cat([G[:, :-n] + through[:, :-n] * G[:, n:], G[:, -n:]], 1)
-        through = torch.cat([through[:, :-n] * through[:, n:], through[:, -n:]], 1)
+        G = torch.cat([G[:, :-n] + decay[:, :-n] * G[:, n:], G[:, -n:]], 1)
+        decay = torch.cat([decay[:, :-n] * decay[:, n:], decay[:, -n:]], 1)
         n *= 2
     return G

@@ -71,21 +71,21 @@ def _backward(
     (B, T, D), N = u.shape, log_rate.shape[1]
     allocate = u.new_empty if lengths is None else u.new_zeros  # gradients after the end of a row are 0
     du, ddelta, dgate = allocate(B, T, D), allocate(B, T, D), allocate((B, T, D) if gate is not None else (0,))
-    parts, dstate = allocate(2, blocks(D, BLOCK), B, T, N), u.new_empty(B, D, N)
+    db_and_dc, dstate = allocate(2, blocks(D, BLOCK), B, T, N), u.new_empty(B, D, N)
     dA, dbias, dskip = (u.new_empty(B, *sizes, dtype=torch.float64) for sizes in ((D, N), (D,), (D,)))
     scratch, optional = u.new_empty(B, CHUNK, D, N), (bias, skip, gate, lengths)
     inputs = (u, delta, log_rate, b, c, *optional, marks, dy, dnew_state)
     with torch.cuda.device_of(u):
         gpu_kernels.backward[B, blocks(D, BLOCK)](
             *(u if tensor is None else tensor.contiguous() for tensor in inputs),
-            *(scratch, du, ddelta, dA, *parts, dstate, dbias, dskip, dgate, T, D, N),
+            *(scratch, du, ddelta, dA, *db_and_dc, dstate, dbias, dskip, dgate, T, D, N),
             *(tensor is not None for tensor in (*optional, dnew_state)),
             *(power(N), BLOCK, CHUNK, STAGES),
             num_warps=1,
         )
-    to_A, to_bias, to_skip = (tensor.sum(0).to(u.dtype) for tensor in (dA, dbias, dskip))
-    db, dc = (tensor.sum(0) for tensor in parts)
-    return du, ddelta, to_A * -log_rate.exp(), db, dc, dstate, to_bias, to_skip, dgate
+    dA, dbias, dskip = (tensor.sum(0).to(u.dtype) for tensor in (dA, dbias, dskip))
+    db, dc = (tensor.sum(0) for tensor in db_and_dc)
+    return du, ddelta, dA * -log_rate.exp(), db, dc, dstate, dbias, dskip, dgate
 
 
 def _marks(u: Tensor, log_rate: Tensor) -> tuple[int, int, int, int]:
@@ -94,4 +94,4 @@ def _marks(u: Tensor, log_rate: Tensor) -> tuple[int, int, int, int]:
 
 
 forward = walks.operator("selective_gpu", _forward, _backward, _marks, GPU)
-selective = walks.by(forward)
+selective = walks.selective_by(forward)

@@ -1,7 +1,7 @@
 """The selective scan and its gradients as Triton kernels: a program for each row and block of channels, token by token.
 
 Tensors are contiguous, all float32 or all float64; a missing tensor is an arbitrary pointer that is not read. A block
-of channels has its states (channels, N) in registers. If it LEARNS, forward saves the state before each chunk of
+of channels has its states (channels, N) in registers. With SAVES_STATES, forward saves the state before each chunk of
 tokens; backward recomputes the states of a chunk into `scratch`. Sums over tokens are taken per chunk, then in double
 precision. See `walks` for the equations.
 """
@@ -28,12 +28,12 @@ def forward(
     T,
     D,
     N,
-    BEGUN: tl.constexpr,
-    SOFT: tl.constexpr,
-    SKIPS: tl.constexpr,
-    GATED: tl.constexpr,
-    ENDS: tl.constexpr,
-    LEARNS: tl.constexpr,
+    HAS_STATE: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    HAS_SKIP: tl.constexpr,
+    HAS_GATE: tl.constexpr,
+    HAS_LENGTHS: tl.constexpr,
+    SAVES_STATES: tl.constexpr,
     STATES: tl.constexpr,
     BLOCK: tl.constexpr,
     CHUNK: tl.constexpr,
@@ -42,40 +42,40 @@ def forward(
     """y (B, T, D) up to the end of each row, the state after it (B, D, N), and marks (B, chunks, D, N)."""
     row = tl.program_id(0).to(tl.int64)
     d, n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, STATES)
-    here, read = d < D, n < N
-    entry, both = d[:, None] * N + n[None, :], here[:, None] & read[None, :]
-    A = -tl.exp(tl.load(log_rate + entry, mask=both, other=0.0))
+    d_mask, n_mask = d < D, n < N
+    at_dn, dn_mask = d[:, None] * N + n[None, :], d_mask[:, None] & n_mask[None, :]
+    A = -tl.exp(tl.load(log_rate + at_dn, mask=dn_mask, other=0.0))
     h = tl.zeros_like(A)
-    if BEGUN:
-        h += tl.load(state + row * D * N + entry, mask=both, other=0.0)
-    raised = tl.zeros([BLOCK], A.dtype)
-    passed = tl.zeros([BLOCK], A.dtype)
-    if SOFT:
-        raised += tl.load(bias + d, mask=here, other=0.0)
-    if SKIPS:
-        passed += tl.load(skip + d, mask=here, other=0.0)
-    end = tl.load(lengths + row) if ENDS else T
+    if HAS_STATE:
+        h += tl.load(state + row * D * N + at_dn, mask=dn_mask, other=0.0)
+    bias_d = tl.zeros([BLOCK], A.dtype)
+    skip_d = tl.zeros([BLOCK], A.dtype)
+    if HAS_BIAS:
+        bias_d += tl.load(bias + d, mask=d_mask, other=0.0)
+    if HAS_SKIP:
+        skip_d += tl.load(skip + d, mask=d_mask, other=0.0)
+    end = tl.load(lengths + row) if HAS_LENGTHS else T
     marks += row * tl.cdiv(T, CHUNK) * D * N
     for first in range(0, end, CHUNK):
-        if LEARNS:
-            tl.store(marks + entry, h, mask=both)
+        if SAVES_STATES:
+            tl.store(marks + at_dn, h, mask=dn_mask)
             marks += D * N
         for t in tl.range(first, tl.minimum(first + CHUNK, end), num_stages=STAGES):
-            at, of = (row * T + t) * D + d, (row * T + t) * N + n
-            x = tl.load(u + at, mask=here, other=0.0)
-            width = tl.load(delta + at, mask=here, other=0.0)
-            if SOFT:
-                width = softplus(width + raised)
-            new = (width * x)[:, None] * tl.load(b + of, mask=read, other=0.0)[None, :]
-            h = tl.exp(width[:, None] * A) * h + new
-            out = tl.sum(h * tl.load(c + of, mask=read, other=0.0)[None, :], 1)
-            if SKIPS:
-                out += passed * x
-            if GATED:
-                z = tl.load(gate + at, mask=here, other=0.0)
+            at_d, at_n = (row * T + t) * D + d, (row * T + t) * N + n
+            u_t = tl.load(u + at_d, mask=d_mask, other=0.0)
+            step = tl.load(delta + at_d, mask=d_mask, other=0.0)
+            if HAS_BIAS:
+                step = softplus(step + bias_d)
+            input = (step * u_t)[:, None] * tl.load(b + at_n, mask=n_mask, other=0.0)[None, :]
+            h = tl.exp(step[:, None] * A) * h + input
+            out = tl.sum(h * tl.load(c + at_n, mask=n_mask, other=0.0)[None, :], 1)
+            if HAS_SKIP:
+                out += skip_d * u_t
+            if HAS_GATE:
+                z = tl.load(gate + at_d, mask=d_mask, other=0.0)
                 out *= z * tl.sigmoid(z)
-            tl.store(y + at, out, mask=here)
-    tl.store(new_state + row * D * N + entry, h, mask=both)
+            tl.store(y + at_d, out, mask=d_mask)
+    tl.store(new_state + row * D * N + at_dn, h, mask=dn_mask)
 
 
 @triton.jit
@@ -105,104 +105,104 @@ def backward(  # noqa: PLR0915  # one walk
     T,
     D,
     N,
-    SOFT: tl.constexpr,
-    SKIPS: tl.constexpr,
-    GATED: tl.constexpr,
-    ENDS: tl.constexpr,
-    REACHED: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    HAS_SKIP: tl.constexpr,
+    HAS_GATE: tl.constexpr,
+    HAS_LENGTHS: tl.constexpr,
+    HAS_DNEW_STATE: tl.constexpr,
     STATES: tl.constexpr,
     BLOCK: tl.constexpr,
     CHUNK: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """The gradients.
+    """The gradients of all inputs, by the equations of `walks`; P is the gradient that a state gets from later tokens.
 
-    DA, dbias, dskip (float64) are not yet summed over rows, db, dc not yet over blocks of channels.
+    Those named dA, dbias and dskip (float64) are not yet summed over rows, db and dc not yet over blocks of channels.
     """
     row, block = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     d, n = block * BLOCK + tl.arange(0, BLOCK), tl.arange(0, STATES)
-    here, read = d < D, n < N
-    entry, both = d[:, None] * N + n[None, :], here[:, None] & read[None, :]
-    A = -tl.exp(tl.load(log_rate + entry, mask=both, other=0.0))
-    reached = tl.zeros_like(A)
-    if REACHED:
-        reached += tl.load(dnew_state + row * D * N + entry, mask=both, other=0.0)
-    raised = tl.zeros([BLOCK], A.dtype)
-    passed = tl.zeros([BLOCK], A.dtype)
-    if SOFT:
-        raised += tl.load(bias + d, mask=here, other=0.0)
-    if SKIPS:
-        passed += tl.load(skip + d, mask=here, other=0.0)
-    end = tl.load(lengths + row) if ENDS else T
+    d_mask, n_mask = d < D, n < N
+    at_dn, dn_mask = d[:, None] * N + n[None, :], d_mask[:, None] & n_mask[None, :]
+    A = -tl.exp(tl.load(log_rate + at_dn, mask=dn_mask, other=0.0))
+    P = tl.zeros_like(A)
+    if HAS_DNEW_STATE:
+        P += tl.load(dnew_state + row * D * N + at_dn, mask=dn_mask, other=0.0)
+    bias_d = tl.zeros([BLOCK], A.dtype)
+    skip_d = tl.zeros([BLOCK], A.dtype)
+    if HAS_BIAS:
+        bias_d += tl.load(bias + d, mask=d_mask, other=0.0)
+    if HAS_SKIP:
+        skip_d += tl.load(skip + d, mask=d_mask, other=0.0)
+    end = tl.load(lengths + row) if HAS_LENGTHS else T
     scratch += row * CHUNK * D * N
-    parts = (block * tl.num_programs(0) + row) * T * N
-    all_A = tl.zeros([BLOCK, STATES], tl.float64)
-    all_bias = tl.zeros([BLOCK], tl.float64)
-    all_skip = tl.zeros([BLOCK], tl.float64)
+    at_parts = (block * tl.num_programs(0) + row) * T * N
+    dA_total = tl.zeros([BLOCK, STATES], tl.float64)
+    dbias_total = tl.zeros([BLOCK], tl.float64)
+    dskip_total = tl.zeros([BLOCK], tl.float64)
     chunks = tl.cdiv(end, CHUNK)
     for i in range(chunks):
         first = (chunks - 1 - i) * CHUNK
         last = tl.minimum(first + CHUNK, end)
         mark = row * tl.cdiv(T, CHUNK) + chunks - 1 - i
-        h = tl.load(marks + mark * D * N + entry, mask=both, other=0.0)
+        h = tl.load(marks + mark * D * N + at_dn, mask=dn_mask, other=0.0)
         for t in tl.range(first, last, num_stages=STAGES):
-            at, of = (row * T + t) * D + d, (row * T + t) * N + n
-            tl.store(scratch + (t - first) * D * N + entry, h, mask=both)
-            width = tl.load(delta + at, mask=here, other=0.0)
-            if SOFT:
-                width = softplus(width + raised)
-            new = width * tl.load(u + at, mask=here, other=0.0)
-            h = tl.exp(width[:, None] * A) * h + new[:, None] * tl.load(b + of, mask=read, other=0.0)[None, :]
+            at_d, at_n = (row * T + t) * D + d, (row * T + t) * N + n
+            tl.store(scratch + (t - first) * D * N + at_dn, h, mask=dn_mask)
+            step = tl.load(delta + at_d, mask=d_mask, other=0.0)
+            if HAS_BIAS:
+                step = softplus(step + bias_d)
+            input = step * tl.load(u + at_d, mask=d_mask, other=0.0)
+            h = tl.exp(step[:, None] * A) * h + input[:, None] * tl.load(b + at_n, mask=n_mask, other=0.0)[None, :]
         tl.debug_barrier()  # all writes to `scratch` are done
-        to_A = tl.zeros_like(A)
-        to_bias = tl.zeros_like(raised)
-        to_skip = tl.zeros_like(passed)
+        dA_sum = tl.zeros_like(A)
+        dbias_sum = tl.zeros_like(bias_d)
+        dskip_sum = tl.zeros_like(skip_d)
         for j in range(last - first):
             t = last - 1 - j
-            at, of = (row * T + t) * D + d, (row * T + t) * N + n
-            before = tl.load(scratch + (t - first) * D * N + entry, mask=both, other=0.0)
-            x = tl.load(u + at, mask=here, other=0.0)
-            raw = tl.load(delta + at, mask=here, other=0.0) + raised
-            width = softplus(raw) if SOFT else raw
-            comes = tl.load(b + of, mask=read, other=0.0)[None, :]
-            goes = tl.load(c + of, mask=read, other=0.0)[None, :]
-            slope = tl.load(dy + at, mask=here, other=0.0)
-            a = tl.exp(width[:, None] * A)
-            h = a * before + (width * x)[:, None] * comes
-            if GATED:
-                z = tl.load(gate + at, mask=here, other=0.0)
-                open_ = tl.sigmoid(z)
-                out = tl.sum(h * goes, 1) + passed * x
-                tl.store(dgate + at, slope * out * open_ * (1 + z * (1 - open_)), mask=here)
-                slope *= z * open_
-            to_h = slope[:, None] * goes + reached
-            tl.store(dc + parts + t * N + n, tl.sum(slope[:, None] * h, 0), mask=read)
-            tl.store(db + parts + t * N + n, tl.sum(to_h * (width * x)[:, None], 0), mask=read)
-            along = tl.sum(to_h * comes, 1)
-            reached = a * to_h
-            moved = reached * before
-            to_A += moved * width[:, None]
-            to_width = x * along + tl.sum(moved * A, 1)
-            if SOFT:
-                to_width *= tl.sigmoid(raw)
-            to_bias += to_width
-            to_skip += slope * x
-            tl.store(ddelta + at, to_width, mask=here)
-            tl.store(du + at, width * along + passed * slope, mask=here)
+            at_d, at_n = (row * T + t) * D + d, (row * T + t) * N + n
+            before = tl.load(scratch + (t - first) * D * N + at_dn, mask=dn_mask, other=0.0)
+            u_t = tl.load(u + at_d, mask=d_mask, other=0.0)
+            before_softplus = tl.load(delta + at_d, mask=d_mask, other=0.0) + bias_d
+            step = softplus(before_softplus) if HAS_BIAS else before_softplus
+            b_t = tl.load(b + at_n, mask=n_mask, other=0.0)[None, :]
+            c_t = tl.load(c + at_n, mask=n_mask, other=0.0)[None, :]
+            dy_t = tl.load(dy + at_d, mask=d_mask, other=0.0)
+            a = tl.exp(step[:, None] * A)
+            h = a * before + (step * u_t)[:, None] * b_t
+            if HAS_GATE:
+                z = tl.load(gate + at_d, mask=d_mask, other=0.0)
+                sigma = tl.sigmoid(z)
+                out = tl.sum(h * c_t, 1) + skip_d * u_t
+                tl.store(dgate + at_d, dy_t * out * sigma * (1 + z * (1 - sigma)), mask=d_mask)
+                dy_t *= z * sigma
+            G = dy_t[:, None] * c_t + P
+            tl.store(dc + at_parts + t * N + n, tl.sum(dy_t[:, None] * h, 0), mask=n_mask)
+            tl.store(db + at_parts + t * N + n, tl.sum(G * (step * u_t)[:, None], 0), mask=n_mask)
+            G_b = tl.sum(G * b_t, 1)
+            P = a * G
+            P_h = P * before
+            dA_sum += P_h * step[:, None]
+            dstep = u_t * G_b + tl.sum(P_h * A, 1)
+            if HAS_BIAS:
+                dstep *= tl.sigmoid(before_softplus)
+            dbias_sum += dstep
+            dskip_sum += dy_t * u_t
+            tl.store(ddelta + at_d, dstep, mask=d_mask)
+            tl.store(du + at_d, step * G_b + skip_d * dy_t, mask=d_mask)
         tl.debug_barrier()  # all reads of `scratch` are done
-        all_A += to_A.to(tl.float64)
-        all_bias += to_bias.to(tl.float64)
-        all_skip += to_skip.to(tl.float64)
-    tl.store(dA + row * D * N + entry, all_A, mask=both)
-    tl.store(dbias + row * D + d, all_bias, mask=here)
-    tl.store(dskip + row * D + d, all_skip, mask=here)
-    tl.store(dstate + row * D * N + entry, reached, mask=both)
+        dA_total += dA_sum.to(tl.float64)
+        dbias_total += dbias_sum.to(tl.float64)
+        dskip_total += dskip_sum.to(tl.float64)
+    tl.store(dA + row * D * N + at_dn, dA_total, mask=dn_mask)
+    tl.store(dbias + row * D + d, dbias_total, mask=d_mask)
+    tl.store(dskip + row * D + d, dskip_total, mask=d_mask)
+    tl.store(dstate + row * D * N + at_dn, P, mask=dn_mask)
 
 
 @triton.jit
 def softplus(x):
     """ln(1 + e^x), accurate where it is small: a quotient corrects the rounding of 1 + e^x."""
     e = tl.exp(tl.minimum(x, 20.0))
-    more = 1 + e
-    small = tl.where(more == 1, e, tl.log(more) * (e / tl.where(more == 1, 1.0, more - 1)))
+    sum_ = 1 + e
+    small = tl.where(sum_ == 1, e, tl.log(sum_) * (e / tl.where(sum_ == 1, 1.0, sum_ - 1)))
     return tl.where(x > 20, x, small)

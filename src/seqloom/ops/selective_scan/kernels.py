@@ -17,7 +17,7 @@ from seqloom.ops.native import Argument, Entry
 
 SOURCE = Path(__file__).with_name("scan.c")
 CHUNK, BLOCK = 32, 4
-"""tokens between two states that are kept, and vectors of channels of a task, the same numbers as in the C code"""
+"""tokens from one saved state to the next, and vectors of channels of a task, the same numbers as in the C code"""
 BYTES = 64
 """bytes of a vector register"""
 
@@ -48,7 +48,7 @@ FORWARD = _entry(
     "threads B T D N",
     *_inputs("T"),
     Argument("y", "B T D", written=True),
-    Argument("after", "B D N", written=True),
+    Argument("new_state", "B D N", written=True),
     Argument("marks", "B chunks vectors N lanes", optional=True, written=True),
     Argument("scratch", "threads room", written=True),
 )
@@ -76,26 +76,9 @@ STEP = _entry(
     "threads B 1 D N",
     *_inputs(""),
     Argument("y", "B D", written=True),
-    Argument("after", "B D N", written=True, optional=True),
+    Argument("new_state", "B D N", written=True, optional=True),
 )
-"""without `after` the state is overwritten"""
-CONVOLVE = _entry(
-    "convolve",
-    "threads B 1 D W",
-    Argument("x", "B D", step="u_step"),
-    Argument("delta", "B D", optional=True, step="delta_step"),
-    Argument("taps", "W D"),
-    Argument("B", "B D", optional=True, step="b_step"),
-    Argument("C", "B D", optional=True, step="c_step"),
-    Argument("window", "B W-1 D", written=True),
-    Argument("bias", "D", optional=True),
-    Argument("skip", "D", optional=True),
-    Argument("gate", "B D", optional=True, step="gate_step"),
-    Argument("length", "B", torch.long),
-    Argument("y", "B D", written=True),
-    Argument("after", "B W-1 D", written=True, optional=True),
-    least="threads W",
-)
+"""without `new_state` the state is overwritten"""
 
 
 @constant
@@ -109,10 +92,13 @@ def lacking() -> dict[str, str]:
     return native.lacking("native", SOURCE)
 
 
-def unseen(*held: Tensor | None) -> bool:
-    """Whether C may be called directly: autograd need not record it. RuntimeError in forward-mode differentiation."""
-    if held[0] is None or native.observed(held[0]):
+def callable_directly(*inputs: Tensor | None) -> bool:
+    """Whether C may be called directly with these inputs, of which some may be None.
+
+    RuntimeError in forward-mode differentiation.
+    """
+    if inputs[0] is None or native.observed(inputs[0]):
         return False
     if forward_ad._current_level >= 0:
         raise RuntimeError("forward-mode derivatives are not implemented in C: force selective_scan='reference'")
-    return not (torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in held))
+    return not (torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs))

@@ -1,4 +1,4 @@
-"""One token of a whole Mamba mixer in one call of C (scan.c): four products, the convolution and the scan.
+"""One token of a whole Mamba mixer in one call of C (scan.c): four products, the short convolution and the scan.
 
 It replaces two calls of C, four products and the views between them, whose overhead took most of a token's time.
 """
@@ -61,12 +61,13 @@ def able(x: Token, window: Tensor, state: Tensor, weights: Weights) -> bool:
     if not native.callable_directly(x, window, state, *weights):
         return False
     rows = x.shape[0]
-    few = (
-        x.numel() > 0 and (rows == 1 or rows * weights.w_in.numel() <= PRODUCTS) and x.dtype in native.WORD and x.is_cpu
-    )
-    chosen = forced("projection") is None and forced("selective_scan") in (None, "native")
+    few = rows == 1 or rows * weights.w_in.numel() <= PRODUCTS
+    supported = x.numel() > 0 and x.dtype in native.WORD and x.is_cpu
+    for op in ("short_convolution", "selective_scan"):
+        if forced(op) not in (None, "native"):
+            return False
     dense = window.is_contiguous() and state.is_contiguous()
-    return few and dense and chosen and native.library(SOURCE) is not None
+    return few and supported and dense and forced("projection") is None and native.library(SOURCE) is not None
 
 
 def mix(

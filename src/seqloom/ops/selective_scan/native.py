@@ -100,6 +100,7 @@ def _read(
     lengths: Tensor | None,
     marks: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
+    """y and the state after the last token; writes the saved states into `marks`, unless it is None."""
     (B, T, D), N = u.shape, log_rate.shape[1]
     y, new_state, threads = u.new_empty(B, T, D), u.new_empty(B, D, N), native.threads(u.numel() * N)
     layout = _layout(u)
@@ -110,4 +111,4 @@ def _read(
 
 
 forward = walks.operator("selective", _forward, _backward, _marks)
-selective = walks.by(forward)
+selective = walks.selective_by(forward)

@@ -26,9 +26,9 @@ def selective(
     """See `walks.selective`."""
     h, outputs = u.new_zeros(len(u), *log_rate.shape) if state is None else state, []
     for t in range(u.shape[1]):
-        width = delta[:, t] if bias is None else F.softplus(delta[:, t] + bias)
-        decay = torch.exp(-width[:, :, None] * torch.exp(log_rate))
-        new_state = decay * h + (width * u[:, t])[:, :, None] * b[:, t, None]
+        step = delta[:, t] if bias is None else F.softplus(delta[:, t] + bias)
+        decay = torch.exp(-step[:, :, None] * torch.exp(log_rate))
+        new_state = decay * h + (step * u[:, t])[:, :, None] * b[:, t, None]
         y = (new_state * c[:, t, None]).sum(2)
         if skip is not None:
             y = y + skip * u[:, t]
@@ -47,12 +47,12 @@ def price(rows: int, dim: int, states: int, gate: bool) -> Cost:
 
     A = -e^log_rate is computed at every token, as in a step. The bias of Δ is part of the price of its projection.
     """
-    D, numbers = rows * dim, rows * dim * states
+    channels, numbers = rows * dim, rows * dim * states
     return Cost(
-        mul=4 * numbers + (2 + gate) * D,
-        add=2 * numbers + (1 + gate) * D,
-        div=gate * D,
-        exp=2 * numbers + (1 + gate) * D,
-        other=2 * D,  # the logarithm of softplus, and a sign
+        mul=4 * numbers + (2 + gate) * channels,
+        add=2 * numbers + (1 + gate) * channels,
+        div=gate * channels,
+        exp=2 * numbers + (1 + gate) * channels,
+        other=2 * channels,  # of softplus the logarithm, and of Δ the sign
         path=("exponentiation", "multiplication", "addition", "multiplication", "cumulation", "addition"),
     )

@@ -7,7 +7,8 @@ saves only the state before each span for backward. With dy_t, and P_t the gradi
     dC_t = Σ_d dy_t h_t,   dB_t = Σ_d G_t Δ_t u_t,   du_t = Δ_t (G_t · B_t)
     dΔ_t = u_t (G_t · B_t) + Σ_n P_t h_{t-1} A,   dA = Σ_t P_t h_{t-1} Δ_t
 
-A walk computes the recurrences h_t = a_t h_{t-1} + b_t and G_t = a_{t+1} G_{t+1} + c_t over a span.
+A `Walk` computes over a span the two recurrences h_t = a_t h_{t-1} + b_t and G_t = a_{t+1} G_{t+1} + c_t; here b_t is
+the input Δ_t u_t B_t, and c_t is dy_t C_t.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +35,7 @@ class Walk(Protocol):
         """h (B, S+1, D, N): the state before the span, and h_t = a_t h_{t-1} + b_t."""
 
     def back(self, a: Tensor, c: Tensor, last: Tensor) -> Tensor:
-        """G (B, S, D, N) with G_t = c_t + a_{t+1} G_{t+1}; `last` is the term of the token after the span."""
+        """G (B, S, D, N) with G_t = c_t + a_{t+1} G_{t+1}; for the last token `last` is a_{t+1} G_{t+1}."""
 
 
 def selective(
@@ -56,13 +57,13 @@ def selective(
     as skip ∘ u, a `gate` (B, T, D) multiplies with silu(gate). After `lengths` (B,) tokens of a row y is 0 and the
     state stays.
     """
-    width = delta if bias is None else F.softplus(delta + bias)
+    step = delta if bias is None else F.softplus(delta + bias)
     if lengths is not None:
         real = within(lengths, u.shape[1])[:, :, None]
-        width = torch.where(real, width, 0.0)  # with Δ = 0 the state does not change
+        step = torch.where(real, step, 0.0)  # with Δ = 0 the state does not change
     if state is None:
         state = u.new_zeros(len(u), *log_rate.shape)
-    y, new_state = _Scan.apply(u, width, -log_rate.exp(), b, c, state, walk)  # type: ignore[no-untyped-call]  # torch does not type it
+    y, new_state = _Scan.apply(u, step, -log_rate.exp(), b, c, state, walk)  # type: ignore[no-untyped-call]  # torch does not type it
     if skip is not None:
         y = y + skip * u
     if gate is not None:
@@ -85,16 +86,18 @@ def operator(
     """
 
     def shapes(u: Tensor, delta: Tensor, log_rate: Tensor, *rest: Any) -> list[Sequence[int]]:
-        return [u.shape, (u.shape[0], *log_rate.shape), marks(u, log_rate) if rest[-1] else (0,)]
+        learns = rest[-1]
+        return [u.shape, (u.shape[0], *log_rate.shape), marks(u, log_rate) if learns else (0,)]
 
     def gradient_shapes(u: Tensor, delta: Tensor, log_rate: Tensor, *rest: Any) -> list[Sequence[int]]:
         (B, T, D), N = u.shape, log_rate.shape[1]
-        gate = (0,) if rest[5] is None else u.shape
-        return [u.shape, u.shape, (D, N), (B, T, N), (B, T, N), (B, D, N), (D,), (D,), gate]
+        gate = rest[5]  # after b, c, state, bias and skip
+        gate_shape = (0,) if gate is None else u.shape
+        return [u.shape, u.shape, (D, N), (B, T, N), (B, T, N), (B, D, N), (D,), (D,), gate_shape]
 
     def differentiable(*saved: Any) -> list[Tensor | None]:
-        arguments, lengths = saved[:9], saved[9]
-        return differentiate(partial(selective, doubling, lengths=lengths), arguments, saved[11:])
+        arguments, lengths, output_grads = saved[:9], saved[9], saved[11:]  # saved[10] are the saved states
+        return differentiate(partial(selective, doubling, lengths=lengths), arguments, output_grads)
 
     return paired(
         name,
@@ -109,7 +112,7 @@ def operator(
     )
 
 
-def by(run: Operator) -> Callable[..., tuple[Tensor, Tensor]]:
+def selective_by(run: Operator) -> Callable[..., tuple[Tensor, Tensor]]:
     """`selective` by an operator, which saves states for backward only where gradients are needed."""
 
     def scan(*arguments: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -152,26 +155,31 @@ def _onward(walk: Walk, arguments: Sequence[Tensor], state: Tensor) -> tuple[Ten
 
 
 def _back(
-    walk: Walk, arguments: Sequence[Tensor], states: Sequence[Tensor], dy: Tensor, reached: Tensor
+    walk: Walk, arguments: Sequence[Tensor], states: Sequence[Tensor], dy: Tensor, dstate: Tensor
 ) -> tuple[Tensor, ...]:
-    """The gradients of `given` and of the first state."""
+    """The gradients of `arguments` and of the first state, by the equations above.
+
+    `states` are those before each span, `dstate` is the gradient of the last state.
+    """
     u, delta, A, b, c = arguments
-    to_A, pieces = torch.zeros_like(A), []
+    dA, gradients = torch.zeros_like(A), []
     for span, state in reversed(list(zip(_spans(walk, u), states, strict=True))):
-        x, width, grad = u[:, span], delta[:, span], dy[:, span]
-        a, new = _terms(x, width, A, b[:, span])
-        h = walk.onward(a, new, state)
-        G = walk.back(a, grad[..., None] * c[:, span, None], reached)
+        u_span, delta_span, b_span, dy_span = u[:, span], delta[:, span], b[:, span], dy[:, span]
+        a, inputs = _terms(u_span, delta_span, A, b_span)
+        h = walk.onward(a, inputs, state)
+        G = walk.back(a, dy_span[..., None] * c[:, span, None], dstate)
         P = a * G
-        reached = P[:, 0]
-        moved = P * h[:, :-1]
-        along = (G @ b[:, span, :, None])[..., 0]
-        to_A = to_A + (moved * width[..., None]).sum((0, 1))
-        to_width = x * along + (moved * A).sum(3)
-        to_b = ((width * x)[:, :, None] @ G)[:, :, 0]
-        pieces.append((width * along, to_width, to_b, (grad[:, :, None] @ h[:, 1:])[:, :, 0]))
-    du, ddelta, db, dc = (torch.cat(parts, 1) for parts in zip(*reversed(pieces), strict=True))
-    return du, ddelta, to_A, db, dc, reached.clone()
+        dstate = P[:, 0]
+        P_h = P * h[:, :-1]
+        G_b = (G @ b_span[..., None])[..., 0]
+        dA = dA + (P_h * delta_span[..., None]).sum((0, 1))
+        du = delta_span * G_b
+        ddelta = u_span * G_b + (P_h * A).sum(3)
+        db = ((delta_span * u_span)[:, :, None] @ G)[:, :, 0]
+        dc = (dy_span[:, :, None] @ h[:, 1:])[:, :, 0]
+        gradients.append((du, ddelta, db, dc))
+    du, ddelta, db, dc = (torch.cat(spans, 1) for spans in zip(*reversed(gradients), strict=True))
+    return du, ddelta, dA, db, dc, dstate.clone()
 
 
 def _spans(walk: Walk, u: Tensor) -> list[slice]:
@@ -179,4 +187,5 @@ def _spans(walk: Walk, u: Tensor) -> list[slice]:
 
 
 def _terms(u: Tensor, delta: Tensor, A: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """The decays e^{Δ A} and the inputs Δ u B of a span: both (B, S, D, N)."""
     return (delta[..., None] * A).exp(), (delta * u)[..., None] * b[:, :, None]

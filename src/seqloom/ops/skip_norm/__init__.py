@@ -1,4 +1,4 @@
-"""What the heads of a memory gave, normed, with a skip next to it and a gate after both.
+"""Normalizes the output of each head, adds a skip connection, and multiplies the sum by a gate.
 
     y = (norm(x) ∘ gain + skip ∘ c) ∘ silu(z)           norm: mean and variance over the channels of a head
 
@@ -43,15 +43,15 @@ def normed(
     return y
 
 
-def by_size(*of: Tensor) -> str:
+def by_size(*inputs: Tensor) -> str:
     """The fastest backend."""
-    return "native" if able(*of) and not torch.compiler.is_exporting() and native.available() else "reference"
+    return "native" if able(*inputs) and not torch.compiler.is_exporting() and native.available() else "reference"
 
 
 def able(x: Tensor, *rest: Tensor) -> bool:
-    """Whether C can: on a CPU, in one dtype of float32 or float64, which autocast leaves as it is."""
-    one = x.dtype in (torch.float32, torch.float64) and all(tensor.dtype == x.dtype for tensor in rest)
-    return one and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+    """Whether C supports these tensors: on a CPU, all float32 or all float64, and not under autocast."""
+    supported = x.dtype in (torch.float32, torch.float64) and all(tensor.dtype == x.dtype for tensor in rest)
+    return supported and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
 
 
 def _example(draw: Draw, B: int, T: int) -> Tensor:

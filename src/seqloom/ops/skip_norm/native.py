@@ -1,6 +1,6 @@
 """The norm, the skip and the gate in C (norm.c): one pass over memory each way, threads over tokens.
 
-Two operators of torch. The numbers do not depend on how many threads there are.
+They are two operators of torch, which a compiled model calls unchanged. Results do not depend on the number of threads.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ from seqloom.ops.skip_norm import reference
 
 SOURCE = Path(__file__).with_name("norm.c")
 SPAN = 64
-"""tokens of a task, each with sums of its own for gain and skip, as the C has it"""
+"""tokens of a task, which has sums of its own for the gradients of gain and skip; the same number as in the C code"""
 READS = (
     Argument("x", "B T H V"),
     Argument("gain", "H*V"),
@@ -53,12 +53,12 @@ BACKWARD = Entry(
 
 @constant
 def available() -> bool:
-    """Whether there is native code on this machine; the first to ask has it compiled."""
+    """Whether there is native code on this machine; the first call compiles it."""
     return native.library(SOURCE) is not None
 
 
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not."""
+    """This backend with the reason why it is not available; empty where it is."""
     return native.lacking("native", SOURCE)
 
 
@@ -86,8 +86,9 @@ def _backward(
     return dx, dgain.clone(), dskip.clone(), dc, dz
 
 
-def _differentiable(*of: Any) -> list[Tensor | None]:
-    *arguments, eps, dy = of
+def _differentiable(*saved_and_dy: Any) -> list[Tensor | None]:
+    """The gradients by torch's operations, so that they can be differentiated again."""
+    *arguments, eps, dy = saved_and_dy
 
     def compute(x: Tensor, gain: Tensor, skip: Tensor, c: Tensor, z: Tensor) -> tuple[Tensor]:
         return (reference.normed(x, gain, skip, c, z, float(eps)),)
@@ -100,7 +101,7 @@ forward = paired(
     _forward,
     _backward,
     shapes=lambda x, gain, skip, c, *rest: [c.shape],
-    gradient_shapes=lambda *of: [tensor.shape for tensor in of[:5]],
+    gradient_shapes=lambda *inputs: [tensor.shape for tensor in inputs[:5]],
     save=lambda inputs, outputs: inputs,
     differentiable=_differentiable,
 )

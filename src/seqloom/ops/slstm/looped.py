@@ -24,8 +24,8 @@ Tensors = tuple[Tensor, ...]
 
 def read(a: Tensor, w: Tensor, bias: Tensor, state: Tensors, lengths: Tensor | None) -> tuple[Tensor, Tensors]:
     """See `reference.read`."""
-    every: Tensors = _Looped.apply(a, w, bias, *state)  # type: ignore[no-untyped-call]  # torch does not type apply
-    return every[0][:, 1:], tuple(state_after(tensor, lengths) for tensor in every)
+    states: Tensors = _Looped.apply(a, w, bias, *state)  # type: ignore[no-untyped-call]  # torch does not type apply
+    return states[0][:, 1:], tuple(state_after(tensor, lengths) for tensor in states)
 
 
 class _Looped(torch.autograd.Function):
@@ -35,16 +35,16 @@ class _Looped(torch.autograd.Function):
         gates = (a + bias).permute(1, 2, 0, 3).contiguous()
         shut = gates.new_empty(T, H, B, K)  # 1 - σ(f̃)
         h, c, n, m = (gates.new_empty(T + 1, H, B, K) for _ in range(4))
-        for table, first in zip((h, c, n, m), state, strict=True):
-            table[0] = first.view(B, H, K).transpose(0, 1)
-        for t, now in enumerate(gates.unbind(0)):
-            now.baddbmm_(h[t], w)
-            i, f, z, o = now.split(K, 2)
+        for states, initial in zip((h, c, n, m), state, strict=True):
+            states[0] = initial.view(B, H, K).transpose(0, 1)
+        for t, gates_t in enumerate(gates.unbind(0)):
+            gates_t.baddbmm_(h[t], w)
+            i, f, z, o = gates_t.split(K, 2)
             torch.sigmoid(-f, out=shut[t])
-            staying = logsigmoid(f).add_(m[t])
-            top = torch.maximum(staying, i, out=m[t + 1])
-            torch.exp(staying.sub_(top), out=f)
-            i.sub_(top).exp_()
+            log_f = logsigmoid(f).add_(m[t])
+            new_m = torch.maximum(log_f, i, out=m[t + 1])
+            torch.exp(log_f.sub_(new_m), out=f)
+            i.sub_(new_m).exp_()
             z.tanh_()
             o.sigmoid_()
             torch.mul(f, c[t], out=c[t + 1]).addcmul_(i, z)
@@ -52,46 +52,47 @@ class _Looped(torch.autograd.Function):
             torch.div(c[t + 1], n[t + 1], out=h[t + 1]).mul_(o)
         ctx.save_for_backward(a, w, bias, *state, gates, shut, h, c, n)
         ctx.set_materialize_grads(False)
-        every = tuple(tensor.permute(2, 0, 1, 3).reshape(B, T + 1, H * K) for tensor in (h, c, n, m))
-        ctx.mark_non_differentiable(every[3])
-        return every
+        outputs = tuple(tensor.permute(2, 0, 1, 3).reshape(B, T + 1, H * K) for tensor in (h, c, n, m))
+        ctx.mark_non_differentiable(outputs[3])
+        return outputs
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         a, w, bias, *rest = ctx.saved_tensors
         state, (gates, shut, h, c, n) = tuple(rest[:4]), rest[4:]
         if torch.is_grad_enabled():
-            return (*differentiate(_every, (a, w, bias, *state), grads),)
+            return (*differentiate(_states, (a, w, bias, *state), grads),)
         T = a.shape[1]
         H, K = w.shape[:2]
-        of = [_heads(tensor, H, K, h) for tensor in grads[:3]]
+        each_dh, each_dc, each_dn = (_by_head(tensor, H, K, h) for tensor in grads[:3])
         i, f, z, o = gates.split(K, 3)
-        read = c[1:] / n[1:]
-        slopes = (o / n[1:], -o * read / n[1:], read * o * (1 - o))
-        of_c = torch.cat([z * i, c[:-1] * f * shut, i * (1 - z.square())], 3)
-        of_n = torch.cat([i, n[:-1] * f * shut], 3)
-        da, across = torch.empty_like(gates), w.mT
-        dh, dc, dn = (tensor[-1].clone() for tensor in of)
+        c_over_n = c[1:] / n[1:]
+        # the derivatives of h_t by c_t, n_t and õ, those of c_t by ĩ, f̃ and z̃, and those of n_t by ĩ and f̃
+        h_by_c, h_by_n, h_by_o = o / n[1:], -o * c_over_n / n[1:], c_over_n * o * (1 - o)
+        c_by_ifz = torch.cat([z * i, c[:-1] * f * shut, i * (1 - z.square())], 3)
+        n_by_if = torch.cat([i, n[:-1] * f * shut], 3)
+        da, w_t = torch.empty_like(gates), w.mT
+        dh, dc, dn = (tensor[-1].clone() for tensor in (each_dh, each_dc, each_dn))
         for t in range(T - 1, -1, -1):
-            to_c, to_n, to_o = (tensor[t] for tensor in slopes)
-            dc.addcmul_(dh, to_c)
-            dn.addcmul_(dh, to_n)
-            gate, i_f = da[t], da[t, :, :, : 2 * K]
-            torch.mul(of_c[t].unflatten(2, (3, K)), dc[:, :, None], out=gate[:, :, : 3 * K].unflatten(2, (3, K)))
-            i_f.unflatten(2, (2, K)).addcmul_(of_n[t].unflatten(2, (2, K)), dn[:, :, None])
-            torch.mul(dh, to_o, out=gate[:, :, 3 * K :])
-            dh = torch.baddbmm(of[0][t], gate, across)
-            dc = torch.addcmul(of[1][t], dc, f[t])
-            dn = torch.addcmul(of[2][t], dn, f[t])
+            dc.addcmul_(dh, h_by_c[t])
+            dn.addcmul_(dh, h_by_n[t])
+            da_t = da[t]
+            da_if, da_ifz, da_o = da_t[:, :, : 2 * K], da_t[:, :, : 3 * K], da_t[:, :, 3 * K :]
+            torch.mul(c_by_ifz[t].unflatten(2, (3, K)), dc[:, :, None], out=da_ifz.unflatten(2, (3, K)))
+            da_if.unflatten(2, (2, K)).addcmul_(n_by_if[t].unflatten(2, (2, K)), dn[:, :, None])
+            torch.mul(dh, h_by_o[t], out=da_o)
+            dh = torch.baddbmm(each_dh[t], da_t, w_t)
+            dc = torch.addcmul(each_dc[t], dc, f[t])
+            dn = torch.addcmul(each_dn[t], dn, f[t])
         dw = torch.bmm(h[:-1].permute(1, 3, 0, 2).flatten(2), da.transpose(0, 1).flatten(1, 2))
-        first = (tensor.transpose(0, 1).flatten(1) for tensor in (dh, dc, dn))
-        return da.permute(2, 0, 1, 3), dw, da.sum((0, 2)), *first, None
+        initial_grads = (tensor.transpose(0, 1).flatten(1) for tensor in (dh, dc, dn))
+        return da.permute(2, 0, 1, 3), dw, da.sum((0, 2)), *initial_grads, None
 
 
-def _every(a: Tensor, w: Tensor, bias: Tensor, *state: Tensor) -> Tensors:
+def _states(a: Tensor, w: Tensor, bias: Tensor, *state: Tensor) -> Tensors:
     return reference.states(a, w, bias, state)
 
 
-def _heads(grads: Tensor | None, H: int, K: int, like: Tensor) -> Tensor:
-    """(B, T+1, N) → (T+1, H, B, K); zeros where nothing is given."""
+def _by_head(grads: Tensor | None, H: int, K: int, like: Tensor) -> Tensor:
+    """(B, T+1, N) → (T+1, H, B, K); zeros, in the shape of `like`, where there are no gradients."""
     return torch.zeros_like(like) if grads is None else grads.unflatten(2, (H, K)).permute(1, 2, 0, 3).contiguous()

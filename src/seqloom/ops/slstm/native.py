@@ -1,7 +1,7 @@
 """The sLSTM in C (cell.c): token by token, a head's matrix in the cache, threads over heads and rows.
 
 They are two operators of torch, which a compiled model calls unchanged. Results do not depend on the number of threads.
-What tokens share in the backward, the gradient of the matrix, is one product. Second derivatives go through the
+The gradient of the matrix is one product over all tokens, outside of C. Second derivatives are taken through the
 reference.
 """
 
@@ -18,8 +18,8 @@ from seqloom.ops.recurrence.reference import state_after
 from seqloom.ops.slstm import reference
 
 SOURCE = Path(__file__).with_name("cell.c")
-KEPT = 5
-"""numbers of a unit and token that the backward reads, the same number as in the C code"""
+SAVED = 5
+"""numbers of a unit and token that forward saves for backward, the same number as in the C code"""
 FORWARD = Entry(
     "slstm",
     SOURCE,
@@ -29,7 +29,7 @@ FORWARD = Entry(
     Argument("w", "H K 4*K"),
     Argument("bias", "H 4*K"),
     *(Argument(name, "B T+1 H*K", written=True) for name in "hcnm"),
-    Argument("kept", "B T H 5*K", written=True),
+    Argument("saved", "B T H 5*K", written=True),
     Argument("scratch", "threads room", written=True),
     least="threads",
 )
@@ -41,7 +41,7 @@ BACKWARD = Entry(
     Argument("w", "H K 4*K"),
     Argument("c", "B T+1 H*K"),
     Argument("n", "B T+1 H*K"),
-    Argument("kept", "B T H 5*K"),
+    Argument("saved", "B T H 5*K"),
     *(Argument(name, "B T+1 H*K", written=True) for name in ("dh", "dc", "dn")),
     Argument("da", "B T H 4*K", written=True),
     Argument("scratch", "threads room", written=True),
@@ -72,13 +72,14 @@ def read(
 def _forward(
     a: Tensor, w: Tensor, bias: Tensor, h: Tensor, c: Tensor, n: Tensor, m: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """All h, c, n and m (B, T+1, N), with those before the first token, and the numbers for `_backward`."""
     (B, T, H, _), K = a.shape, w.shape[1]
-    every_h, every_c, every_n, every_m = (a.new_empty(B, T + 1, H * K) for _ in range(4))
-    for table, first in ((every_h, h), (every_c, c), (every_n, n), (every_m, m)):
-        table[:, 0] = first
-    kept, scratch = a.new_empty(B, T, H, KEPT * K), _scratch(a, K)
-    FORWARD(a, w, bias, every_h, every_c, every_n, every_m, kept, scratch, threads=len(scratch), K=K)
-    return every_h, every_c, every_n, every_m, kept
+    all_h, all_c, all_n, all_m = (a.new_empty(B, T + 1, H * K) for _ in range(4))
+    for states, initial in ((all_h, h), (all_c, c), (all_n, n), (all_m, m)):
+        states[:, 0] = initial
+    saved, scratch = a.new_empty(B, T, H, SAVED * K), _scratch(a, K)
+    FORWARD(a, w, bias, all_h, all_c, all_n, all_m, saved, scratch, threads=len(scratch), K=K)
+    return all_h, all_c, all_n, all_m, saved
 
 
 def _backward(
@@ -92,19 +93,20 @@ def _backward(
     h: Tensor,
     c: Tensor,
     n: Tensor,
-    kept: Tensor,
-    to_h: Tensor,
-    to_c: Tensor | None,
-    to_n: Tensor | None,
-    to_m: Tensor | None,
+    saved: Tensor,
+    h_grads: Tensor,
+    c_grads: Tensor | None,
+    n_grads: Tensor | None,
+    m_grads: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of a, w, bias and the first state, from those of all h, c, n and m (B, T+1, N)."""
     H, K, _ = w.shape
-    dh, dc, dn = (torch.zeros_like(h) if tensor is None else _copied(tensor) for tensor in (to_h, to_c, to_n))
+    dh, dc, dn = (torch.zeros_like(h) if grads is None else _copied(grads) for grads in (h_grads, c_grads, n_grads))
     da, scratch = a.new_empty(a.shape), _scratch(a, K)
-    BACKWARD(w, c, n, kept, dh, dc, dn, da, scratch, threads=len(scratch), K=K)
-    earlier = h[:, :-1].unflatten(2, (H, K)).permute(2, 3, 0, 1).flatten(2)
-    dw = torch.bmm(earlier, da.permute(2, 0, 1, 3).flatten(1, 2))
-    dm = torch.zeros_like(m0) if to_m is None else to_m[:, 0].clone()  # a row without tokens returns m unchanged
+    BACKWARD(w, c, n, saved, dh, dc, dn, da, scratch, threads=len(scratch), K=K)
+    h_before = h[:, :-1].unflatten(2, (H, K)).permute(2, 3, 0, 1).flatten(2)  # (H, K, B T)
+    dw = torch.bmm(h_before, da.permute(2, 0, 1, 3).flatten(1, 2))
+    dm = torch.zeros_like(m0) if m_grads is None else m_grads[:, 0].clone()  # a row without tokens returns m unchanged
     return da, dw, da.sum((0, 1)), dh[:, 0].clone(), dc[:, 0].clone(), dn[:, 0].clone(), dm
 
 
@@ -118,28 +120,29 @@ def _scratch(a: Tensor, K: int) -> Tensor:
     return a.new_empty(native.threads(a.numel() * K), room)
 
 
-def _differentiable(*of: Tensor | None) -> list[Tensor | None]:
+def _differentiable(*arguments: Tensor | None) -> list[Tensor | None]:
     """The gradients computed by torch's operations, so that they can be differentiated again.
 
-    `of`: the arguments of `_backward`.
+    `arguments` are those of `_backward`.
     """
-    inputs, (to_h, to_c, to_n, to_m) = of[:7], of[11:]
+    inputs, (h_grads, c_grads, n_grads, m_grads) = arguments[:7], arguments[11:]
     m0 = inputs[6]
     assert m0 is not None
 
     def compute(a: Tensor, w: Tensor, bias: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
         return reference.states(a, w, bias, state)
 
-    return differentiate(compute, inputs, (to_h, to_c, to_n, to_m if m0.requires_grad else None))
+    output_grads = (h_grads, c_grads, n_grads, m_grads if m0.requires_grad else None)
+    return differentiate(compute, inputs, output_grads)
 
 
 def _shapes(a: Tensor, w: Tensor, *rest: Tensor) -> list[tuple[int, ...]]:
     (B, T, H, _), K = a.shape, w.shape[1]
-    return [*[(B, T + 1, H * K)] * 4, (B, T, H, KEPT * K)]
+    return [*[(B, T + 1, H * K)] * 4, (B, T, H, SAVED * K)]
 
 
-def _gradient_shapes(*of: Tensor) -> list[tuple[int, ...]]:
-    return [tuple(tensor.shape) for tensor in of[:7]]
+def _gradient_shapes(*arguments: Tensor) -> list[tuple[int, ...]]:
+    return [tuple(tensor.shape) for tensor in arguments[:7]]
 
 
 forward: Operator = paired(

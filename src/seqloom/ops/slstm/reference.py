@@ -21,12 +21,12 @@ def cell(a: Tensor, w: Tensor, bias: Tensor, h: Tensor, c: Tensor, n: Tensor, m:
     H, K, _ = w.shape
     recurrent = torch.baddbmm(bias[:, None], h.view(-1, H, K).transpose(0, 1), w).transpose(0, 1)
     i, f, z, o = (gate.flatten(1) for gate in (a + recurrent).chunk(4, -1))
-    staying = logsigmoid(f) + m.detach()
-    top = torch.maximum(staying, i).detach()
-    entering, staying = torch.exp(i - top), torch.exp(staying - top)
-    c = staying * c + entering * torch.tanh(z)
-    n = staying * n + entering
-    return torch.sigmoid(o) * c / n, c, n, top
+    log_f = logsigmoid(f) + m.detach()
+    new_m = torch.maximum(log_f, i).detach()
+    i, f = torch.exp(i - new_m), torch.exp(log_f - new_m)
+    c = f * c + i * torch.tanh(z)
+    n = f * n + i
+    return torch.sigmoid(o) * c / n, c, n, new_m
 
 
 def states(a: Tensor, w: Tensor, bias: Tensor, state: States) -> States:
@@ -39,8 +39,8 @@ def states(a: Tensor, w: Tensor, bias: Tensor, state: States) -> States:
 
 def read(a: Tensor, w: Tensor, bias: Tensor, state: States, lengths: Tensor | None) -> tuple[Tensor, States]:
     """(B, T, H, G) → the outputs (B, T, N), and the state after `lengths` tokens of each row or after the last."""
-    every = states(a, w, bias, state)
-    return every[0][:, 1:], tuple(state_after(states, lengths) for states in every)
+    all_states = states(a, w, bias, state)
+    return all_states[0][:, 1:], tuple(state_after(tensor, lengths) for tensor in all_states)
 
 
 def price(rows: int, N: int) -> Cost:

@@ -1,4 +1,4 @@
-"""A product with a matrix of many small blocks on its diagonal: each few channels by a matrix of their own.
+"""A product with a block-diagonal matrix of many small blocks: every few channels have a matrix of their own.
 
     y_b = x_b W_b               N blocks of n channels
 
@@ -18,9 +18,9 @@ SIGNATURE = Signature("small_blocks", Argument("x", "B T N*n", "real"), Argument
 
 
 def products(x: Stream, w: Float[Tensor, "N n n"]) -> Stream:
-    """x (B, T, N n) by the blocks w: (B, T, N n). Differentiable twice.
+    """x (B, T, N n) times the blocks w: (B, T, N n). Differentiable twice.
 
-    Backends: `reference` by `einsum`, whose products are too small for a library of matrices; `native` in C on a CPU.
+    Backends: `reference` by `einsum`, whose products are too small for a matrix library; `native` in C on a CPU.
     """
     SIGNATURE.bind(x, w)
     if x.numel() == 0:
@@ -30,15 +30,15 @@ def products(x: Stream, w: Float[Tensor, "N n n"]) -> Stream:
 
 
 def by_size(x: Tensor, w: Tensor) -> str:
-    """The fastest backend. Large blocks are products for a library."""
+    """The fastest backend. Products with large blocks are left to a matrix library."""
     small = w.shape[1] <= LARGEST and not torch.compiler.is_exporting()
     return "native" if small and able(x, w) and native.available() else "reference"
 
 
 def able(x: Tensor, w: Tensor) -> bool:
-    """Whether C can: on a CPU, in one dtype of float32 or float64, which autocast leaves as it is."""
-    one = x.dtype == w.dtype and x.dtype in (torch.float32, torch.float64)
-    return one and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+    """Whether C supports these tensors: on a CPU, both float32 or both float64, and not under autocast."""
+    supported = x.dtype == w.dtype and x.dtype in (torch.float32, torch.float64)
+    return supported and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
 
 
 LARGEST = 16

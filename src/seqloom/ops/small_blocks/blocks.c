@@ -1,16 +1,16 @@
 /* Products with many small blocks, in the letters of __init__.py: rows of D = N n channels, N blocks of n.
 
-       y[c] = Σ_i x[first of c's block + i] w[i][c]        dw[i][c] = Σ_rows x[first of c's block + i] dy[c]
+       y[c] = Σ_i x[first(c) + i] w[i][c]        dw[i][c] = Σ_rows x[first(c) + i] dy[c]
 
-   w is (n, D): number i of row c is w_b[i][j] for c = b n + j. x and dy lie at any distance between rows. Where a vector
-   holds whole blocks, its numbers are moved inside it; else number by number. A task of the second is SPAN rows, whose
-   sums are added up by the caller, so that no number depends on the threads. The file includes itself once for each type
-   of number. */
+   first(c) is the first channel of the block of channel c. w is (n, D): w[i][c] is number (i, j) of block b for c = b n
+   + j. x and dy have any distance between rows. Where a vector consists of whole blocks, it is computed at once, by
+   permutations of its numbers; else number by number. A task of the gradient is SPAN rows, with sums that the caller
+   adds, so that no number depends on the threads. The file includes itself once for each type of number. */
 #ifndef REAL
 
 #include <stddef.h>
 
-enum { SPAN = 64 }; /* native.py has it too */
+enum { SPAN = 64 }; /* native.py has the same number */
 
 #define REAL float
 #include "blocks.c"
@@ -23,7 +23,7 @@ enum { SPAN = 64 }; /* native.py has it too */
 
 #include "vectors.h"
 
-/* Which number of a vector of whole blocks is number i of the block that each lane is of. */
+/* For each lane of a vector of whole blocks, the lane of number i of its block. */
 INLINE INT NAME(places_)(const int64_t n, int64_t i)
 {
     INT at;
@@ -32,17 +32,17 @@ INLINE INT NAME(places_)(const int64_t n, int64_t i)
     return at;
 }
 
-/* One row; n is known where this is inlined, so that places are constants. */
+/* y of one row. Where this is inlined n is a constant, and so are the places. */
 INLINE void NAME(apply_)(const int64_t n, int64_t D, const REAL *x, const REAL *w, REAL *y)
 {
     int64_t c = 0;
     if (LANES % n == 0)
         for (; c + LANES <= D; c += LANES) {
-            const VEC own = NAME(load_)(x + c, LANES);
+            const VEC x_c = NAME(load_)(x + c, LANES);
             VEC sum = {0};
 #pragma GCC unroll 4
             for (int64_t i = 0; i < n; i++)
-                sum += NAME(chosen_)(own, own, NAME(places_)(n, i)) * NAME(load_)(w + i * D + c, LANES);
+                sum += NAME(chosen_)(x_c, x_c, NAME(places_)(n, i)) * NAME(load_)(w + i * D + c, LANES);
             NAME(store_)(y + c, sum, LANES);
         }
     for (; c < D; c++) {
@@ -53,16 +53,18 @@ INLINE void NAME(apply_)(const int64_t n, int64_t D, const REAL *x, const REAL *
     }
 }
 
+/* Adds to dw the products of one row. */
 INLINE void NAME(gather_)(const int64_t n, int64_t D, const REAL *x, const REAL *dy, REAL *dw)
 {
     int64_t c = 0;
     if (LANES % n == 0)
         for (; c + LANES <= D; c += LANES) {
-            const VEC own = NAME(load_)(x + c, LANES), given = NAME(load_)(dy + c, LANES);
+            const VEC x_c = NAME(load_)(x + c, LANES), dy_c = NAME(load_)(dy + c, LANES);
 #pragma GCC unroll 4
             for (int64_t i = 0; i < n; i++) {
-                REAL *to = dw + i * D + c;
-                NAME(store_)(to, NAME(load_)(to, LANES) + NAME(chosen_)(own, own, NAME(places_)(n, i)) * given, LANES);
+                REAL *dw_c = dw + i * D + c;
+                const VEC x_i = NAME(chosen_)(x_c, x_c, NAME(places_)(n, i));
+                NAME(store_)(dw_c, NAME(load_)(dw_c, LANES) + x_i * dy_c, LANES);
             }
         }
     for (; c < D; c++)
@@ -70,15 +72,16 @@ INLINE void NAME(gather_)(const int64_t n, int64_t D, const REAL *x, const REAL 
             dw[i * D + c] += x[c - c % n + i] * dy[c];
 }
 
-#define BY_SIZE(some, ...) \
+/* Calls `function` with n as a constant where it is a usual size. */
+#define BY_SIZE(function, ...) \
     switch (n) { \
-    case 2: some(2, __VA_ARGS__); break; \
-    case 4: some(4, __VA_ARGS__); break; \
-    case 8: some(8, __VA_ARGS__); break; \
-    default: some(n, __VA_ARGS__); \
+    case 2: function(2, __VA_ARGS__); break; \
+    case 4: function(4, __VA_ARGS__); break; \
+    case 8: function(8, __VA_ARGS__); break; \
+    default: function(n, __VA_ARGS__); \
     }
 
-/* Both return 1 where blocks do not fill the rows. */
+/* apply_all and gather_all return 1 where the blocks do not fill the rows. */
 int NAME(apply_all_)(
     int64_t threads, int64_t B, int64_t R, int64_t D, int64_t n, int64_t x_step, const REAL *x, const REAL *w, REAL *y)
 {

@@ -1,6 +1,6 @@
 """Products with small blocks in C (blocks.c), one pass over memory, threads over rows.
 
-The gradient of x is the same product with each block turned. The numbers do not depend on how many threads there are.
+The gradient of x is the same product with each block transposed. Results do not depend on the number of threads.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from seqloom.ops.small_blocks import reference
 
 SOURCE = Path(__file__).with_name("blocks.c")
 SPAN = 64
-"""rows of a task of the weights' gradient, each with sums of its own, as the C has it"""
+"""rows of a task of `GATHER`, which has sums of its own for the gradient of w; the same number as in the C code"""
 APPLY = Entry(
     "small_blocks",
     SOURCE,
@@ -44,12 +44,12 @@ GATHER = Entry(
 
 @constant
 def available() -> bool:
-    """Whether there is native code on this machine; the first to ask has it compiled."""
+    """Whether there is native code on this machine; the first call compiles it."""
     return native.library(SOURCE) is not None
 
 
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not."""
+    """This backend with the reason why it is not available; empty where it is."""
     return native.lacking("native", SOURCE)
 
 
@@ -66,19 +66,19 @@ def _forward(x: Tensor, w: Tensor) -> Tensor:
 def _backward(x: Tensor, w: Tensor, dy: Tensor) -> tuple[Tensor, Tensor]:
     (B, T, D), (N, n, _) = x.shape, w.shape
     sums, threads = x.new_empty(-(-B * T // SPAN), n, D), native.threads(x.numel())
-    _right(GATHER(x, dy, sums, threads=threads, spans=len(sums), n=n))
+    _check(GATHER(x, dy, sums, threads=threads, spans=len(sums), n=n))
     dw = sums.sum(0, dtype=torch.float64).to(w.dtype).view(n, N, n).transpose(0, 1)
     return _applied(dy, w.permute(2, 0, 1)), dw.contiguous()
 
 
-def _applied(x: Tensor, by_input: Tensor) -> Tensor:
-    """The product with blocks (n, N, n), the number of the input first."""
+def _applied(x: Tensor, blocks: Tensor) -> Tensor:
+    """The product of x with blocks whose axes are input, block, output: (n, N, n)."""
     y = x.new_empty(x.shape)
-    _right(APPLY(x, by_input.flatten(1), y, threads=native.threads(x.numel()), n=len(by_input)))
+    _check(APPLY(x, blocks.flatten(1), y, threads=native.threads(x.numel()), n=len(blocks)))
     return y
 
 
-def _right(status: int) -> None:
+def _check(status: int) -> None:
     if status:
         raise ValueError("small_blocks: the blocks do not fill the channels")
 
@@ -90,5 +90,5 @@ forward = paired(
     shapes=lambda x, w: [x.shape],
     gradient_shapes=lambda x, w, dy: [x.shape, w.shape],
     save=lambda inputs, outputs: inputs,
-    differentiable=lambda x, w, dy: differentiate(lambda *of: (reference.products(*of),), (x, w), (dy,)),
+    differentiable=lambda x, w, dy: differentiate(lambda x, w: (reference.products(x, w),), (x, w), (dy,)),
 )

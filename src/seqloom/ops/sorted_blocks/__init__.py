@@ -32,9 +32,9 @@ def attend(
     cut: int | None = None,
     lengths: Lengths | None = None,
 ) -> Float[Tensor, "B H T V"]:
-    """The outputs y, with N = ⌈T/b⌉ blocks. With `lengths` (B,) a row has that many tokens.
+    """The outputs y, with N = ⌈T/b⌉ blocks of `block` = b tokens and their weights w.
 
-    Later outputs are arbitrary.
+    With `lengths` (B,) a row has that many tokens; outputs after them are arbitrary.
     """
     y: Tensor = OP[OP.choose(q)](q, k, v, weights, block, causal, cut, lengths)
     return y

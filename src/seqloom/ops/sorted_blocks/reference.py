@@ -31,8 +31,8 @@ def _head(
 ) -> Tensor:
     """One head of one row of T tokens: (L, K), (L, K), (L, V) → (L, V), 0 after T."""
     blocks = [list(range(first, min(first + block, T))) for first in range(0, T, block)]
-    read = range(len(blocks))[:cut]
-    sorted_blocks = [_sorted(k, v, weights[i], blocks[: i if causal else None]) for i in read]
+    read_blocks = range(len(blocks))[:cut]
+    sorted_blocks = [_sorted(k, v, weights[i], blocks[: i if causal else None]) for i in read_blocks]
     outputs = [v.new_zeros(v.shape[1])] * len(q)
     for i, tokens in enumerate(blocks):
         for t in tokens:
@@ -40,7 +40,8 @@ def _head(
                 visible = [s for s in tokens if s <= t or not causal]
                 keys, values = [*sorted_blocks[i][0], *k[visible]], [*sorted_blocks[i][1], *v[visible]]
             else:
-                keys, values = ([x for pair in sorted_blocks for x in pair[n]] for n in (0, 1))
+                keys = [key for block_keys, _ in sorted_blocks for key in block_keys]
+                values = [value for _, block_values in sorted_blocks for value in block_values]
             scores = torch.stack(keys) @ q[t] / q.shape[1] ** 0.5
             outputs[t] = scores.softmax(0) @ torch.stack(values)
     return torch.stack(outputs)
@@ -49,21 +50,22 @@ def _head(
 def _sorted(k: Tensor, v: Tensor, weights: Tensor, blocks: list[list[int]]) -> tuple[list[Tensor], list[Tensor]]:
     """The keys and values of one sorted block, one for each slot of the longest block."""
     slots = len(blocks[0]) if blocks else 0
-    pairs: tuple[list[Tensor], list[Tensor]] = [], []
+    keys, values = [], []
     for slot in range(slots):
-        of = [(j, tokens[slot]) for j, tokens in enumerate(blocks) if slot < len(tokens)]
-        shares = weights[[j for j, _ in of]]
-        tokens = [t for _, t in of]
-        pairs[0].append(shares @ k[tokens])
-        pairs[1].append(shares @ v[tokens])
-    return pairs
+        with_slot = [j for j, block in enumerate(blocks) if slot < len(block)]
+        tokens = [blocks[j][slot] for j in with_slot]
+        keys.append(weights[with_slot] @ k[tokens])
+        values.append(weights[with_slot] @ v[tokens])
+    return keys, values
 
 
 def price(
     tokens: Iterable[int], T: int, block: int, dim: int, heads: int, causal: bool = True, cut: int | None = None
 ) -> Cost:
     """The price of tokens at these positions, over all heads; a mixture counts with the first token of its block."""
-    K, count, terms, mixtures, mixed = dim // heads, 0, 0, 0, 0
+    K, count = dim // heads, 0
+    terms = 0  # slots that are read, over all queries
+    mixtures, mixed = 0, 0  # slots of sorted blocks, and the tokens that they are mixtures of
     sizes = [min(block, T - first) for first in range(0, T, block)]
     slots = sizes[0] if sizes else 0
     for t in tokens:
@@ -73,9 +75,10 @@ def price(
         else:
             terms += (slots if i or not causal else 0) + (t % block + 1 if causal else sizes[i])
         if t % block == 0:
-            entered = i * block if causal else T if cut is None or i < cut else 0
-            mixed += entered
-            mixtures += slots if entered else 0
+            whole_text = T if cut is None or i < cut else 0
+            sources = i * block if causal else whole_text
+            mixed += sources
+            mixtures += slots if sources else 0
     pairs = heads * terms
     return Cost(
         mul=2 * pairs * K + 2 * mixed * dim,

@@ -25,11 +25,10 @@ from seqloom.ops.state_space import generating, krylov, reference, scan
 from seqloom.ops.state_space.discretise import Method
 
 System: TypeAlias = Callable[[], tuple[Tensor, ...]]
-"""gives the weights of a model; the reference asks for them at each token, so that a step costs what its token costs"""
-
-
+"""returns the weights of a model; the reference calls it at each token, so that a step has the price of its token"""
 Model: TypeAlias = Literal["joint", "single", "low_rank"]
 Shapes: TypeAlias = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
+"""the shapes of a row's state and of each weight"""
 
 
 def joint(
@@ -42,10 +41,10 @@ def joint(
 ) -> tuple[Stream, Float[Tensor, "B N"]]:
     """The outputs y (B, T, D), in the dtype of u, and the state x (B, N) after the last token.
 
-    `system()` gives A (N, N), B (N, D), C (D, N) and Δ (). `state` is x before the first token, None for zeros. With
-    `lengths` (B,) a row has so many tokens, then padding, and its state is that after its tokens. The state is of
-    float32 at least, in which all is computed. All tensors have first and second derivatives. Raises ValueError where
-    shapes do not agree. The other functions have the same rules; `outputs` returns y alone.
+    `system()` returns A (N, N), B (N, D), C (D, N) and Δ (). `state` is x before the first token, None for zeros. With
+    `lengths` (B,) a row has that many tokens, then padding, and its state is the one after its tokens. Computed in
+    float32 or better, which is also the dtype of the state. Differentiable twice in every tensor. Raises ValueError
+    where shapes do not agree. The same holds for the other functions; `outputs` returns y alone.
 
     Backends: `reference` token by token, `parallel` in log2 T passes.
     """
@@ -62,7 +61,7 @@ def single(
 ) -> tuple[Float[Tensor, "B T D M"], Float[Tensor, "B D N"]]:
     """The outputs y (B, T, D, M) and the state x (B, D, N); see `joint`.
 
-    `system()` gives A (N, N), B (N,), C (D, M, N) and Δ (D,). `parallel` is a lag sum under the kernel.
+    `system()` returns A (N, N), B (N,), C (D, M, N) and Δ (D,). `parallel` is a lag sum with the kernel as taps.
     """
     return _streamed("single", u, system, (method,), state, lengths)
 
@@ -76,8 +75,8 @@ def low_rank(
 ) -> tuple[Stream, Complex[Tensor, "B D H"]]:
     """The outputs y = 2 Re(C x) (B, T, D) and the state x (B, D, N/2), half of each pair of conjugates; see `joint`.
 
-    `system()` gives Λ, P, B (N/2,) and C (D, N/2), all complex, and Δ (D,). No eigenvalue may be 0; with real parts of
-    at most 0 nothing grows. `parallel` is a lag sum under the kernel.
+    `system()` returns Λ, P, B (N/2,) and C (D, N/2), all complex, and Δ (D,). No eigenvalue may be 0; with real parts
+    of at most 0 states do not grow. `parallel` is a lag sum with the kernel as taps.
     """
     return _streamed("low_rank", u, system, (), state, lengths)
 
@@ -89,36 +88,38 @@ def outputs(model: Model, u: Stream, system: System, method: Method | None = Non
 
 
 def _streamed(
-    model: Model, u: Tensor, system: System, how: tuple[Any, ...], state: Tensor | None, lengths: Tensor | None
+    model: Model, u: Tensor, system: System, method: tuple[Any, ...], state: Tensor | None, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor]:
+    """The outputs, and the state after them, from zeros if no state is given."""
     if state is None:
         weights = system()
-        states, _ = SHAPES[model](weights, u.shape[2])
+        state_shape, _ = SHAPES[model](weights, u.shape[2])
         wide = torch.promote_types(u.dtype, torch.float32)
-        state = torch.zeros(len(u), *states, dtype=_wide(weights[0], wide), device=u.device)
-    y, new_state = _read(model, u, system, how, state, lengths)
+        state = torch.zeros(len(u), *state_shape, dtype=_wide(weights[0], wide), device=u.device)
+    y, new_state = _read(model, u, system, method, state, lengths)
     assert new_state is not None
     return y, new_state
 
 
 def _read(
-    model: Model, u: Tensor, system: System, how: tuple[Any, ...], state: Tensor | None, lengths: Tensor | None
+    model: Model, u: Tensor, system: System, method: tuple[Any, ...], state: Tensor | None, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    """The outputs, and the state after them if one is given."""
+    """The outputs, and the state after them if one is given. `method` is empty for `low_rank`."""
     kind, wide = u.dtype, torch.promote_types(u.dtype, torch.float32)
 
-    def fitting() -> tuple[Tensor, ...]:
+    def checked_system() -> tuple[Tensor, ...]:
         weights = system()
-        states, shapes = SHAPES[model](weights, u.shape[2])
-        return _fit(u, state, states, *zip(weights, shapes, strict=True))
+        state_shape, weight_shapes = SHAPES[model](weights, u.shape[2])
+        return _checked(u, state, state_shape, *zip(weights, weight_shapes, strict=True))
 
-    if u.shape[1] == 0:  # the shape and dtype of a token's output
-        y, _ = OP["reference"][model](u.new_zeros(len(u), 1, u.shape[2], dtype=wide), fitting, *how, None, None)
+    if u.shape[1] == 0:  # no output, in the shape and dtype of those of one token
+        token = u.new_zeros(len(u), 1, u.shape[2], dtype=wide)
+        y, _ = OP["reference"][model](token, checked_system, *method, None, None)
         return y[:, :0].to(kind), None if state is None else state.clone()
     run = OP[OP.choose(u)][model]
     before = None if state is None else state.to(_wide(state, wide))
     with _unrounded(u.device.type):
-        y, new_state = run(u.to(wide), fitting, *how, before, lengths)
+        y, new_state = run(u.to(wide), checked_system, *method, before, lengths)
     return y.to(kind), new_state
 
 
@@ -142,7 +143,7 @@ SHAPES: dict[Model, Callable[[tuple[Tensor, ...], int], Shapes]] = {
     "single": _shapes_single,
     "low_rank": _shapes_low_rank,
 }
-"""by model, a function from weights and channels to the shapes of a row's state and of each weight"""
+"""by model, a function from weights and the number of channels"""
 
 
 def by_size(u: Tensor) -> str:
@@ -150,12 +151,15 @@ def by_size(u: Tensor) -> str:
     return "reference" if u.shape[1] == 1 else "parallel"
 
 
-def _fit(
-    u: Tensor, state: Tensor | None, states: tuple[int, ...], *weights: tuple[Tensor, tuple[int, ...]]
+def _checked(
+    u: Tensor, state: Tensor | None, state_shape: tuple[int, ...], *weights: tuple[Tensor, tuple[int, ...]]
 ) -> tuple[Tensor, ...]:
-    """The weights in the dtype of the sums; ValueError for a wrong shape."""
-    wanted = weights if state is None else (*weights, (state, (len(u), *states)))
-    for tensor, shape in wanted:
+    """The weights, each given with the shape that it must have, in the dtype of the sums; ValueError for another shape.
+
+    The shape (B, *state_shape) of the state is checked too.
+    """
+    checked = weights if state is None else (*weights, (state, (len(u), *state_shape)))
+    for tensor, shape in checked:
         if tensor.shape != shape:
             raise ValueError(
                 f"weights and state do not fit u {tuple(u.shape)}: {tuple(tensor.shape)} should be {shape}"
@@ -165,6 +169,7 @@ def _fit(
 
 
 def _wide(x: Tensor, wide: torch.dtype) -> torch.dtype:
+    """`wide`, or for a complex x the complex dtype of its precision."""
     return torch.promote_types(wide, torch.complex64) if x.is_complex() else wide
 
 
@@ -173,14 +178,19 @@ def _unrounded(device: str) -> AbstractContextManager[object]:
     return torch.autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
 
 
-def _dense(draw: Draw, *C: int) -> System:
-    B = (8, CHANNELS) if C == (CHANNELS, 8) else (8,)
-    step = draw().sigmoid() if C == (CHANNELS, 8) else draw(CHANNELS).sigmoid()
-    system = (draw(8, 8) / 8 - torch.eye(8), draw(*B), draw(*C), step)
+def _joint_system(draw: Draw) -> System:
+    step = draw().sigmoid()
+    system = (draw(8, 8) / 8 - torch.eye(8), draw(8, CHANNELS), draw(CHANNELS, 8), step)
     return lambda: system
 
 
-def _conjugates(draw: Draw) -> System:
+def _single_system(draw: Draw) -> System:
+    step = draw(CHANNELS).sigmoid()
+    system = (draw(8, 8) / 8 - torch.eye(8), draw(8), draw(CHANNELS, 2, 8), step)
+    return lambda: system
+
+
+def _low_rank_system(draw: Draw) -> System:
     eigenvalues = torch.complex(-draw(4).exp(), draw(4))
     p, b, c = (torch.complex(draw(*shape), draw(*shape)) for shape in ((4,), (4,), (CHANNELS, 4)))
     step = draw(CHANNELS).sigmoid()
@@ -188,27 +198,27 @@ def _conjugates(draw: Draw) -> System:
 
 
 def _joint(draw: Draw, B: int, T: int) -> Tensor:
-    return outputs("joint", draw(B, T, CHANNELS), _dense(draw, CHANNELS, 8), "bilinear")
+    return outputs("joint", draw(B, T, CHANNELS), _joint_system(draw), "bilinear")
 
 
 def _single(draw: Draw, B: int, T: int) -> Tensor:
-    return outputs("single", draw(B, T, CHANNELS), _dense(draw, CHANNELS, 2, 8), "bilinear")
+    return outputs("single", draw(B, T, CHANNELS), _single_system(draw), "bilinear")
 
 
 def _low_rank(draw: Draw, B: int, T: int) -> Tensor:
-    return outputs("low_rank", draw(B, T, CHANNELS), _conjugates(draw))
+    return outputs("low_rank", draw(B, T, CHANNELS), _low_rank_system(draw))
 
 
-def _joint_on(draw: Draw, B: int, T: int) -> Any:
-    return partial(joint, system=_dense(draw, CHANNELS, 8), method="bilinear"), (draw(B, T, CHANNELS),)
+def _joint_streamed(draw: Draw, B: int, T: int) -> Any:
+    return partial(joint, system=_joint_system(draw), method="bilinear"), (draw(B, T, CHANNELS),)
 
 
-def _single_on(draw: Draw, B: int, T: int) -> Any:
-    return partial(single, system=_dense(draw, CHANNELS, 2, 8), method="bilinear"), (draw(B, T, CHANNELS),)
+def _single_streamed(draw: Draw, B: int, T: int) -> Any:
+    return partial(single, system=_single_system(draw), method="bilinear"), (draw(B, T, CHANNELS),)
 
 
-def _low_rank_on(draw: Draw, B: int, T: int) -> Any:
-    return partial(low_rank, system=_conjugates(draw)), (draw(B, T, CHANNELS),)
+def _low_rank_streamed(draw: Draw, B: int, T: int) -> Any:
+    return partial(low_rank, system=_low_rank_system(draw)), (draw(B, T, CHANNELS),)
 
 
 OP = Op(
@@ -226,5 +236,5 @@ OP = Op(
         "single": reference.single_price,
         "low_rank": reference.low_rank_price,
     },
-    streamed=(_joint_on, _single_on, _low_rank_on),
+    streamed=(_joint_streamed, _single_streamed, _low_rank_streamed),
 )

@@ -38,10 +38,10 @@ def legt(N: int, scaling: Literal["orthonormal", "lmu"] = "orthonormal") -> tupl
     """A (N, N) and B (N,) of the Legendre measure on the last unit of time, in float64."""
     n, root = _orders(N)
     sign = (-1.0) ** n
+    signs, ones = torch.outer(sign, sign), torch.ones(N, N, dtype=torch.float64)
     if scaling == "lmu":
-        return -(root**2)[:, None] * (torch.outer(sign, sign).tril() + torch.ones(N, N).triu(1)), root**2 * sign
-    ones = torch.ones(N, N, dtype=torch.float64)
-    return -torch.outer(root, root) * (ones.tril() + torch.outer(sign, sign).triu(1)), root
+        return -(root**2)[:, None] * (signs.tril() + ones.triu(1)), root**2 * sign
+    return -torch.outer(root, root) * (ones.tril() + signs.triu(1)), root
 
 
 def lagt(N: int) -> tuple[Matrix, Vector]:
@@ -63,16 +63,17 @@ def normal(N: int) -> tuple[Half, Complex[Tensor, "N H"], Half, Half]:
         raise ValueError(f"conjugate pairs need an even number of states, 2 or more, not {N}")
     A, B = legs(N)
     P = (torch.arange(N, dtype=torch.float64) + 0.5).sqrt()
-    turning = A + torch.outer(P, P)
-    turning = (turning - turning.mT) / 2  # skew-symmetric: what is left is -½ on the diagonal
-    omega, V = torch.linalg.eigh(-1j * turning)
+    normal_part = A + torch.outer(P, P)
+    skew = (normal_part - normal_part.mT) / 2  # its skew-symmetric part; the symmetric part is -½ I
+    omega, V = torch.linalg.eigh(-1j * skew)
     omega, V = omega[N // 2 :], V[:, N // 2 :]
-    seen = V.mH @ P.to(V)
-    V = V * torch.sgn(seen)
+    phase = torch.sgn(V.mH @ P.to(V))
+    V = V * phase
     P = (V.mH @ P.to(V)).real.to(V)
     return torch.complex(torch.full_like(omega, -0.5), omega), V, P, V.mH @ B.to(V)
 
 
 def _orders(N: int) -> tuple[Tensor, Tensor]:
+    """n and (2n + 1)^½, for n from 0 to N - 1."""
     n = torch.arange(N, dtype=torch.float64)
     return n, (2 * n + 1).sqrt()

@@ -24,13 +24,16 @@ System: TypeAlias = Callable[[], tuple[Tensor, ...]]
 def joint(
     u: Tensor, system: System, method: str, state: Tensor | None, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    """u (B, T, D) and x (B, N) → y (B, T, D) and x after `lengths` tokens or the last. Δ multiplies B u, not B."""
+    """u (B, T, D) and x (B, N) → y (B, T, D) and x after `lengths` tokens or the last.
+
+    B̄ is never formed: a matrix (N, N) is multiplied by B u.
+    """
     outputs, x = [], state
     for t, token in enumerate(u.unbind(1)):
         A, B, C, step = system()
         x = u.new_zeros(len(u), len(A)) if x is None else x
-        bar, through = DENSE[method](A, torch.eye(len(A), dtype=A.dtype, device=A.device), step)
-        x = _advanced(x @ bar.mT + token @ B.mT @ through.mT, x, t, lengths)
+        A_bar, factor = DENSE[method](A, torch.eye(len(A), dtype=A.dtype, device=A.device), step)  # B̄ is factor · B
+        x = _advanced(x @ A_bar.mT + token @ B.mT @ factor.mT, x, t, lengths)
         outputs.append(x @ C.mT)
     return torch.stack(outputs, 1), None if state is None else x
 
@@ -44,8 +47,8 @@ def single(
         A, B, C, step = system()
         x = u.new_zeros(len(u), len(C), len(A)) if x is None else x
         A_bar, B_bar = DENSE[method](A, B, step)
-        turned = (x.transpose(0, 1) @ A_bar.mT).transpose(0, 1)
-        x = _advanced(turned + B_bar * token[..., None], x, t, lengths)
+        A_x = (x.transpose(0, 1) @ A_bar.mT).transpose(0, 1)
+        x = _advanced(A_x + B_bar * token[..., None], x, t, lengths)
         outputs.append((x.transpose(0, 1) @ C.mT).transpose(0, 1))
     return torch.stack(outputs, 1), None if state is None else x
 
@@ -61,11 +64,11 @@ def low_rank(u: Tensor, system: System, state: Tensor | None, lengths: Tensor | 
         x = torch.zeros_like(C).expand(len(u), -1, -1) if x is None else x
         rate = (2 / step)[:, None]
         inverse = torch.reciprocal(rate - eigenvalues)
-        seen = inverse * P
-        share = torch.reciprocal(1 + dot(P, seen))
-        v = (rate + eigenvalues) * x - P * dot(P, x)[..., None] + 2 * B * token[..., None]
-        v = inverse * v
-        x = _advanced(v - seen * (share * dot(P, v))[..., None], x, t, lengths)
+        inverse_P = inverse * P
+        middle = torch.reciprocal(1 + dot(P, inverse_P))
+        right_side = (rate + eigenvalues) * x - P * dot(P, x)[..., None] + 2 * B * token[..., None]
+        v = inverse * right_side
+        x = _advanced(v - inverse_P * (middle * dot(P, v))[..., None], x, t, lengths)
         outputs.append(2 * (C.real * x.real - C.imag * x.imag).sum(-1))
     return torch.stack(outputs, 1), None if state is None else x
 
@@ -87,13 +90,13 @@ TURN: tuple[Step, ...] = ("multiplication", "cumulation", "addition")
 
 
 def joint_price(rows: int, N: int, method: Method) -> Cost:
-    """Ā x + B̄ u over N states, for `rows` tokens; B u and C x are linear layers, which have their own price."""
+    """The price of Ā x + B̄ u over N states, for `rows` tokens; the linear layers B u and C x have their own price."""
     update = Cost(mul=2 * N * N, add=2 * N * (N - 1) + N, path=TURN)
     return rows * (discrete_price(1, N, N, method) + update)
 
 
 def single_price(rows: int, D: int, N: int, M: int, method: Method) -> Cost:
-    """Ā x + B̄ u and C x, N states and M outputs for each of D channels."""
+    """The price of Ā x + B̄ u and C x for `rows` tokens, with N states and M outputs for each of D channels."""
     update = Cost(mul=D * (N * N + N), add=D * (N * (N - 1) + N), path=TURN)
     out = Cost(mul=D * M * N, add=D * M * (N - 1), path=("multiplication", "cumulation"))
     return rows * (discrete_price(D, N, 1, method) + update + out)
@@ -112,7 +115,7 @@ def low_rank_price(rows: int, D: int, H: int) -> Cost:
 
 
 def discrete_price(systems: int, N: int, M: int, method: Method) -> Cost:
-    """Ā and B̄ of A (N, N) and B (N, M), for `systems` steps Δ."""
+    """The price of Ā and B̄ from A (N, N) and B (N, M), for `systems` steps Δ."""
     scaled = Cost(mul=N * N + N * M, path=("multiplication",))
     if method == "bilinear":
         scaled += Cost(add=2 * N * N, div=N * N) + solution_price(N, N + M)
@@ -124,11 +127,11 @@ def discrete_price(systems: int, N: int, M: int, method: Method) -> Cost:
 
 
 def solution_price(N: int, right: int) -> Cost:
-    """The solution of an N×N system for `right` right sides."""
+    """The price of solving an N×N system for `right` right sides."""
     products = (N**3 - N) // 3 + right * N * (N - 1)
     return Cost(mul=products, add=products, div=N * (N - 1) // 2 + right * N, path=("division",))
 
 
 def exponential_price(N: int) -> Cost:
-    """e^A of an N×N matrix."""
+    """The price of e^A for an N×N matrix A."""
     return Cost(mul=5 * N**3, add=5 * N * N * (N - 1), path=("multiplication", "cumulation"))

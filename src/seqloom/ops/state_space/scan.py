@@ -2,9 +2,11 @@
 
     h_t ← h_t + Ā^n h_{t-n}        n = 1, 2, 4, …
 
-No tensor is larger than (B, T, N), whatever the channels, and outputs do not depend on later inputs even in the last
-bit. Source: Hillis and Steele, Data Parallel Algorithms, 1986. The powers are squared from pass to pass, in float64: Ā
-is near I, and the decay of a state is Ā - I, of which a rounding error of Ā in float32 would be a large part.
+No tensor is larger than (B, T, N), for any number of channels, and outputs do not depend on later inputs even in the
+last bit. The powers are squared from pass to pass, in float64: Ā is near I, and the decay of a state is Ā - I, of which
+a rounding error of Ā in float32 would be a large part.
+
+Source: Hillis and Steele, Data Parallel Algorithms, 1986.
 """
 
 import torch
@@ -20,9 +22,9 @@ def joint(
     """See `reference.joint`."""
     A, B, C, step = system()
     eye = torch.eye(len(A), dtype=torch.float64, device=A.device)
-    power, through = DENSE[method](A.double(), eye, step.double())
+    power, factor = DENSE[method](A.double(), eye, step.double())  # B̄ is factor · B
     x = u.new_zeros(len(u), len(A)) if state is None else state
-    h = torch.cat([x[:, None], u @ B.mT @ through.to(u.dtype).mT], 1)
+    h = torch.cat([x[:, None], u @ B.mT @ factor.to(u.dtype).mT], 1)
     n = 1
     while n < h.shape[1]:
         h = torch.cat([h[:, :n], h[:, n:] + h[:, :-n] @ power.to(u.dtype).mT], 1)

@@ -1,4 +1,4 @@
-"""Sums over earlier positions by weights of each pair of positions: a product with a lower-triangular matrix of blocks.
+"""Sums over earlier positions, with a weight for each pair: a product with a lower-triangular matrix of blocks.
 
     y_to = Σ_{j≤t} Σ_i w_toji x_ji            I inputs and O outputs per position; w (L, O, L, I); j, t < L
 
@@ -40,10 +40,14 @@ def masked(x: Tensor, w: Tensor, t: Tensor | None) -> Tensor:
     """The backend `masked`: one product with the full matrix, in which the weights of later positions are 0."""
     C = x.shape[1]
     j = torch.arange(C, device=x.device)
-    rows, at = (w[:C, :, :C], j) if t is None else (w[t][..., :C, :], t)
-    weights = torch.where((j <= at[..., None])[..., None, :, None], rows, 0.0)  # (…, T, O, C, I)
-    y = weights.flatten(-2).flatten(-3, -2) @ x.flatten(1, 2)
-    return y.unflatten(1, (-1, w.shape[1]))
+    if t is None:
+        t, rows = j, w[:C, :, :C]
+    else:
+        rows = w[t][..., :C, :]
+    visible = (j <= t[..., None])[..., None, :, None]
+    weights = torch.where(visible, rows, 0.0)  # (…, T, O, C, I)
+    matrix = weights.flatten(-2).flatten(-3, -2)  # (…, T O, C I)
+    return (matrix @ x.flatten(1, 2)).unflatten(1, (-1, w.shape[1]))
 
 
 def _whole(draw: Draw, B: int, T: int) -> Tensor:

@@ -1,7 +1,4 @@
-"""The sums over earlier positions as they are written, position by position, and their price; slow.
-
-The price is counted from them.
-"""
+"""The sums over earlier positions as they are written, one by one, and their price, counted from them; slow."""
 
 import torch
 from torch import Tensor
@@ -18,7 +15,7 @@ def triangular(x: Tensor, w: Tensor, t: Tensor | None) -> Tensor:
 
 
 def _at(x: Tensor, w: Tensor, position: int) -> Tensor:
-    """The outputs (B, O, D) of one position."""
+    """The outputs (B, O, D) at one position."""
     end = min(position + 1, x.shape[1])
     return w[position, :, :end].flatten(1) @ x[:, :end].flatten(1, 2)
 

@@ -43,7 +43,7 @@ def by_size(q: Tensor) -> str:
 
 
 def formed(q: Tensor, k: Tensor, query_time: Tensor, key_time: Tensor, pattern: PatternLike, scores: Scores) -> Tensor:
-    """The backend `formed`: computes the weights of a block of queries at a time, and sums them."""
+    """The backend `formed`: computes the weights of a tile of queries at a time, and sums them."""
     tile = max(1, AT_ONCE // max(q.shape[0] * q.shape[1] * k.shape[2], 1))
     if tile >= q.shape[2] or torch.compiler.is_compiling():
         return _tile(q, k, query_time, key_time, pattern, scores)
@@ -52,10 +52,12 @@ def formed(q: Tensor, k: Tensor, query_time: Tensor, key_time: Tensor, pattern: 
 
 
 def _tile(q: Tensor, k: Tensor, query_time: Tensor, key_time: Tensor, pattern: PatternLike, scores: Scores) -> Tensor:
+    """The attention (B, N) that each key receives from a tile of queries."""
     i, j = query_time[:, None, :, None], key_time[:, None, None, :]
     seen = pattern(i, j) & (j >= 0) & (i >= 0)
     z = scores.of(q, k, i, j).masked_fill(~seen, -torch.inf)
-    a = torch.where(seen, z.masked_fill(~seen.any(-1, keepdim=True), 0.0).softmax(-1), 0.0)
+    z = z.masked_fill(~seen.any(-1, keepdim=True), 0.0)  # else the softmax of a query without keys would be NaN
+    a = torch.where(seen, z.softmax(-1), 0.0)
     return a.mean(1).sum(1)
 
 

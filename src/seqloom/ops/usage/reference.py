@@ -21,7 +21,7 @@ def usage(q: Tensor, k: Tensor, query_time: Tensor, key_time: Tensor, pattern: P
 
 
 def _row(q: Tensor, k: Tensor, i: Tensor, j: Tensor, pattern: PatternLike, scores: Scores) -> Tensor:
-    """One row: queries (H, T, K) and keys (H, N, K) at times (T,) and (N,)."""
+    """The attention (N,) that the keys of one row receive: q (H, T, K) and k (H, N, K) at times i (T,) and j (N,)."""
     received = q.new_zeros(len(j))
     for position, now in enumerate(i):
         seen = (pattern(now, j) & (j >= 0) & (now >= 0)).nonzero()[:, 0]

@@ -81,8 +81,9 @@ def wkv(
     name = OP.choose(k)
     k, v = k.to(wide), v.to(wide)
     log_rate, bonus = (None if tensor is None else tensor.to(wide) for tensor in (log_rate, bonus))
-    started = None if state is None and name == "reference" else initial
-    y, new_state = OP[name](k, v, log_rate, bonus, started, lengths)
+    # in the reference, as in its price, the first token of all has no sums before it
+    before = None if state is None and name == "reference" else initial
+    y, new_state = OP[name](k, v, log_rate, bonus, before, lengths)
     if lengths is not None:
         new_state = torch.where((lengths > 0)[:, None, None], new_state, initial)
     return y.to(kind), new_state
@@ -97,16 +98,16 @@ def wkv_token(
     *,
     reuse: bool = False,
 ) -> tuple[Token, Float[Tensor, "B 3 D"]]:
-    """As `wkv` for one token (B, D), faster without gradients; with `reuse` the state is overwritten."""
+    """`wkv` of one token (B, D), which is faster without gradients; with `reuse` the state is overwritten."""
     inputs = (k, v, log_rate, bonus, state)
-    same = alike(k, v, state, optional=(log_rate, bonus)) and k.ndim == 2
-    if not same:  # checks and converts them
+    same_dtype = alike(k, v, state, optional=(log_rate, bonus)) and k.ndim == 2
+    if not same_dtype:
         TOKEN.bind(*inputs)
-    wanted = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
-    plain = not wanted and state.is_contiguous() and state.dtype in (torch.float32, torch.float64)
-    if plain and not observed(k) and OP.choose(k) == "native":
+    learns = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
+    supported = not learns and state.is_contiguous() and state.dtype in (torch.float32, torch.float64)
+    if supported and not observed(k) and OP.choose(k) == "native":
         new_state = None if reuse else torch.empty_like(state)
-        if same:
+        if same_dtype:
             return native.token(k, v, log_rate, bonus, state, new_state), state if new_state is None else new_state
         rate, own_bonus = (None if tensor is None else tensor.to(state.dtype) for tensor in (log_rate, bonus))
         y = native.token(k.to(state.dtype), v.to(state.dtype), rate, own_bonus, state, new_state)
@@ -164,10 +165,10 @@ OP = Op(
     "wkv_average",
     {
         "reference": Backend(reference.wkv),
-        "sequential": Backend(averages.by(averages.through(sequential))),
-        "doubling": Backend(averages.by(averages.through(doubling))),
-        "native": Backend(averages.by(native.forward), native.lacking, lambda k: k.device.type == "cpu"),
-        "triton": Backend(averages.by(gpu.forward), device.lacking, lambda k: device.able(k.device)),
+        "sequential": Backend(averages.wkv_by(averages.differentiable(sequential))),
+        "doubling": Backend(averages.wkv_by(averages.differentiable(doubling))),
+        "native": Backend(averages.wkv_by(native.forward), native.lacking, lambda k: k.device.type == "cpu"),
+        "triton": Backend(averages.wkv_by(gpu.forward), device.lacking, lambda k: device.able(k.device)),
     },
     rule=by_size,
     examples=(_example,),

@@ -11,8 +11,9 @@ and backward, from the last token to the first, with d' = v_t - m_{t-1}:
     N_{t-1} = (1 - g_t) N_t - e_t - f_t                    the gradient of l_{t-1};  dk_t = e_t + f_t + g_t N_t
     du = Σ e_t,   dw = Σ (f_t - (1 - g_t) N_t)
 
-A backend is a module with both recurrences (`Walk`). Source: ours; it is the equation of `seqloom.ops.wkv_average`
-divided by its denominators.
+A backend is a module that computes both recurrences (`Walk`).
+
+Source: ours; it is the equation of `seqloom.ops.wkv_average` divided by its denominators.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,15 +41,16 @@ class Walk(Protocol):
     def backward(
         self,
         inputs: tuple[Tensor, Tensor, Tensor | None, Tensor | None],
-        mean: Tensor,
-        log: Tensor,
+        means: Tensor,
+        logs: Tensor,
         dy: Tensor,
-        dmean: Tensor | None,
-        dlog: Tensor | None,
+        dmeans: Tensor | None,
+        dlogs: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor, Tensor]:
         """The gradients of k, v, w, u (None where these are None) and of the first mean and log (B, D).
 
-        `mean` and `log` are outputs of `forward`, `inputs` its k, v, w and u. `dmean` and `dlog` None are 0.
+        `means` and `logs` (B, T+1, D) are outputs of `forward`, `inputs` its k, v, w and u. `dmeans` and `dlogs` are
+        None for 0.
         """
 
 
@@ -56,7 +58,7 @@ Average: TypeAlias = Callable[..., tuple[Tensor, Tensor, Tensor]]
 """what `Walk.forward` computes, with gradients"""
 
 
-def through(walk: Walk) -> Average:
+def differentiable(walk: Walk) -> Average:
     """The average by a walk, differentiable twice."""
 
     def average(*inputs: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -65,8 +67,8 @@ def through(walk: Walk) -> Average:
     return average
 
 
-def by(average: Average) -> Callable[..., tuple[Tensor, Tensor]]:
-    """`wkv` with the logarithm of w, by an average."""
+def wkv_by(average: Average) -> Callable[..., tuple[Tensor, Tensor]]:
+    """`wkv` by an average, as a function of ln w in place of w."""
 
     def run(
         k: Tensor, v: Tensor, log_rate: Tensor | None, u: Tensor | None, state: Tensor, lengths: Tensor | None
@@ -84,16 +86,17 @@ def wkv(
     The state is scaled so that its denominator is 1.
     """
     numerator, denominator, scale = state.unbind(1)
-    some = denominator > 0
-    sure = torch.where(some, denominator, 1.0)
-    mean, log = torch.where(some, numerator / sure, 0.0), torch.where(some, scale + sure.log(), NOTHING)
+    nonempty = denominator > 0
+    divisor = torch.where(nonempty, denominator, 1.0)
+    mean = torch.where(nonempty, numerator / divisor, 0.0)
+    log = torch.where(nonempty, scale + divisor.log(), NOTHING)
     y, means, logs = average(k, v, w, u, mean, log)
     mean, log = state_after(means, lengths), state_after(logs, lengths)
     return y, torch.stack([mean, torch.ones_like(mean), log], 1)
 
 
 def state_after(states: Tensor, lengths: Tensor | None) -> Tensor:
-    """The entry of (B, T+1, …) after `lengths` (B,) tokens of each row, or after the last."""
+    """Of all states (B, T+1, …) the one after `lengths` (B,) tokens of each row, or after the last."""
     if lengths is None:
         return states[:, -1]
     return states[torch.arange(len(states), device=states.device), lengths.clamp(0, states.shape[1] - 1)]
@@ -133,7 +136,6 @@ class _Average(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor | None, dmeans: Tensor | None, dlogs: Tensor | None) -> tuple[Tensor | None, ...]:
         k, v, w, u, means, logs = ctx.saved_tensors
-        # second derivatives need a walk of differentiable operations
-        walk = doubling if torch.is_grad_enabled() else ctx.walk
+        walk = doubling if torch.is_grad_enabled() else ctx.walk  # `doubling` has derivatives, for second ones
         dy = torch.zeros_like(k) if dy is None else dy
         return (*walk.backward((k, v, w, u), means, logs, dy, dmeans, dlogs), None)

@@ -1,4 +1,4 @@
-"""The walk of `averages` in log2 T passes over whole tensors, each of which doubles the tokens in a position's average.
+"""The walk of `averages` in log2 T passes over whole tensors, each of which doubles the tokens averaged at a position.
 
 After a pass a position has the average over its last n tokens; the next pass joins it with that of the position n
 before, decayed by n steps. This is T log2 T work in a few large operations, for devices and graphs where many small
@@ -28,38 +28,39 @@ def forward(
 
 def backward(
     inputs: tuple[Tensor, Tensor, Tensor | None, Tensor | None],
-    mean: Tensor,
-    log: Tensor,
+    means: Tensor,
+    logs: Tensor,
     dy: Tensor,
-    dmean: Tensor | None,
-    dlog: Tensor | None,
+    dmeans: Tensor | None,
+    dlogs: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor, Tensor]:
     """See `averages.Walk`."""
     k, v, w, u = inputs
-    nothing = torch.zeros_like(mean)
-    dmean, dlog = nothing if dmean is None else dmean, nothing if dlog is None else dlog
-    odds, away = k - log[:, :-1], v - mean[:, :-1]
+    zeros = torch.zeros_like(means)
+    dmeans, dlogs = zeros if dmeans is None else dmeans, zeros if dlogs is None else dlogs
+    odds, difference = k - logs[:, :-1], v - means[:, :-1]
     g, s = _share(odds, w), _share(odds, u)
-    keeps, to_mean_before = 1 - g, dy * (1 - s)
-    e = to_mean_before * s * away
-    M = _back(keeps, to_mean_before + dmean[:, :-1], dmean[:, -1:])
-    f = g * keeps * M[:, 1:] * away
-    N = _back(keeps, dlog[:, :-1] - e - f, dlog[:, -1:])
-    dw = None if w is None else (f - keeps * N[:, 1:]).sum((0, 1))
+    rest, dy_rest = 1 - g, dy * (1 - s)
+    e = dy_rest * s * difference
+    M = _back(rest, dy_rest + dmeans[:, :-1], dmeans[:, -1:])
+    f = g * rest * M[:, 1:] * difference
+    N = _back(rest, dlogs[:, :-1] - e - f, dlogs[:, -1:])
+    dw = None if w is None else (f - rest * N[:, 1:]).sum((0, 1))
     du = None if u is None else e.sum((0, 1))
     return e + f + g * N[:, 1:], s * dy + g * M[:, 1:], dw, du, M[:, 0], N[:, 0]
 
 
-def _share(odds: Tensor, raised: Tensor | None) -> Tensor:
-    return torch.sigmoid(odds if raised is None else odds + raised)
+def _share(odds: Tensor, offset: Tensor | None) -> Tensor:
+    """σ(odds + offset), for an offset w or u, None for 0."""
+    return torch.sigmoid(odds if offset is None else odds + offset)
 
 
-def _back(keeps: Tensor, terms: Tensor, last: Tensor) -> Tensor:
-    """R (B, N+1, D) with R_N = last and R_n = keeps_n R_{n+1} + terms_n."""
-    R, through = torch.cat([terms, last], 1), torch.cat([keeps, torch.zeros_like(last)], 1)
+def _back(factors: Tensor, terms: Tensor, last: Tensor) -> Tensor:
+    """R (B, N+1, D) with R_N = last and R_n = factors_n R_{n+1} + terms_n."""
+    R, product = torch.cat([terms, last], 1), torch.cat([factors, torch.zeros_like(last)], 1)
     n = 1
     while n < R.shape[1]:
-        R = torch.cat([R[:, :-n] + through[:, :-n] * R[:, n:], R[:, -n:]], 1)
-        through = torch.cat([through[:, :-n] * through[:, n:], through[:, -n:]], 1)
+        R = torch.cat([R[:, :-n] + product[:, :-n] * R[:, n:], R[:, -n:]], 1)
+        product = torch.cat([product[:, :-n] * product[:, n:], product[:, -n:]], 1)
         n *= 2
     return R

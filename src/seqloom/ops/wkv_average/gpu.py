@@ -46,9 +46,9 @@ def _backward(
     (B, T, D), dk, dv = k.shape, k.new_empty(k.shape), v.new_empty(v.shape)
     dw, du = (k.new_empty(B, D, dtype=torch.float64) for _ in range(2))
     M, N = k.new_empty(B, D), k.new_empty(B, D)
-    # a missing gradient is not read, so any tensor will do
-    ends = (dy if tensor is None else tensor for tensor in (dmeans, dlogs))
-    inputs = [tensor.contiguous() for tensor in (k, v, *_weights(k, w, u), means, logs, dy, *ends)]
+    # a missing gradient is not read, so any tensor may be passed for it
+    optional = (dy if grads is None else grads for grads in (dmeans, dlogs))
+    inputs = [tensor.contiguous() for tensor in (k, v, *_weights(k, w, u), means, logs, dy, *optional)]
     has_grads = dmeans is not None, dlogs is not None
     with torch.cuda.device_of(k):
         gpu_kernels.backward[B, blocks(D, BLOCK)](
@@ -61,5 +61,6 @@ forward = averages.operator("wkv_gpu", _forward, _backward, GPU)
 
 
 def _weights(k: Tensor, w: Tensor | None, u: Tensor | None) -> tuple[Tensor, Tensor]:
-    nothing = k.new_zeros(k.shape[2])
-    return nothing if w is None else w, nothing if u is None else u
+    """w and u (D,), zeros where they are None."""
+    zeros = k.new_zeros(k.shape[2])
+    return zeros if w is None else w, zeros if u is None else u

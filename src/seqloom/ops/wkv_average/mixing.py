@@ -13,7 +13,7 @@ from seqloom.ops.native import Argument, Entry
 from seqloom.ops.wkv_average.native import OP, SOURCE
 
 PRODUCTS = 1 << 17
-"""the most products (rows times size of the largest matrix) for which C is faster, as it reads matrices once per row"""
+"""the most products (rows times size of the largest matrix) for which C is faster: it reads matrices once per row"""
 TIME = Entry(
     OP,
     SOURCE,
@@ -57,9 +57,10 @@ def able(x: Token, entries: tuple[Tensor, ...], *rest: Tensor) -> bool:
         if not entry.is_contiguous():
             return False
     rows = x.shape[0]
-    few = x.numel() > 0 and (rows == 1 or rows * rest[-1].numel() <= PRODUCTS) and x.dtype in native.WORD and x.is_cpu
+    few = rows == 1 or rows * rest[-1].numel() <= PRODUCTS
+    supported = x.numel() > 0 and x.dtype in native.WORD and x.is_cpu
     chosen = forced("projection") is None and forced("wkv_average") in (None, "native")
-    return few and chosen and native.library(SOURCE) is not None
+    return few and supported and chosen and native.library(SOURCE) is not None
 
 
 def time_mixing(

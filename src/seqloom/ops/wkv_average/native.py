@@ -41,11 +41,11 @@ BACKWARD = Entry(
     "backward",
     "threads B T D",
     *READS,
-    Argument("mean", "B T+1 D"),
-    Argument("log", "B T+1 D"),
+    Argument("means", "B T+1 D"),
+    Argument("logs", "B T+1 D"),
     Argument("dy", "B T D"),
-    Argument("dmean", "B T+1 D", optional=True),
-    Argument("dlog", "B T+1 D", optional=True),
+    Argument("dmeans", "B T+1 D", optional=True),
+    Argument("dlogs", "B T+1 D", optional=True),
     Argument("dk", "B T D", written=True),
     Argument("dv", "B T D", written=True),
     Argument("dw", "B D", torch.float64, written=True),
@@ -64,7 +64,7 @@ TOKEN = Entry(
     Argument("bonus", "D", optional=True),
     Argument("state", "B 3 D", written=True),
     Argument("y", "B D", written=True),
-    Argument("after", "B 3 D", written=True, optional=True),
+    Argument("new_state", "B 3 D", written=True, optional=True),
 )
 
 
@@ -106,16 +106,16 @@ def _backward(
     v: Tensor,
     w: Tensor | None,
     u: Tensor | None,
-    mean: Tensor,
-    log: Tensor,
+    means: Tensor,
+    logs: Tensor,
     dy: Tensor,
-    dmean: Tensor | None,
-    dlog: Tensor | None,
+    dmeans: Tensor | None,
+    dlogs: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     (B, _, D), dk, dv = k.shape, k.new_empty(k.shape), v.new_empty(v.shape)
     dw, du = (k.new_empty(B, D, dtype=torch.float64) for _ in range(2))
     M, N = k.new_empty(B, D), k.new_empty(B, D)
-    inputs = (k, v, *_weights(k, w, u), mean, log, dy, dmean, dlog)
+    inputs = (k, v, *_weights(k, w, u), means, logs, dy, dmeans, dlogs)
     BACKWARD(*inputs, dk, dv, dw, du, M, N, threads=native.threads(k.numel()))
     return dk, dv, dw.sum(0).to(k.dtype), du.sum(0).to(k.dtype), M, N
 
@@ -124,5 +124,6 @@ forward = averages.operator("wkv", _forward, _backward)
 
 
 def _weights(k: Tensor, w: Tensor | None, u: Tensor | None) -> tuple[Tensor, Tensor]:
-    nothing = k.new_zeros(k.shape[2])
-    return nothing if w is None else w, nothing if u is None else u
+    """w and u (D,), zeros where they are None."""
+    zeros = k.new_zeros(k.shape[2])
+    return zeros if w is None else w, zeros if u is None else u

@@ -29,28 +29,28 @@ def wkv(
     outputs, states = [], [torch.zeros_like(k[:, :1].expand(-1, 3, -1)) if state is None else state]
     for key, value in zip(k.unbind(1), v.unbind(1), strict=True):
         weight = torch.exp(key)
-        weighed = weight * value
+        product = weight * value
         own_weight = weight if bonus is None else torch.exp(bonus + key)
-        own_sums = (weighed if bonus is None else own_weight * value), own_weight
-        sums = own_sums if past is None else (past[0] + own_sums[0], past[1] + own_sums[1])
+        own_product = product if bonus is None else own_weight * value
+        sums = (own_product, own_weight) if past is None else (past[0] + own_product, past[1] + own_weight)
         outputs.append(sums[0] / sums[1])
         if past is None:
-            past = weighed, weight
+            past = product, weight
         elif log_rate is None and bonus is None:
             past = sums
         elif log_rate is None:
-            past = past[0] + weighed, past[1] + weight
+            past = past[0] + product, past[1] + weight
         else:
             decay = torch.exp(-torch.exp(log_rate))
-            past = past[0] * decay + weighed, past[1] * decay + weight
+            past = past[0] * decay + product, past[1] * decay + weight
         states.append(torch.stack([*past, torch.zeros_like(key)], 1))
     return torch.stack(outputs, 1), state_after(torch.stack(states, 1), lengths)
 
 
 def _sums(state: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Numerator and denominator at scale 0, where this backend keeps them; None before the first token."""
+    """The numerator and the denominator of a state, rescaled to scale 0; None before the first token."""
     numerator, denominator, scale = state.unbind(1)
-    if not state.requires_grad:  # without a past, or at scale 0, nothing is rescaled
+    if not state.requires_grad:  # an empty state and one at scale 0 need no product, which would be counted
         if not bool((denominator > 0).any()):
             return None
         if bool(((scale == 0) | (denominator == 0)).all()):

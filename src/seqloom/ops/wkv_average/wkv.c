@@ -1,8 +1,8 @@
-/* The walk of averages.py, token by token, in its letters: each thread takes one row of the batch and some channels.
+/* The walk of averages.py, token by token, in its letters: each task is one row of the batch and some channels.
 
-   Numbers are (B, T, D), sums before the first and after each token (B, T+1, D), all without gaps. The file includes
-   itself once for each type of number. e^-a and ln(1 + e) are their series, as no library has them for vectors
-   everywhere; NaN and infinity go through them as they go through the equation. */
+   Numbers are (B, T, D), means and logarithms before the first and after each token (B, T+1, D), all without gaps. The
+   file includes itself once for each type of number. e^-a and ln(1 + e) are computed by series, since not every
+   compiler has them for vectors; NaN and infinity have the same effect as in the equation. */
 #ifndef REAL
 
 #include <stddef.h>
@@ -13,10 +13,10 @@
 /* Channels of one task: memory is read faster in long rows, but there must be a task for each thread. */
 static int task_channels(int threads, int B, int D)
 {
-    int most = 256;
-    while (most > 64 && B * ((D + most - 1) / most) < threads)
-        most /= 2;
-    return most;
+    int channels = 256;
+    while (channels > 64 && B * ((D + channels - 1) / channels) < threads)
+        channels /= 2;
+    return channels;
 }
 
 #define JOINED(a, b) a##b
@@ -94,7 +94,9 @@ static inline REAL NAME(between_)(REAL a, REAL b, REAL share, REAL rest)
     return share < (REAL)0.5 ? a + share * (b - a) : b - rest * (b - a);
 }
 
-/* One token for n channels: y, and the mean and logarithm after it from those before it. */
+/* One token for n channels: y, and the mean and logarithm after it from those before it. With a = e^-|odds|, `faded`,
+   the larger one of σ(odds) and 1 - σ(odds) is 1 / (1 + a), the smaller one a / (1 + a); `rest` of g and s is 1 - g and
+   1 - s. */
 static inline void NAME(forward_token_)(
     int n, const REAL *restrict k, const REAL *restrict v, const REAL *restrict w, const REAL *restrict u,
     const REAL *restrict mean, const REAL *restrict log, REAL *restrict y, REAL *restrict mean_after,
@@ -102,17 +104,19 @@ static inline void NAME(forward_token_)(
 {
 #pragma omp simd
     for (int d = 0; d < n; d++) {
-        const REAL past = log[d] - w[d], odds = k[d] - past, e = NAME(faded_)(fabs(odds)), part = 1 / (1 + e);
-        const REAL g = odds >= 0 ? part : e * part, rest = odds >= 0 ? e * part : part;
-        log_after[d] = (past > k[d] ? past : k[d]) + NAME(log_one_more_)(e);
-        mean_after[d] = NAME(between_)(mean[d], v[d], g, rest);
-        const REAL own = k[d] + u[d] - log[d], f = NAME(faded_)(fabs(own)), half = 1 / (1 + f);
-        const REAL s = own >= 0 ? half : f * half, left = own >= 0 ? f * half : half;
-        y[d] = NAME(between_)(mean[d], v[d], s, left);
+        const REAL past = log[d] - w[d], odds_g = k[d] - past;
+        const REAL faded_g = NAME(faded_)(fabs(odds_g)), large_g = 1 / (1 + faded_g);
+        const REAL g = odds_g >= 0 ? large_g : faded_g * large_g, rest_g = odds_g >= 0 ? faded_g * large_g : large_g;
+        log_after[d] = (past > k[d] ? past : k[d]) + NAME(log_one_more_)(faded_g);
+        mean_after[d] = NAME(between_)(mean[d], v[d], g, rest_g);
+        const REAL odds_s = k[d] + u[d] - log[d];
+        const REAL faded_s = NAME(faded_)(fabs(odds_s)), large_s = 1 / (1 + faded_s);
+        const REAL s = odds_s >= 0 ? large_s : faded_s * large_s, rest_s = odds_s >= 0 ? faded_s * large_s : large_s;
+        y[d] = NAME(between_)(mean[d], v[d], s, rest_s);
     }
 }
 
-/* One token for n channels backward: M and N before it from those after it. */
+/* One token for n channels backward: changes M and N from those after it to those before it, and adds to dw and du. */
 static inline void NAME(backward_token_)(
     int n, const REAL *restrict k, const REAL *restrict v, const REAL *restrict w, const REAL *restrict u,
     const REAL *restrict mean, const REAL *restrict log, const REAL *restrict dy, REAL *restrict dk, REAL *restrict dv,
@@ -120,18 +124,20 @@ static inline void NAME(backward_token_)(
 {
 #pragma omp simd
     for (int d = 0; d < n; d++) {
-        const REAL odds = k[d] - (log[d] - w[d]), e = NAME(faded_)(fabs(odds)), part = 1 / (1 + e);
-        const REAL g = odds >= 0 ? part : e * part, rest = odds >= 0 ? e * part : part;
-        const REAL own = k[d] + u[d] - log[d], h = NAME(faded_)(fabs(own)), half = 1 / (1 + h);
-        const REAL s = own >= 0 ? half : h * half, left = own >= 0 ? h * half : half;
-        const REAL away = v[d] - mean[d], given = left * dy[d];
-        const REAL to_bonus = s * given * away, to_share = g * rest * M[d] * away, kept = rest * N[d];
+        const REAL odds_g = k[d] - (log[d] - w[d]);
+        const REAL faded_g = NAME(faded_)(fabs(odds_g)), large_g = 1 / (1 + faded_g);
+        const REAL g = odds_g >= 0 ? large_g : faded_g * large_g, rest_g = odds_g >= 0 ? faded_g * large_g : large_g;
+        const REAL odds_s = k[d] + u[d] - log[d];
+        const REAL faded_s = NAME(faded_)(fabs(odds_s)), large_s = 1 / (1 + faded_s);
+        const REAL s = odds_s >= 0 ? large_s : faded_s * large_s, rest_s = odds_s >= 0 ? faded_s * large_s : large_s;
+        const REAL difference = v[d] - mean[d], dy_rest = rest_s * dy[d];
+        const REAL e = s * dy_rest * difference, f = g * rest_g * M[d] * difference, rest_N = rest_g * N[d];
         dv[d] = s * dy[d] + g * M[d];
-        dk[d] = to_bonus + to_share + g * N[d];
-        dw[d] += to_share - kept;
-        du[d] += to_bonus;
-        M[d] = rest * M[d] + given;
-        N[d] = kept - to_bonus - to_share;
+        dk[d] = e + f + g * N[d];
+        dw[d] += f - rest_N;
+        du[d] += e;
+        M[d] = rest_g * M[d] + dy_rest;
+        N[d] = rest_N - e - f;
     }
 }
 
@@ -155,10 +161,11 @@ void NAME(forward_)(
         }
 }
 
-/* dmean and dlog may be NULL, which means 0; of w and u, (B, D) of doubles, one sum for each row of the batch. */
+/* dmeans and dlogs may be NULL, which means 0. dw and du are (B, D) of doubles, one sum over tokens for each row of the
+   batch. M and N are in the end the gradients of the first mean and logarithm. */
 void NAME(backward_)(
-    int threads, int B, int T, int D, const REAL *k, const REAL *v, const REAL *w, const REAL *u, const REAL *mean,
-    const REAL *log, const REAL *dy, const REAL *dmean, const REAL *dlog, REAL *dk, REAL *dv, double *dw, double *du,
+    int threads, int B, int T, int D, const REAL *k, const REAL *v, const REAL *w, const REAL *u, const REAL *means,
+    const REAL *logs, const REAL *dy, const REAL *dmeans, const REAL *dlogs, REAL *dk, REAL *dv, double *dw, double *du,
     REAL *M, REAL *N)
 {
     const int channels = task_channels(threads, B, D);
@@ -170,37 +177,37 @@ void NAME(backward_)(
             memset(dw + row, 0, n * sizeof(double));
             memset(du + row, 0, n * sizeof(double));
             for (int d = 0; d < n; d++) {
-                M[row + d] = dmean ? dmean[start + (size_t)T * D + d] : 0;
-                N[row + d] = dlog ? dlog[start + (size_t)T * D + d] : 0;
+                M[row + d] = dmeans ? dmeans[start + (size_t)T * D + d] : 0;
+                N[row + d] = dlogs ? dlogs[start + (size_t)T * D + d] : 0;
             }
             for (int t = T - 1; t >= 0; t--) {
                 const size_t at = first + (size_t)t * D, before = start + (size_t)t * D;
-                NAME(backward_token_)(n, k + at, v + at, w + from, u + from, mean + before, log + before, dy + at,
+                NAME(backward_token_)(n, k + at, v + at, w + from, u + from, means + before, logs + before, dy + at,
                                       dk + at, dv + at, dw + row, du + row, M + row, N + row);
-                for (int d = 0; d < n && dmean; d++)
-                    M[row + d] += dmean[before + d];
-                for (int d = 0; d < n && dlog; d++)
-                    N[row + d] += dlog[before + d];
+                for (int d = 0; d < n && dmeans; d++)
+                    M[row + d] += dmeans[before + d];
+                for (int d = 0; d < n && dlogs; d++)
+                    N[row + d] += dlogs[before + d];
             }
         }
 }
 
-/* One token: y, and in `after` the state (B, 3, D) after it, at the scale at which its denominator is 1; where it is NULL,
-   in the place of the one before. Here `log_rate` is ln w; it and u may be NULL, for w = 0 and u = 0. */
+/* One token: y, and the state (B, 3, D) after it in `new_state`, scaled so that its denominator is 1. Where `new_state`
+   is NULL, the state is overwritten. Here `log_rate` is ln w; it and the bonus u may be NULL, for w = 0 and u = 0. */
 void NAME(token_)(
-    int B, int D, const REAL *k, const REAL *v, const REAL *log_rate, const REAL *u, REAL *state, REAL *y,
-    REAL *after)
+    int B, int D, const REAL *k, const REAL *v, const REAL *log_rate, const REAL *bonus, REAL *state, REAL *y,
+    REAL *new_state)
 {
-    if (!after)
-        after = state;
+    if (!new_state)
+        new_state = state;
     for (int b = 0; b < B; b++) {
         const size_t row = (size_t)b * D;
         const REAL *numerator = state + 3 * row, *denominator = numerator + D, *scale = denominator + D;
-        REAL *mean = after + 3 * row, *one = mean + D, *log_sum = one + D;
-        for (int d = 0; d < D; d++) {
-            const REAL sum = denominator[d], odd = sum != 0 && sum != 1;
-            mean[d] = odd ? numerator[d] / sum : numerator[d];
-            log_sum[d] = odd ? scale[d] + log(sum) : scale[d];
+        REAL *mean = new_state + 3 * row, *one = mean + D, *log_sum = one + D;
+        for (int d = 0; d < D; d++) { /* rescales the sums before the token */
+            const REAL sum = denominator[d], rescaled = sum != 0 && sum != 1;
+            mean[d] = rescaled ? numerator[d] / sum : numerator[d];
+            log_sum[d] = rescaled ? scale[d] + log(sum) : scale[d];
             one[d] = 1;
         }
 #pragma omp simd
@@ -208,26 +215,31 @@ void NAME(token_)(
             const REAL rate = log_rate ? log_rate[d] : 0, power = NAME(faded_)(fabs(rate));
             const REAL w = log_rate ? (rate > 0 ? 1 / power : power) : 0;
             const REAL key = k[row + d], value = v[row + d], before = mean[d], log_before = log_sum[d];
-            const REAL past = log_before - w, odds = key - past, e = NAME(faded_)(fabs(odds)), part = 1 / (1 + e);
-            const REAL g = odds >= 0 ? part : e * part, rest = odds >= 0 ? e * part : part;
-            const REAL own = (u ? key + u[d] : key) - log_before, f = NAME(faded_)(fabs(own)), half = 1 / (1 + f);
-            const REAL s = own >= 0 ? half : f * half, left = own >= 0 ? f * half : half;
-            y[row + d] = NAME(between_)(before, value, s, left);
-            mean[d] = NAME(between_)(before, value, g, rest);
-            log_sum[d] = (past > key ? past : key) + NAME(log_one_more_)(e);
+            const REAL past = log_before - w, odds_g = key - past;
+            const REAL faded_g = NAME(faded_)(fabs(odds_g)), large_g = 1 / (1 + faded_g);
+            const REAL g = odds_g >= 0 ? large_g : faded_g * large_g;
+            const REAL rest_g = odds_g >= 0 ? faded_g * large_g : large_g;
+            const REAL odds_s = (bonus ? key + bonus[d] : key) - log_before;
+            const REAL faded_s = NAME(faded_)(fabs(odds_s)), large_s = 1 / (1 + faded_s);
+            const REAL s = odds_s >= 0 ? large_s : faded_s * large_s;
+            const REAL rest_s = odds_s >= 0 ? faded_s * large_s : large_s;
+            y[row + d] = NAME(between_)(before, value, s, rest_s);
+            mean[d] = NAME(between_)(before, value, g, rest_g);
+            log_sum[d] = (past > key ? past : key) + NAME(log_one_more_)(faded_g);
         }
     }
 }
 
-/* y (O) = W (O, N) x, rows shared by the threads of the region around the call, each row added up in one order. */
+/* y (O) = W (O, N) x. The threads of the parallel region around the call share the rows; each row is summed in one
+   order. */
 static void NAME(product_)(int O, int N, const REAL *restrict W, const REAL *restrict x, REAL *restrict y)
 {
 #pragma omp for schedule(static)
     for (int block = 0; block < (O + 3) / 4; block++) {
-        const int o = 4 * block, rest = O - o < 4 ? O - o : 4;
+        const int o = 4 * block, count = O - o < 4 ? O - o : 4;
         const REAL *row = W + (size_t)o * N;
         REAL sums[4] = {0};
-        if (rest == 4) {
+        if (count == 4) {
             REAL a = 0, b = 0, c = 0, d = 0;
 #pragma omp simd reduction(+ : a, b, c, d)
             for (int i = 0; i < N; i++) {
@@ -238,10 +250,10 @@ static void NAME(product_)(int O, int N, const REAL *restrict W, const REAL *res
             }
             sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
         } else
-            for (int r = 0; r < rest; r++)
+            for (int r = 0; r < count; r++)
                 for (int i = 0; i < N; i++)
                     sums[r] += row[i + r * (size_t)N] * x[i];
-        for (int r = 0; r < rest; r++)
+        for (int r = 0; r < count; r++)
             y[o + r] = sums[r];
     }
 }
@@ -253,58 +265,59 @@ static inline REAL NAME(sigmoid_)(REAL r)
     return r < 0 ? e * part : part;
 }
 
-/* A token of RWKV's time mixing: x (B, D) with the one before it, three products, `token`, a gate, a product. `last` and
-   `state` are written over. Of `scratch` 7 D numbers are used. */
+/* A token x (B, D) of RWKV's time mixing after the token `last`: mixtures of both, three products with these, `token_`,
+   a gate, and a product. `last` and `sums`, the state of `token_`, are overwritten. `scratch` has 7 D numbers. */
 void NAME(time_mixing_)(
     int threads, int B, int D, const REAL *x, REAL *last, const REAL *mu_r, const REAL *mu_k, const REAL *mu_v,
-    const REAL *w_r, const REAL *w_k, const REAL *w_v, const REAL *log_rate, const REAL *u, REAL *state,
+    const REAL *w_r, const REAL *w_k, const REAL *w_v, const REAL *log_rate, const REAL *bonus, REAL *sums,
     const REAL *w_out, REAL *y, REAL *scratch)
 {
-    REAL *of_r = scratch, *of_k = of_r + D, *of_v = of_k + D, *r = of_v + D, *k = r + D, *v = k + D, *a = v + D;
+    REAL *x_r = scratch, *x_k = x_r + D, *x_v = x_k + D, *r = x_v + D, *k = r + D, *v = k + D, *average = v + D;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     for (int b = 0; b < B; b++) {
         const REAL *now = x + (size_t)b * D;
         REAL *before = last + (size_t)b * D;
 #pragma omp single
         for (int d = 0; d < D; d++) {
-            const REAL moved = now[d] - before[d];
-            of_r[d] = before[d] + moved * mu_r[d];
-            of_k[d] = before[d] + moved * mu_k[d];
-            of_v[d] = before[d] + moved * mu_v[d];
+            const REAL difference = now[d] - before[d];
+            x_r[d] = before[d] + difference * mu_r[d];
+            x_k[d] = before[d] + difference * mu_k[d];
+            x_v[d] = before[d] + difference * mu_v[d];
             before[d] = now[d];
         }
-        NAME(product_)(D, D, w_r, of_r, r);
-        NAME(product_)(D, D, w_k, of_k, k);
-        NAME(product_)(D, D, w_v, of_v, v);
+        NAME(product_)(D, D, w_r, x_r, r);
+        NAME(product_)(D, D, w_k, x_k, k);
+        NAME(product_)(D, D, w_v, x_v, v);
 #pragma omp single
         {
-            NAME(token_)(1, D, k, v, log_rate, u, state + 3 * (size_t)b * D, a, NULL);
+            NAME(token_)(1, D, k, v, log_rate, bonus, sums + 3 * (size_t)b * D, average, NULL);
             for (int d = 0; d < D; d++)
-                a[d] *= NAME(sigmoid_)(r[d]);
+                average[d] *= NAME(sigmoid_)(r[d]);
         }
-        NAME(product_)(D, D, w_out, a, y + (size_t)b * D);
+        NAME(product_)(D, D, w_out, average, y + (size_t)b * D);
     }
 }
 
-/* A token of RWKV's channel mixing, W wide inside. `last` is written over. Of `scratch` 3 D + W numbers are used. */
+/* A token x (B, D) of RWKV's channel mixing after the token `last`, which is overwritten; W is the width of its hidden
+   layer. Of `scratch` 3 D + W numbers are used. */
 void NAME(channel_mixing_)(
     int threads, int B, int D, int W, const REAL *x, REAL *last, const REAL *mu_r, const REAL *mu_k, const REAL *w_r,
     const REAL *w_k, const REAL *w_v, REAL *y, REAL *scratch)
 {
-    REAL *of_r = scratch, *of_k = of_r + D, *r = of_k + D, *k = r + D;
+    REAL *x_r = scratch, *x_k = x_r + D, *r = x_k + D, *k = r + D;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     for (int b = 0; b < B; b++) {
         const REAL *now = x + (size_t)b * D;
         REAL *before = last + (size_t)b * D, *out = y + (size_t)b * D;
 #pragma omp single
         for (int d = 0; d < D; d++) {
-            const REAL moved = now[d] - before[d];
-            of_r[d] = before[d] + moved * mu_r[d];
-            of_k[d] = before[d] + moved * mu_k[d];
+            const REAL difference = now[d] - before[d];
+            x_r[d] = before[d] + difference * mu_r[d];
+            x_k[d] = before[d] + difference * mu_k[d];
             before[d] = now[d];
         }
-        NAME(product_)(D, D, w_r, of_r, r);
-        NAME(product_)(W, D, w_k, of_k, k);
+        NAME(product_)(D, D, w_r, x_r, r);
+        NAME(product_)(W, D, w_k, x_k, k);
 #pragma omp single
         for (int c = 0; c < W; c++)
             k[c] = k[c] < 0 ? 0 : k[c] * k[c]; /* NaN stays */

@@ -17,9 +17,9 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
-from seqloom.ops.selective_scan.convolution import after_one, convolve, moved
-from seqloom.ops.selective_scan.shifted import price as convolution_price
-from seqloom.ops.selective_scan.token import convolve_token
+from seqloom.ops.short_convolution import convolve, window_after
+from seqloom.ops.short_convolution.reference import price
+from seqloom.ops.short_convolution.token import convolve_token, portable_token
 
 
 @final
@@ -51,7 +51,7 @@ class ShortConvolution(nn.Module):
         if x.shape[1] == 1 and lengths is None:  # one token: lags before the first token are skipped
             y, entries = self.token(x[:, 0], state, reuse=False)
             return y[:, None], entries
-        return convolve(x, self.weight, self.bias, window, self.silu), {"window": moved(x, window, lengths)}
+        return convolve(x, self.weight, self.bias, window, self.silu), {"window": window_after(x, window, lengths)}
 
     def token(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         """The convolution of one token x (B, D), and the window after it; with `reuse` the given one is overwritten."""
@@ -59,10 +59,10 @@ class ShortConvolution(nn.Module):
         if self.silu:
             y, new_window = convolve_token(*inputs, reuse=reuse)
         else:
-            y, new_window = after_one(*inputs, silu=False)
+            y, new_window = portable_token(*inputs, silu=False)
             new_window = state["window"].copy_(new_window.detach()) if reuse else new_window
         return y, {"window": new_window}
 
     def price(self, span: Span) -> Cost:
         """The operations and the critical path for the tokens of `span` in one row."""
-        return convolution_price(span, self.dim, len(self.weight), self.bias is not None, self.silu)
+        return price(span, self.dim, len(self.weight), self.bias is not None, self.silu)

@@ -1,8 +1,9 @@
-"""The short depthwise convolution before a selective scan, and the window of its last inputs.
+"""The short depthwise convolution before a mixer's sum over time, and the window of its last inputs.
 
     y_t = silu(b + Σ_{k<W} taps_k ∘ x_{t-k})            or without silu
 
-The window (B, W-1, D) holds the last inputs, the latest last; before the first token they are 0.
+The window (B, W-1, D) holds the last inputs, the latest last; before the first token they are 0. `token.py` computes
+one token, and `layer.py` is the module.
 
 Source: Gu & Dao, Mamba, arXiv:2312.00752, section 3.4, after Fu et al., H3, arXiv:2212.14052. Nothing differs.
 """
@@ -13,12 +14,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import Length
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import ring
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.selective_scan import convolved, shifted
+from seqloom.ops.short_convolution import lagged, native, reference
 
 Window: TypeAlias = Float[Tensor, "B P D"]
 Taps: TypeAlias = Float[Tensor, "W D"]
@@ -59,11 +59,11 @@ def convolve(x: Stream, taps: Taps, bias: Bias, window: Window | None = None, si
 def by_size(x: Tensor) -> str:
     """The fastest backend."""
     cpu = x.device.type == "cpu" and not torch.compiler.is_exporting()
-    return "native" if cpu and convolved.available() else "lagged"
+    return "native" if cpu and native.available() else "lagged"
 
 
-def moved(x: Stream, window: Window, lengths: Lengths | None = None) -> Window:
-    """The window after each row read `lengths` (B,) tokens of x (B, T, D), or all of them."""
+def window_after(x: Stream, window: Window, lengths: Lengths | None = None) -> Window:
+    """The window (B, W-1, D) after each row has read the first `lengths` (B,) tokens of x (B, T, D), or all of them."""
     size = window.shape[1]
     if size == 0:
         return window
@@ -71,21 +71,6 @@ def moved(x: Stream, window: Window, lengths: Lengths | None = None) -> Window:
     if lengths is None:
         return inputs[:, -size:].clone(memory_format=torch.contiguous_format)
     return ring.pick(inputs, lengths[:, None] + torch.arange(size, device=x.device))
-
-
-def after_one(
-    x: Token, taps: Taps, bias: Bias, window: Window, length: Length, silu: bool = True
-) -> tuple[Token, Window]:
-    """One token x (B, D) after those in the window, of which `length` were read; and the window after it."""
-    size = window.shape[1]
-    held = ring.filled(size, length)
-    wide = torch.promote_types(x.dtype, torch.float32)
-    u, w = x.to(wide), taps.to(wide)
-    y = u * w[0]
-    if held:  # an empty window is skipped
-        y = y + (window[:, size - held :].to(wide) * w[1 : held + 1].flip(0)).sum(1)
-    new_window = torch.cat([window[:, 1:], x[:, None].to(window.dtype)], 1) if size else window
-    return shifted.finished(y, bias, silu).to(x.dtype), new_window
 
 
 def _plain(draw: Draw, B: int, T: int) -> Tensor:
@@ -99,11 +84,11 @@ def _after(draw: Draw, B: int, T: int) -> Tensor:
 OP = Op(
     "short_convolution",
     {
-        "reference": Backend(shifted.reference),
-        "lagged": Backend(shifted.lagged),
-        "native": Backend(convolved.convolve, convolved.lacking, lambda x: x.device.type == "cpu"),
+        "reference": Backend(reference.convolve),
+        "lagged": Backend(lagged.convolve),
+        "native": Backend(native.convolve, native.lacking, lambda x: x.device.type == "cpu"),
     },
     rule=by_size,
     examples=(_plain, _after),
-    price=shifted.price,
+    price=reference.price,
 )

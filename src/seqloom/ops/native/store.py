@@ -46,8 +46,8 @@ def load(path: Path) -> ctypes.CDLL | None:
         raise Unavailable(f"{path.name} cannot be loaded ({error})") from error
 
 
-def keep(path: Path, make: Callable[[Path], None]) -> None:
-    """Lets `make` write a temporary file, appends its digest, flushes it to disk and renames it to `path`.
+def save(path: Path, make: Callable[[Path], None]) -> None:
+    """Stores what `make` writes into a temporary file: appends its digest, flushes it to disk, renames it to `path`.
 
     Raises Unavailable where the cache is not writable.
     """

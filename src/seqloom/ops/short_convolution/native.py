@@ -14,11 +14,11 @@ from seqloom.core.graphs import constant
 from seqloom.ops import native
 from seqloom.ops.autograd import Operator, differentiate, paired
 from seqloom.ops.native import Argument, Entry
-from seqloom.ops.selective_scan.shifted import lagged
+from seqloom.ops.short_convolution import lagged
 
 SOURCE = Path(__file__).with_name("convolve.c")
 SPAN = 128
-"""tokens of a task, each with sums of its own for the taps, the same number as in the C code"""
+"""tokens of a task, which has sums of its own for the gradients of taps and bias; the same number as in the C code"""
 READS = (
     Argument("x", "B T D", step="x_step"),
     Argument("taps", "W D"),
@@ -50,6 +50,22 @@ BACKWARD = Entry(
     least="threads W",
     integer=ctypes.c_int64,
 )
+TOKEN = Entry(
+    "short_convolution",
+    SOURCE,
+    "token",
+    "threads B D W x_step",
+    Argument("x", "B D", step="x_step"),
+    Argument("taps", "W D"),
+    Argument("bias", "D", optional=True),
+    Argument("window", "B W-1 D", written=True),
+    Argument("length", "B", torch.long),
+    Argument("y", "B D", written=True),
+    Argument("new_window", "B W-1 D", written=True, optional=True),
+    least="threads W",
+    integer=ctypes.c_int64,
+)
+"""one token, with silu; without `new_window` the window is overwritten"""
 
 
 @constant
@@ -64,27 +80,27 @@ def lacking() -> dict[str, str]:
 
 
 def convolve(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, silu: bool) -> Tensor:
-    """As `shifted.reference`, in float32 or float64. ValueError where there is no native code."""
+    """As `reference.convolve`, in float32 or float64. ValueError where there is no native code."""
     y: Tensor = BY_SILU[silu](x, taps, bias, window)
     return y
 
 
-def _computed(silu: bool, x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None) -> Tensor:
+def _forward(silu: bool, x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None) -> Tensor:
     y, scratch = x.new_empty(x.shape), x.new_empty(x.shape[2])
     FORWARD(x, taps, bias, window, y, scratch, threads=native.threads(x.numel()), silu=silu, W=len(taps))
     return y
 
 
-def _gradients(
+def _backward(
     silu: bool, x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, dy: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     (B, T, D), W, threads = x.shape, len(taps), native.threads(x.numel())
     dx, dwindow = x.new_empty(x.shape), None if window is None else x.new_empty(window.shape)
-    sums, spans = x.new_empty(B, -(-T // SPAN), W + 1, D), -(-T // SPAN)
-    arguments = (x, taps, bias, window, dy, dx, dwindow, sums, x.new_empty(threads, W + 1, D))
-    BACKWARD(*arguments, threads=threads, silu=silu, W=W, spans=spans)
+    spans = -(-T // SPAN)
+    sums, scratch = x.new_empty(B, spans, W + 1, D), x.new_empty(threads, W + 1, D)
+    BACKWARD(x, taps, bias, window, dy, dx, dwindow, sums, scratch, threads=threads, silu=silu, W=W, spans=spans)
     total = sums.sum((0, 1), dtype=torch.float64).to(x.dtype)
-    # Copies and tensors of their own, since torch lets no output of an operator share memory with another.
+    # A copy and empty tensors, since the outputs of an operator must not share memory and none of them is None.
     dbias = x.new_empty(0) if bias is None else total[W].clone()
     return dx, total[:W], dbias, x.new_empty(0) if dwindow is None else dwindow
 
@@ -97,16 +113,16 @@ def _gradient_shapes(
 
 def _operator(silu: bool) -> Operator:
     def forward(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None) -> Tensor:
-        return _computed(silu, x, taps, bias, window)
+        return _forward(silu, x, taps, bias, window)
 
     def backward(
         x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, dy: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return _gradients(silu, x, taps, bias, window, dy)
+        return _backward(silu, x, taps, bias, window, dy)
 
     def differentiable(*saved: Any) -> list[Tensor | None]:
         def compute(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None) -> tuple[Tensor]:
-            return (lagged(x, taps, bias, window, silu),)
+            return (lagged.convolve(x, taps, bias, window, silu),)
 
         return differentiate(compute, saved[:4], saved[4:])
 

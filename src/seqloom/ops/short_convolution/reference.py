@@ -1,32 +1,26 @@
-"""The short convolution in torch: the reference with its price, and by the lag sum."""
+"""The short convolution as it is written, a loop over lags, and its price, counted from that loop."""
 
 import torch
 from torch import Tensor
 from torch.nn.functional import silu as silu_of
 
 from seqloom.core.cost import Cost, Span
-from seqloom.ops.lag_sum import lags
 
 
-def reference(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, silu: bool) -> Tensor:
-    """x (B, T, D) after the inputs in the window (B, W-1, D), None for zeros: (B, T, D)."""
-    past = 0 if window is None else window.shape[1]
-    inputs, T = x if window is None else torch.cat([window, x], 1), x.shape[1]
+def convolve(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, silu: bool) -> Tensor:
+    """The convolution (B, T, D) of x (B, T, D) after the inputs in the window (B, W-1, D), None for zeros."""
+    T, past = x.shape[1], 0 if window is None else window.shape[1]
+    inputs = x if window is None else torch.cat([window, x], 1)
     y = taps[0] * x
     for k in range(1, min(len(taps), past + T)):
-        without_input = max(0, k - past)  # tokens that have no input so far before them
+        without_input = max(0, k - past)  # the first tokens, which have no input k tokens before them
         sums = y[:, without_input:] + taps[k] * inputs[:, past + without_input - k : past + T - k]
         y = torch.cat([y[:, :without_input], sums], 1) if without_input else sums
     return finished(y, bias, silu)
 
 
-def lagged(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, silu: bool) -> Tensor:
-    """As `reference`, by the lag sum."""
-    return finished(lags(x, taps, window), bias, silu)
-
-
 def finished(y: Tensor, bias: Tensor | None, silu: bool) -> Tensor:
-    """y with the bias, if any, and silu, if wanted."""
+    """The convolution from the sum over lags y: adds the bias, if there is one, and applies silu, if wanted."""
     y = y if bias is None else y + bias.to(y.dtype)
     return silu_of(y) if silu else y
 
