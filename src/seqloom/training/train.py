@@ -89,7 +89,6 @@ def _train(
 ) -> Outcome:
     """`train` in one process of a group."""
     require_one_dropout(config, group.size)
-    keep_freed_memory(say)
     with group.main_first():
         config, corpus = prepared(config)  # before the folder is made: a wrong source leaves nothing behind
         if config.training.begin is not None and not Run(folder).config.exists():
@@ -99,6 +98,7 @@ def _train(
         learner = learner_of(config, corpus)
         with group.main_first():
             run = _opened(folder, config, corpus) if group.main else Run(folder)
+        keep_freed_memory(say)  # after all that is refused, whose error stays the only line
         parameters = sum(parameter.numel() for parameter in learner.parameters())
         data = "" if corpus is None else corpus.description
         batches = learner.objective.description(config.data.seed)
