@@ -14,7 +14,7 @@ from seqloom.ops.lag_sum.online.blocks import longest
 def tokens(script: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
     module = script("tokens")
     monkeypatch.setattr(module, "LEAST", 20)
-    monkeypatch.setattr(online, "PULLED", 0)  # without C too
+    monkeypatch.setattr(online, "WINDOW_PRODUCTS", 0)  # without C too
     return module
 
 

@@ -65,8 +65,8 @@ def main(architecture, kind):
         once = precision != "ieee"
         compiled(chunks.states, architecture, kind, sizes, once=once)
         compiled(chunks.outputs, architecture, kind, sizes, warps=8, stages=2, once=once)
-        compiled(slopes.reached, architecture, kind, sizes, once=once)
-        compiled(slopes.slopes, architecture, kind, sizes, warps=8, stages=1, once=once)
+        compiled(slopes.state_gradients, architecture, kind, sizes, once=once)
+        compiled(slopes.input_gradients, architecture, kind, sizes, warps=8, stages=1, once=once)
     for N in (1, 16):
         sizes = {"STATES": N, "BLOCK": selective.BLOCK, "CHUNK": selective.CHUNK, "STAGES": selective.STAGES}
         compiled(selectives.forward, architecture, kind, sizes, warps=1)

@@ -13,7 +13,7 @@ from seqloom.core.state import State
 from seqloom.ops import backends
 from seqloom.ops.biased_average import OP, average, biases, joined, memory
 from seqloom.ops.biased_average.reference import price
-from seqloom.ops.biased_average.total import Total, nothing
+from seqloom.ops.biased_average.total import Total, empty_total
 from tests.at_once import first
 
 D = 6
@@ -157,7 +157,7 @@ def test_a_total_replaces_its_tokens(backend: str) -> None:
     """Tokens before the window may be given one by one or as a total, in any order of adding them."""
     k, v, bias = numbers(2, 12, 2), numbers(2, 12, D, seed=1), numbers(1, 1, 3, 2, seed=2)
     with backends.use(biased_average=backend):
-        total = nothing(2, 2, D, k)
+        total = empty_total(2, 2, D, k)
         empty = torch.full_like(k[:, :2], -math.inf)
         for begin, end in ((3, 4), (0, 3), (4, 4), (4, 6)):
             total = joined(total, torch.cat([empty, k[:, begin:end]], 1), torch.cat([v[:, :2], v[:, begin:end]], 1))
@@ -168,7 +168,7 @@ def test_a_total_replaces_its_tokens(backend: str) -> None:
 def test_a_total_of_huge_keys_is_finite() -> None:
     k, v = torch.tensor([[[-1e4], [1e4], [-1e4]]]), torch.tensor([[[1.0], [2.0], [3.0]]])
     for n in (1, 2, 3):
-        total = joined(nothing(1, 1, 1, k), k[:, :n], v[:, :n])
+        total = joined(empty_total(1, 1, 1, k), k[:, :n], v[:, :n])
         assert total.peak.item() == (1e4 if n > 1 else -1e4)
         assert total.sums[0, 0].tolist() == ([2.0, 1.0] if n > 1 else [1.0, 1.0])
 

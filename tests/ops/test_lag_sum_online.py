@@ -46,7 +46,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     if request.param == "torch":
         monkeypatch.setattr(token, "able", lambda *_: False)
         monkeypatch.setattr(token, "available", lambda *_: False)
-        monkeypatch.setattr(online, "PULLED", 0)
+        monkeypatch.setattr(online, "WINDOW_PRODUCTS", 0)
     elif not all(token.available(torch.zeros(1), ndim) for ndim in (1, 3)):
         pytest.skip("no native code here")
     monkeypatch.setattr(token, "LEAF", dict.fromkeys(token.LEAF, 4))
@@ -90,7 +90,7 @@ def test_each_pair_meets_once(L: int) -> None:
 def test_the_cost_of_a_token_hardly_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products of T tokens under as many taps, by the blocks that ran: T log² T, not T²."""
     monkeypatch.setattr(token, "able", lambda *_: False)
-    monkeypatch.setattr(online, "PULLED", 0)
+    monkeypatch.setattr(online, "WINDOW_PRODUCTS", 0)
     sizes: list[int] = []
 
     def added(w: Tensor, past: Tensor, ahead: Tensor, rows: Tensor, end: Tensor, size: int, late: int = 0) -> None:
@@ -228,7 +228,7 @@ def test_where_the_window_was_read_nothing_is_paid_ahead(way: str, pulls: str, m
     with monkeypatch.context() as patch:
         if pulls == "short":
             patch.setattr(token, "able", lambda *_: False)
-            patch.setattr(online, "PULLED", 1 << 30)
+            patch.setattr(online, "WINDOW_PRODUCTS", 1 << 30)
         y, state = stepped(z[:, 20:25], w, state)
     assert y.requires_grad == (pulls == "gradients")
     assert state["origin"].tolist() == [-1, -1]

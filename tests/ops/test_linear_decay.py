@@ -381,8 +381,8 @@ def test_the_backward_in_place_is_that_of_the_plain_chunks(given: str, state: bo
     given_all = inputs(T, given, state)
     there = [place for place, x in enumerate(given_all) if x is not None]
     for wanted in (there, there[:2], there[1:], there[2:]):
-        found = slopes(inplace.equal, given_all, ends, wanted)
-        for a, b in zip(found, slopes(chunks.equal, given_all, ends, wanted), strict=True):
+        found = slopes(inplace.by_head, given_all, ends, wanted)
+        for a, b in zip(found, slopes(chunks.by_head, given_all, ends, wanted), strict=True):
             torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
 
 
@@ -393,10 +393,10 @@ def test_keys_and_values_of_any_width(given: str, wide: bool) -> None:
     q, k, v, g, S = inputs(24, given)
     given_all = [torch.cat([q, k], -1), torch.cat([k, q], -1), v, g, torch.cat([S, S], 2)] if wide else [q, k, v, g, S]
     there = [place for place, x in enumerate(given_all) if x is not None]
-    found, wanted = (slopes(equal, given_all, "yS", there) for equal in (inplace.equal, chunks.equal))
+    found, wanted = (slopes(equal, given_all, "yS", there) for equal in (inplace.by_head, chunks.by_head))
     for a, b in zip(found, wanted, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
-    for a, b in zip(inplace.equal(*given_all, 8), chunks.equal(*given_all, 8), strict=True):
+    for a, b in zip(inplace.by_head(*given_all, 8), chunks.by_head(*given_all, 8), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
 
 
@@ -405,8 +405,8 @@ def test_a_sum_with_zero_decay_has_no_gradient(wipe: float) -> None:
     """In float32 too: exactly none for a g whose exponentials are all 0, close for the others."""
     given_all = inputs(24, "a number a head and token")
     given_all[3][:, :, 3::4] = wipe
-    wanted = slopes(chunks.equal, given_all, "yS", [0, 1, 2, 3, 4])
-    found = slopes(inplace.equal, [x.float() for x in given_all], "yS", [0, 1, 2, 3, 4])
+    wanted = slopes(chunks.by_head, given_all, "yS", [0, 1, 2, 3, 4])
+    found = slopes(inplace.by_head, [x.float() for x in given_all], "yS", [0, 1, 2, 3, 4])
     for a, b in zip(found, wanted, strict=True):
         torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-5)
     assert not found[3][:, :, 3::4].any()
@@ -421,7 +421,7 @@ def test_second_slopes_where_one_input_is_made_of_another(given: str) -> None:
         (slope,) = torch.autograd.grad(y.pow(2).sum() + after.sum(), x, create_graph=True)
         return torch.autograd.grad(slope.pow(2).sum(), x)[0]
 
-    torch.testing.assert_close(both(inplace.equal), both(chunks.equal))
+    torch.testing.assert_close(both(inplace.by_head), both(chunks.by_head))
 
 
 def test_sums_over_their_normaliser() -> None:

@@ -510,7 +510,7 @@ class _Inside:
             if hit:
                 return whole(entry, *tensors, **numbers)
             hit.append(1)
-            own = ("scratch", "values", "own", "turns", "marks")  # memory of the caller's, of sizes that it asks the C
+            own = ("scratch", "values", "turns", "marks", "saved_states")  # memory whose size the caller asks the C
             places = [
                 n
                 for n, (argument, x) in enumerate(zip(entry.signature.arguments, tensors, strict=True))

@@ -62,40 +62,47 @@ def tiles(
     now = torch.arange(T, device=q.device)[None] if query_time is None else query_time
     then = torch.arange(N, device=q.device)[None] if key_time is None else key_time
     spans = spans.expand(-1, -1, T)
-    whole = query_time is None and key_time is None
-    if not whole or T <= TILE or observed(q):
+    whole_sequence = query_time is None and key_time is None
+    if not whole_sequence or T <= TILE or observed(q):
         return _tile(q, k, v, spans, ramp, window, now, then)
-    parts = []
-    for a in range(0, T, TILE):
-        queries, keys = slice(a, a + TILE), slice(max(0, a + 1 - window), min(a + TILE, T))
+    outputs = []
+    for start in range(0, T, TILE):
+        queries = slice(start, start + TILE)
+        keys = slice(max(0, start + 1 - window), min(start + TILE, T))
         inputs = (
-            *(q[:, :, queries], k[:, :, keys], v[:, :, keys], spans[:, :, queries], ramp, window),
-            *(now[:, queries], then[:, keys]),
+            q[:, :, queries],
+            k[:, :, keys],
+            v[:, :, keys],
+            spans[:, :, queries],
+            ramp,
+            window,
+            now[:, queries],
+            then[:, keys],
         )
-        parts.append(checkpoint(_tile, *inputs, use_reentrant=False) if torch.is_grad_enabled() else _tile(*inputs))
-    return torch.cat(parts, 2)
+        outputs.append(checkpoint(_tile, *inputs, use_reentrant=False) if torch.is_grad_enabled() else _tile(*inputs))
+    return torch.cat(outputs, 2)
 
 
 def _tile(q: Tensor, k: Tensor, v: Tensor, spans: Tensor, ramp: int, window: int, now: Tensor, then: Tensor) -> Tensor:
     """The outputs of queries at times `now` (B, T), over keys at times `then` (B, N), with spans (B, H, T)."""
-    wide = torch.promote_types(q.dtype, torch.float32)
-    age = (now[:, None, :, None] - then[:, None, None, :]).to(wide)
-    m = ((ramp + spans.to(wide)[..., None] - age) / ramp).clamp(0, 1)
-    seen = (m > 0) & (age >= 0) & (age < window) & (then >= 0)[:, None, None, :]
-    z = (q @ k.mT).to(wide) / q.shape[3] ** 0.5
-    z = z.masked_fill(~seen, -math.inf)
-    top = z.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(wide).min)
-    e = m * (z - top).exp()
+    wide_dtype = torch.promote_types(q.dtype, torch.float32)
+    age = (now[:, None, :, None] - then[:, None, None, :]).to(wide_dtype)
+    m = ((ramp + spans.to(wide_dtype)[..., None] - age) / ramp).clamp(0, 1)
+    visible = (m > 0) & (age >= 0) & (age < window) & (then >= 0)[:, None, None, :]
+    z = (q @ k.mT).to(wide_dtype) / q.shape[3] ** 0.5
+    z = z.masked_fill(~visible, -math.inf)
+    largest = z.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(wide_dtype).min)
+    e = m * (z - largest).exp()
     total = e.sum(-1, keepdim=True)
     return (e / total.masked_fill(total == 0, 1.0)).to(v.dtype) @ v
 
 
-def _of_heads(draw: Draw, B: int, T: int) -> Tensor:
+def _span_per_head(draw: Draw, B: int, T: int) -> Tensor:
     q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
     return spanned(q, k, v, draw(1, 4, 1).abs(), ramp=3, window=5)
 
 
-def _of_queries(draw: Draw, B: int, T: int) -> Tensor:
+def _span_per_query(draw: Draw, B: int, T: int) -> Tensor:
     q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
     return spanned(q, k, v, 3 * draw(B, 4, T).abs(), ramp=2, window=T)
 
@@ -104,6 +111,6 @@ OP = Op(
     "adaptive_span",
     {"reference": Backend(reference.spanned), "tiles": Backend(tiles)},
     rule=by_size,
-    examples=(_of_heads, _of_queries),
+    examples=(_span_per_head, _span_per_query),
     price=reference.price,
 )

@@ -1,7 +1,7 @@
 """The equation as it is written, query by query, and its price, counted from it; slow.
 
-The maximum that would stabilize exponentials is left out. The price is that of attention, and of the mask of every key
-in the window.
+No maximum is subtracted from the scores, because the equation has none. The price is that of attention, plus that of
+the mask of every key in the window.
 """
 
 import torch
@@ -48,11 +48,17 @@ def _weighted(q: Tensor, k: Tensor, v: Tensor, span: Tensor, ages: Tensor, ramp:
 
 def price(rows: int, terms: int, dim: int, heads: int) -> Cost:
     """The price of `rows` queries that read `terms` keys in all, per head."""
-    K, pairs, numbers = dim // heads, heads * terms, terms * dim
+    K = dim // heads
+    pairs = heads * terms
+    products = terms * dim  # of a query and a key, or of a weight and a value, over all pairs
+    scores = pairs * (K - 1)
+    ramps = heads * rows + pairs  # R + s for each query, less i - j for each pair
+    sums = pairs - heads * rows
+    values = (terms - rows) * dim
     return Cost(
-        mul=2 * numbers + pairs,  # scores, values; the mask's weights
-        add=pairs * (K - 1) + heads * rows + pairs + (pairs - heads * rows) + (terms - rows) * dim,
-        div=3 * pairs,  # scores by √K, the ramp, the sum
+        mul=2 * products + pairs,  # scores and values; the weights times m
+        add=scores + ramps + sums + values,
+        div=3 * pairs,  # scores by √K, the mask by R, the weights by their sum
         exp=pairs,
         other=pairs,  # the clip
         path=(

@@ -2,8 +2,8 @@
 
     e_ij = Σ_c w_c tanh(q_ic + k_jc),   a_ij = e^{e_ij} / Σ_{j'} e^{e_ij'},   y_i = Σ_j a_ij v_j        per head
 
-j runs over the positions up to i, or over all. A pair of positions takes K evaluations of tanh, which is no matrix
-product: a head takes time T² K. Queries are computed in blocks that hold at most `NUMBERS` values of tanh.
+j runs over the positions up to i, or over all. Each pair of positions takes K evaluations of tanh, which no matrix
+product can replace: a head takes time T² K. Queries are computed in blocks that hold at most `NUMBERS` values of tanh.
 
 Source: Bahdanau et al., arXiv:1409.0473, section 3.1 and Appendix A.1.2. Nothing differs.
 """
@@ -33,10 +33,10 @@ def additive(
     key_time: Int[Tensor, "B N"] | None = None,
     window: int | None = None,
 ) -> Float[Tensor, "B H T V"]:
-    """The outputs y. A query sees keys less than `window` before it, itself, and, if not `causal`, later ones alike.
+    """The outputs y. A query sees itself and the keys less than `window` tokens before it; with None, all before it.
 
-    Times are 0, 1, … where they are not given; a key with a negative time is empty. The output of a query that sees no
-    key is 0. Differentiable twice.
+    If not `causal`, it sees the keys after it with the same limit. Times are 0, 1, … where they are not given; a
+    key with a negative time is empty. The output of a query that sees no key is 0. Differentiable twice.
     """
     if q.shape[2] == 0:
         return v.new_zeros(*q.shape[:3], v.shape[3])
@@ -64,33 +64,36 @@ def blocks(
     T, N = q.shape[2], k.shape[2]
     now = torch.arange(T, device=q.device)[None] if query_time is None else query_time
     then = torch.arange(N, device=q.device)[None] if key_time is None else key_time
-    count = max(1, NUMBERS // max(1, q.shape[0] * k.shape[1] * N * k.shape[3]))
-    if count >= T:
+    block_size = max(1, NUMBERS // max(1, q.shape[0] * k.shape[1] * N * k.shape[3]))
+    if block_size >= T:
         return _block(q, k, v, w, causal, now, then, window)
-    parts = []
-    whole = query_time is None and key_time is None and causal
-    for a in range(0, T, count):
-        last = min(a + count, T)
-        first = 0 if window is None or not whole else max(0, a + 1 - window)
-        keys = slice(first, last) if whole else slice(None)  # no query of the block sees other keys
-        inputs = (q[:, :, a:last], k[:, :, keys], v[:, :, keys], w, causal, now[:, a:last], then[:, keys], window)
-        parts.append(checkpoint(_block, *inputs, use_reentrant=False) if torch.is_grad_enabled() else _block(*inputs))
-    return torch.cat(parts, 2)
+    outputs = []
+    causal_sequence = causal and query_time is None and key_time is None
+    for start in range(0, T, block_size):
+        stop = min(start + block_size, T)
+        keys = slice(None)
+        if causal_sequence:  # no query of the block sees other keys
+            keys = slice(0 if window is None else max(0, start + 1 - window), stop)
+        queries = slice(start, stop)
+        inputs = (q[:, :, queries], k[:, :, keys], v[:, :, keys], w, causal, now[:, queries], then[:, keys], window)
+        outputs.append(checkpoint(_block, *inputs, use_reentrant=False) if torch.is_grad_enabled() else _block(*inputs))
+    return torch.cat(outputs, 2)
 
 
 def _block(
     q: Tensor, k: Tensor, v: Tensor, w: Tensor, causal: bool, now: Tensor, then: Tensor, window: int | None
 ) -> Tensor:
-    apart = now[:, None, :, None] - then[:, None, None, :]
-    seen = (then >= 0)[:, None, None, :].expand_as(apart)
+    """The outputs of queries at times `now` (B, T), over keys at times `then` (B, N)."""
+    distance = now[:, None, :, None] - then[:, None, None, :]
+    visible = (then >= 0)[:, None, None, :].expand_as(distance)
     if causal:
-        seen = seen & (apart >= 0)
+        visible = visible & (distance >= 0)
     if window is not None:
-        seen = seen & (apart.abs() < window)
+        visible = visible & (distance.abs() < window)
     scores = (torch.tanh(q[:, :, :, None] + k[:, :, None]) @ w[:, None, :, None])[..., 0]  # (B, H, T, N)
-    blind = ~seen.any(-1, keepdim=True)
-    a = scores.masked_fill(~seen, -math.inf).masked_fill(blind, 0.0).softmax(-1)
-    return torch.where(blind, 0.0, a @ v)
+    no_keys = ~visible.any(-1, keepdim=True)
+    a = scores.masked_fill(~visible, -math.inf).masked_fill(no_keys, 0.0).softmax(-1)
+    return torch.where(no_keys, 0.0, a @ v)
 
 
 def _causal(draw: Draw, B: int, T: int) -> Tensor:
@@ -98,7 +101,7 @@ def _causal(draw: Draw, B: int, T: int) -> Tensor:
     return additive(q, k, v, draw(4, CHANNELS // 4), window=4)
 
 
-def _bidirectional_example(draw: Draw, B: int, T: int) -> Tensor:
+def _bidirectional(draw: Draw, B: int, T: int) -> Tensor:
     q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
     return additive(q, k, v, draw(4, CHANNELS // 4), causal=False)
 
@@ -107,6 +110,6 @@ OP = Op(
     "additive",
     {"reference": Backend(reference.additive), "blocks": Backend(blocks)},
     rule=by_size,
-    examples=(_causal, _bidirectional_example),
+    examples=(_causal, _bidirectional),
     price=reference.price,
 )

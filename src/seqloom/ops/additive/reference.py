@@ -47,12 +47,17 @@ def _weighted(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
 
 def price(rows: int, terms: int, dim: int, heads: int) -> Cost:
     """The price of `rows` queries that read `terms` keys in all, per head. A tanh is (e^2x - 1) / (e^2x + 1)."""
-    K, pairs, numbers = dim // heads, heads * terms, terms * dim
+    K = dim // heads
+    pairs = heads * terms
+    tanhs = terms * dim  # K for each pair
+    scores = pairs * (K - 1)
+    sums = pairs - heads * rows
+    values = (terms - rows) * dim
     return Cost(
-        mul=numbers + numbers + numbers,  # in tanh, by w, by the values
-        add=numbers + 2 * numbers + pairs * (K - 1) + (pairs - heads * rows) + (terms - rows) * dim,
-        div=numbers + pairs,
-        exp=numbers + pairs,
+        mul=3 * tanhs,  # 2x in tanh, by w, by the values
+        add=3 * tanhs + scores + sums + values,  # q + k; 2 in tanh
+        div=tanhs + pairs,
+        exp=tanhs + pairs,
         path=(
             *("addition", "multiplication", "exponentiation", "addition", "division"),
             *("multiplication", "cumulation", "exponentiation", "cumulation", "division"),

@@ -25,7 +25,7 @@ from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 __all__ = ["OP", "Bias", "Pattern", "around", "attend", "banded", "causal", "everywhere", "weights"]
 
 Pattern: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""(query times (…, Tq, 1), key times (…, 1, Tk)) → True where the query may look"""
+"""(query times (…, Tq, 1), key times (…, 1, Tk)) → True where the query attends to the key"""
 DECAY_TILE = 1024
 """queries of a tile whose scores decay with distance, so that e^{f i} is computed for at most this many tokens"""
 
@@ -43,8 +43,8 @@ class Window:
             return torch.ones_like(i + j, dtype=torch.bool)
         if self.before is None and self.after == 0:
             return j <= i
-        late = torch.ones_like(i + j, dtype=torch.bool) if self.before is None else i - j <= self.before
-        return late if self.after is None else late & (j - i <= self.after)
+        visible = torch.ones_like(i + j, dtype=torch.bool) if self.before is None else i - j <= self.before
+        return visible if self.after is None else visible & (j - i <= self.after)
 
 
 causal: Pattern = Window(None, 0)
@@ -102,19 +102,19 @@ def _attend(
     key_time: Tensor | None,
     scores: Scores,
 ) -> Tensor:
-    timed = query_time is not None or key_time is not None or q.shape[2] != k.shape[2]
-    whole = pattern is causal and not timed
-    path = OP.choose(q, scores, whole, isinstance(pattern, Window) and not timed)
-    if path == "kernel":
+    whole_sequence = query_time is None and key_time is None and q.shape[2] == k.shape[2]
+    plainly_causal = pattern is causal and whole_sequence
+    backend = OP.choose(q, scores, plainly_causal, isinstance(pattern, Window) and whole_sequence)
+    if backend == "kernel":
         if pattern is everywhere and key_time is None:
             return fast.unmasked(q, k, v, scores.scale)
-        if whole:
+        if plainly_causal:
             return fast.causal(q, k, v, scores.scale)
         return fast.kernel(q, k, v, pattern, query_time, key_time, scores.scale)
-    if path == "by_distance" and isinstance(pattern, Window) and not timed:
+    if backend == "by_distance" and isinstance(pattern, Window) and whole_sequence:
         return by_distance.attend(q, k, v, scores, pattern.before, pattern.after)
-    # `by_distance` takes whole sequences only; `formed` computes the matrix of weights for a piece
-    run = reference.attend if path == "reference" else fast.formed
+    # `by_distance` takes whole sequences only; for a piece of one, `formed` computes the matrix of weights
+    run = reference.attend if backend == "reference" else fast.formed
     return run(q, k, v, pattern, query_time, key_time, scores)
 
 
@@ -131,46 +131,47 @@ def _attend_with_decay(
     """Attention with `decay`, tile by tile. Time counts from a tile's first query, so that factors do not overflow."""
     i, j = fast.times(q, query_time), fast.times(k, key_time)
     rates = decay.to(torch.promote_types(q.dtype, torch.float32))
-    parts = []
-    for a in range(0, q.shape[2], DECAY_TILE):
-        tile_time = i[:, a : a + DECAY_TILE]
+    single_tile = q.shape[2] <= DECAY_TILE
+    outputs = []
+    for start in range(0, q.shape[2], DECAY_TILE):
+        tile = slice(start, start + DECAY_TILE)
+        tile_time = i[:, tile]
         origin = tile_time[:, :1]
-        decayed_q = q[:, :, a : a + DECAY_TILE] * torch.exp((origin - tile_time)[:, None, :, None] * rates)
+        decayed_q = q[:, :, tile] * torch.exp((origin - tile_time)[:, None, :, None] * rates)
         decayed_k = k * torch.exp((j - origin)[:, None, :, None] * rates)
-        single_tile = q.shape[2] <= DECAY_TILE
         times = (query_time, key_time) if single_tile else (tile_time.expand(len(q), -1), j.expand(len(q), -1))
-        parts.append(_attend(decayed_q.to(q.dtype), decayed_k.to(k.dtype), v, pattern, *times, scores))
-    return torch.cat(parts, 2)
+        outputs.append(_attend(decayed_q.to(q.dtype), decayed_k.to(k.dtype), v, pattern, *times, scores))
+    return torch.cat(outputs, 2)
 
 
 def weights(
     q: Float[Tensor, "B H Tq K"], k: Float[Tensor, "B G Tk K"], *, pattern: Pattern = causal, **changes: Any
 ) -> Float[Tensor, "B H Tq Tk"]:
-    """The weights a_ij of the equation, for views; 0 where a query does not see a key.
+    """The weights a_ij of the equation, for analysis and charts; 0 where a query does not see a key.
 
     `changes` are keyword arguments of `attend`; `value_change` has no effect on the weights.
     """
-    weights_of_tiles: list[Tensor] = []
+    tile_weights: list[Tensor] = []
 
     def collect(a: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        weights_of_tiles.append(a.masked_fill(~pattern(i, j) | (j < 0), 0.0))  # 0 for hidden keys
+        tile_weights.append(a.masked_fill(~pattern(i, j) | (j < 0), 0.0))  # 0 for hidden keys
         return a.new_zeros(*a.shape[:3], 1)
 
     with backends.use(attention="formed"):
         attend(q, k, k[..., :1], pattern=pattern, **{**changes, "value_change": collect})
-    return torch.cat(weights_of_tiles, 2)
+    return torch.cat(tile_weights, 2)
 
 
-def by_size(q: Tensor, scores: Scores, whole: bool, local: bool) -> str:
-    """The fastest backend, as measured on 2 CPU cores (docs/log.md): short rows in narrow heads form their weights.
+def by_size(q: Tensor, scores: Scores, plainly_causal: bool, windowed: bool) -> str:
+    """The fastest backend, as measured on 2 CPU cores (docs/log.md): for short rows in narrow heads it is `formed`.
 
-    `whole`: every position attends to itself and all positions before it; `local`: a whole sequence
-    attends to neighbors.
+    `plainly_causal`: each token of a whole sequence attends to itself and to all before it; `windowed`: the pattern is
+    a `Window` over a whole sequence.
     """
     if not scores.plain:
-        return "by_distance" if local and q.shape[2] > FORMED and by_distance.able(q, scores) else "formed"
+        return "by_distance" if windowed and q.shape[2] > FORMED and by_distance.able(q, scores) else "formed"
     short = q.device.type == "cpu" and q.shape[2] <= 32 and q.shape[3] <= 8
-    return "formed" if whole and short and scores.scale is None else "kernel"
+    return "formed" if plainly_causal and short and scores.scale is None else "kernel"
 
 
 FORMED = 64
@@ -193,9 +194,9 @@ OP = Op(
     "attention",
     {
         "reference": Backend(reference.attend),
-        "kernel": Backend(fast.kernel, fits=lambda q, scores, whole, local: scores.plain),
+        "kernel": Backend(fast.kernel, fits=lambda q, scores, *_: scores.plain),
         "formed": Backend(fast.formed),
-        "by_distance": Backend(by_distance.attend, fits=lambda q, scores, whole, local: by_distance.able(q, scores)),
+        "by_distance": Backend(by_distance.attend, fits=lambda q, scores, *_: by_distance.able(q, scores)),
     },
     rule=by_size,
     examples=(_causal, _banded, _biased),

@@ -1,7 +1,7 @@
 """Attention of one token over a cache, in one call of C (tiles.c), which also writes the token's key and value.
 
-torch's kernel for a CPU is made for many queries: for one query it takes a third to a half longer, and needs views and
-copies besides.
+torch's kernel for a CPU is made for many queries: for one query it takes a third to a half longer, and also needs views
+and copies.
 """
 
 import torch
@@ -15,8 +15,8 @@ from seqloom.ops.native import Argument, Entry
 
 BYTES = 64
 """bytes of a vector register, which the width of a head must fill"""
-WAYS = (None, "kernel")
-"""values of the forced backend of `attention` with which this may run"""
+FORCED = (None, "kernel")
+"""the forced backends of `attention` with which this may run; None where none is forced"""
 READS = (
     Argument("q", "B H 1 K"),
     Argument("k", "B G 1 K"),
@@ -34,9 +34,9 @@ def able(q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor) -> bool:
     if not native.callable_directly(q, k, v, keys, values):
         return False
     lanes = BYTES // q.element_size()
-    whole = q.shape[-1] % lanes == 0 and v.shape[-1] % lanes == 0 and q.numel() > 0 and keys.shape[2] > 0
-    compiled = q.dtype in native.WORD and q.is_cpu and native.library(SOURCE) is not None
-    return whole and compiled and keys.is_contiguous() and values.is_contiguous() and forced("attention") in WAYS
+    sizes_fit = q.shape[-1] % lanes == 0 and v.shape[-1] % lanes == 0 and q.numel() > 0 and keys.shape[2] > 0
+    has_code = q.dtype in native.WORD and q.is_cpu and native.library(SOURCE) is not None
+    return sizes_fit and has_code and keys.is_contiguous() and values.is_contiguous() and forced("attention") in FORCED
 
 
 def attend(
@@ -50,7 +50,7 @@ def attend(
     """Attention of a token over its own key and those of the `length` (B,) tokens before it, C keys at most.
 
     `keys` and `values` are rings (`seqloom.ops.ring`); the token is written into them, over the oldest of a full ring.
-    Raises ValueError where sizes do not agree, a length is negative, or compiled is no native code.
+    Raises ValueError where sizes do not agree, a length is negative, or there is no native code.
     """
     y = q.new_empty(*q.shape[:3], v.shape[3])
     threads = min(native.threads(keys.numel()), len(k) * k.shape[1])

@@ -69,8 +69,9 @@ def _parts(pattern: Pattern) -> list[tuple[str, Pattern]]:
     if isinstance(pattern, Within):
         return [(letter, Within(part, pattern.context)) for letter, part in _parts(pattern.inner)]
     if isinstance(pattern, RandomBlocks):
-        ends, window = replace(pattern, half=-1, random=0), replace(pattern, random=0, first=0, last=0)
-        return [("g", ends), ("w", window), ("r", pattern)]
+        global_blocks = replace(pattern, half=-1, random=0)
+        window = replace(pattern, random=0, first=0, last=0)
+        return [("g", global_blocks), ("w", window), ("r", pattern)]
     return [(LETTERS[type(pattern)], pattern)]
 
 

@@ -47,8 +47,8 @@ def kernel(
     scale: float | None,
 ) -> Tensor:
     """The equation of `seqloom.ops.attention` without changes, by a mask; shapes as in `attend` there."""
-    k, v, seen, blind, _, _ = _seen(q, k, v, pattern, query_time, key_time)
-    return torch.where(blind, 0.0, _attend(q, k, v, scale, attn_mask=seen | blind))
+    k, v, visible, no_keys, _, _ = _masked(q, k, v, pattern, query_time, key_time)
+    return torch.where(no_keys, 0.0, _attend(q, k, v, scale, attn_mask=visible | no_keys))
 
 
 def formed(
@@ -65,15 +65,17 @@ def formed(
     Where there are more than `SCORES` scores, a block of queries is computed at a time, and the backward pass
     recomputes it.
     """
-    count = max(1, SCORES // max(1, q.shape[0] * q.shape[1] * k.shape[2]))
-    if count >= q.shape[2]:
+    block_size = max(1, SCORES // max(1, q.shape[0] * q.shape[1] * k.shape[2]))
+    if block_size >= q.shape[2]:
         return _formed(q, k, v, pattern, query_time, key_time, scores)
     now, then = times(q, query_time).expand(len(q), -1), times(k, key_time).expand(len(q), -1)
-    parts = []
-    for a in range(0, q.shape[2], count):
-        inputs = (q[:, :, a : a + count], k, v, pattern, now[:, a : a + count], then, scores)
-        parts.append(checkpoint(_formed, *inputs, use_reentrant=False) if torch.is_grad_enabled() else _formed(*inputs))
-    return torch.cat(parts, 2)
+    outputs = []
+    for start in range(0, q.shape[2], block_size):
+        block = slice(start, start + block_size)
+        inputs = (q[:, :, block], k, v, pattern, now[:, block], then, scores)
+        y = checkpoint(_formed, *inputs, use_reentrant=False) if torch.is_grad_enabled() else _formed(*inputs)
+        outputs.append(y)
+    return torch.cat(outputs, 2)
 
 
 def _formed(
@@ -85,8 +87,8 @@ def _formed(
     key_time: Tensor | None,
     scores: Scores,
 ) -> Tensor:
-    k, v, seen, blind, now, then = _seen(q, of_queries(q, k), of_queries(q, v), pattern, query_time, key_time)
-    z = scores.of(q, k, now, then).masked_fill(~seen, -math.inf).masked_fill(blind, 0.0)
+    k, v, visible, no_keys, now, then = _masked(q, of_queries(q, k), of_queries(q, v), pattern, query_time, key_time)
+    z = scores.of(q, k, now, then).masked_fill(~visible, -math.inf).masked_fill(no_keys, 0.0)
     if scores.sinks is None:
         a = z.softmax(-1)
     else:
@@ -95,7 +97,7 @@ def _formed(
     y = a @ v
     if scores.value_change is not None:
         y = y + scores.value_change(a, now, then)
-    return torch.where(blind, 0.0, y)
+    return torch.where(no_keys, 0.0, y)
 
 
 def _attend(
@@ -126,19 +128,22 @@ def of_queries(q: Tensor, kv: Tensor) -> Tensor:
     return kv if kv.shape[1] == q.shape[1] else kv.repeat_interleave(q.shape[1] // kv.shape[1], 1)
 
 
-def _seen(
+def _masked(
     q: Tensor, k: Tensor, v: Tensor, pattern: PatternLike, query_time: Tensor | None, key_time: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Keys, values, the mask of what is seen (B or 1, 1, Tq, Tk), queries that see nothing, and the times of both."""
+    """Keys, values, which pairs are visible (B or 1, 1, Tq, Tk), which queries see no key, and the times of both.
+
+    Keys and values with a negative time are replaced by 0.
+    """
     now, then = times(q, query_time)[:, None, :, None], times(k, key_time)[:, None, None, :]
-    seen = pattern(now, then) & (then >= 0)
+    visible = pattern(now, then) & (then >= 0)
     if key_time is not None:  # an empty key has the weight 0, but 0 times NaN is NaN
         k, v = (torch.where((key_time >= 0)[:, None, :, None], tensor, 0.0) for tensor in (k, v))
-    return k, v, seen, ~seen.any(-1, keepdim=True), now, then
+    return k, v, visible, ~visible.any(-1, keepdim=True), now, then
 
 
-def times(tokens: Tensor, inputs: Tensor | None) -> Tensor:
-    """The time of each token of (B, H, T, …): as given (B, T), else 0, 1, …, T-1 for every row."""
-    if inputs is not None:
-        return inputs
+def times(tokens: Tensor, given_times: Tensor | None) -> Tensor:
+    """The time of each token of (B, H, T, …): `given_times` (B, T), or 0, 1, …, T-1 (1, T) where they are None."""
+    if given_times is not None:
+        return given_times
     return torch.arange(tokens.shape[2], device=tokens.device)[None]

@@ -27,14 +27,14 @@ def lacking() -> dict[str, str]:
 
 def able(q: Tensor, v: Tensor) -> bool:
     """Whether the kernels support the device and the widths of these queries and values."""
-    wide = min(q.shape[-1], v.shape[-1]) >= NARROWEST
-    return q.device.type == "cuda" and q.dtype in DTYPES and wide and not lacking()
+    widths_fit = min(q.shape[-1], v.shape[-1]) >= NARROWEST
+    return q.device.type == "cuda" and q.dtype in DTYPES and widths_fit and not lacking()
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> Tensor:
     """(B, H, T, K), (B, H, T, K), (B, H, T, V), keys of each row (B,) or all → (B, H, T, V)."""
     T = q.shape[2]
-    # kept tokens come first, so in a causal pattern they do not attend to dropped ones
+    # the first `lengths` tokens of a row are the kept ones, so in a causal pattern they attend to no dropped one
     if lengths is None or pattern.causal:
         mask = _mask(pattern.of(T), T, q.device)
     else:

@@ -48,10 +48,10 @@ def plan(pattern: Pattern, T: int) -> tuple[Part, ...]:
 @lru_cache(maxsize=64)
 def terms(pattern: Pattern, T: int) -> tuple[int, int]:
     """(queries that see any key, visible pairs) of a pattern over T tokens."""
-    known = pattern.counted(T)
-    if known is not None:
-        return known
-    has_keys = torch.zeros(T + 1, dtype=torch.bool)
+    counts = pattern.counted(T)
+    if counts is not None:
+        return counts
+    has_keys = torch.zeros(T + 1, dtype=torch.bool)  # the last entry is that of empty slots, whose time is -1
     parts = plan(pattern.of(T), T) if T else ()
     for part in parts:
         sees_a_key = (part.table.any(-1)[part.masks] & (part.blocks >= 0)[:, :, None]).any(1)
@@ -60,16 +60,19 @@ def terms(pattern: Pattern, T: int) -> tuple[int, int]:
 
 
 def _part(tiles: Tiles) -> Part:
+    """Evaluates the predicate on all pairs of the tiles, drops tiles without a visible pair, and finds equal masks."""
     (N, m), b, c = tiles.blocks.shape, tiles.queries.shape[1], tiles.keys.shape[1]
-    rows = max(1, EVALUATED // max(1, b * c * m))
-    words, sums = [], []
+    rows = max(1, EVALUATED // max(1, b * c * m))  # blocks of queries at a time
+    pair_counts, mask_words = [], []
     for first in range(0, N, rows):
         visible = _visible(tiles, slice(first, first + rows))
-        sums.append(visible.sum((2, 3)))
-        words.append(pad(visible.flatten(2), (0, -b * c % 8)).view(torch.long))  # 8 flags a word
-    counts, packed = torch.cat(sums), torch.cat(words)
-    table, masks = torch.unique(packed.flatten(0, 1), dim=0, return_inverse=True)
-    order = torch.argsort((counts == 0).to(torch.int8), dim=1, stable=True)[:, : int((counts > 0).sum(1).max())]
+        pair_counts.append(visible.sum((2, 3)))
+        mask_words.append(pad(visible.flatten(2), (0, -b * c % 8)).view(torch.long))  # 8 flags per word
+    counts, words = torch.cat(pair_counts), torch.cat(mask_words)
+    table, masks = torch.unique(words.flatten(0, 1), dim=0, return_inverse=True)
+    largest_count = int((counts > 0).sum(1).max())
+    without_pairs = (counts == 0).to(torch.int8)
+    order = torch.argsort(without_pairs, dim=1, stable=True)[:, :largest_count]  # tiles with visible pairs first
     blocks = torch.where(counts > 0, tiles.blocks, -1).gather(1, order)
     return Part(
         tiles.queries,
@@ -85,5 +88,5 @@ def _visible(tiles: Tiles, rows: slice) -> Tensor:
     """(n, m, b, c): which pairs of these blocks of queries are visible."""
     i, blocks = tiles.queries[rows][:, None, :, None], tiles.blocks[rows]
     j = tiles.keys[blocks.clamp(min=0)][:, :, None, :]
-    real = (blocks >= 0)[:, :, None, None] & (i >= 0) & (j >= 0)
-    return tiles.visible(i, j) & real
+    not_empty = (blocks >= 0)[:, :, None, None] & (i >= 0) & (j >= 0)
+    return tiles.visible(i, j) & not_empty

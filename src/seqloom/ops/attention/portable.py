@@ -1,4 +1,7 @@
-"""Computes the tiles of one part of a pattern by torch's operations, a few tiles of all heads at a time."""
+"""Computes the tiles of one part of a pattern by torch's operations, a few tiles of all heads at a time.
+
+In shapes P is B H; the sizes N, b, M, c and m are those of `plan.Part`.
+"""
 
 from collections.abc import Iterator
 
@@ -20,40 +23,38 @@ def average(q: Tensor, k: Tensor, v: Tensor, part: Part, lengths: Tensor | None)
         _by_head_and_block(v, part.keys),
     )
     (P, N, b, _), V = queries.shape, values.shape[3]
-    y, log = values.new_zeros(P, N, b, V), queries.new_full((P, N, b, 1), -torch.inf)
+    y, log_sum = values.new_zeros(P, N, b, V), queries.new_full((P, N, b, 1), -torch.inf)
     for rows, blocks in _tiles(part, P):
         z = _scores(queries, keys, rows, blocks, lengths, part, H)
-        top = z.amax(-1, keepdim=True).clamp(min=torch.finfo(z.dtype).min)
-        e = z.sub_(top).exp_()
+        largest = z.amax(-1, keepdim=True).clamp(min=torch.finfo(z.dtype).min)
+        e = z.sub_(largest).exp_()
         total = e.sum(-1, keepdim=True)
-        mean = torch.bmm(e, _picked(values, blocks)) / total.clamp(min=torch.finfo(z.dtype).tiny)
+        mean = torch.bmm(e, _selected(values, blocks)) / total.clamp(min=torch.finfo(z.dtype).tiny)
         y[:, rows] = mean.unflatten(0, (P, -1))
-        log[:, rows] = (top + total.log()).unflatten(0, (P, -1))
-    return _joined(y, H), log.view(-1, H, N * b)
+        log_sum[:, rows] = (largest + total.log()).unflatten(0, (P, -1))
+    return _joined(y, H), log_sum.view(-1, H, N * b)
 
 
 def gradients(
-    q: Tensor, k: Tensor, v: Tensor, dy: Tensor, log: Tensor, delta: Tensor, part: Part, lengths: Tensor | None
+    q: Tensor, k: Tensor, v: Tensor, dy: Tensor, log_sum: Tensor, delta: Tensor, part: Part, lengths: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradient of `tiled.Loops` in plain torch."""
+    """`tiled.Loops.gradients` in plain torch, a group of tiles at a time."""
     H, scale = q.shape[2], q.shape[3] ** -0.5
     queries, keys, values = (
         _by_head_and_block(q * scale, part.queries),
         _by_head_and_block(k, part.keys),
         _by_head_and_block(v, part.keys),
     )
-    wanted, logs, deltas = (
-        _by_head_and_block(dy, part.queries),
-        *(x.reshape(*queries.shape[:3], 1) for x in (log, delta)),
-    )
+    dy_blocks = _by_head_and_block(dy, part.queries)
+    log_sums, deltas = (x.reshape(*queries.shape[:3], 1) for x in (log_sum, delta))
     dq, dk, dv = (tensor.new_zeros(tensor.shape) for tensor in (queries, keys, values))
     for rows, blocks in _tiles(part, len(queries)):
         z = _scores(queries, keys, rows, blocks, lengths, part, H)
-        a = z.sub_(_picked(logs, rows)).exp_()
-        dy_rows = _picked(wanted, rows)
-        dz = torch.bmm(dy_rows, _picked(values, blocks).mT).sub_(_picked(deltas, rows)).mul_(a)
-        dq[:, rows] = torch.bmm(dz, _picked(keys, blocks)).unflatten(0, (len(queries), -1))
-        _add(dk, blocks, torch.bmm(dz.mT, _picked(queries, rows)))
+        a = z.sub_(_selected(log_sums, rows)).exp_()
+        dy_rows = _selected(dy_blocks, rows)
+        dz = torch.bmm(dy_rows, _selected(values, blocks).mT).sub_(_selected(deltas, rows)).mul_(a)
+        dq[:, rows] = torch.bmm(dz, _selected(keys, blocks)).unflatten(0, (len(queries), -1))
+        _add(dk, blocks, torch.bmm(dz.mT, _selected(queries, rows)))
         _add(dv, blocks, torch.bmm(a.mT, dy_rows))
     return _joined(dq, H) * scale, _joined(dk, H), _joined(dv, H)
 
@@ -70,38 +71,39 @@ def _joined(blocks: Tensor, H: int) -> Tensor:
 
 
 def _tiles(part: Part, heads: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields a few blocks of queries (n,) at a time, with the blocks of keys (n, m) that each of them attends to."""
-    (b, c), counts = part.table.shape[1:], (part.blocks >= 0).sum(1)
+    """Yields the indices (n,) of a few blocks of queries, with those of the blocks of keys (n, m) they attend to."""
+    b, c = part.table.shape[1:]
+    counts = (part.blocks >= 0).sum(1)
     for count in counts.unique().tolist():
         if count:
             rows = torch.nonzero(counts == count)[:, 0]
-            for some in rows.split(max(1, SCORES // (heads * b * c * count))):
-                yield some, part.blocks[some, :count]
+            for group in rows.split(max(1, SCORES // (heads * b * c * count))):
+                yield group, part.blocks[group, :count]
 
 
 def _scores(
     queries: Tensor, keys: Tensor, rows: Tensor, blocks: Tensor, lengths: Tensor | None, part: Part, H: int
 ) -> Tensor:
     """The scores (P n, b, m c) of these tiles, -inf for hidden pairs."""
-    z = torch.bmm(_picked(queries, rows), _picked(keys, blocks).mT)
+    z = torch.bmm(_selected(queries, rows), _selected(keys, blocks).mT)
     masks = part.masks[rows, : blocks.shape[1]]
     masks = masks[:1] if bool((masks == masks[0]).all()) else masks
     visible = part.table[masks].transpose(1, 2).flatten(2).to(z.device)  # (n or 1, b, m c)
-    view = z.unflatten(0, (len(queries) // H, H, len(rows)))
-    view.add_(torch.zeros(visible.shape, dtype=z.dtype, device=z.device).masked_fill_(~visible, -torch.inf))
+    by_head = z.unflatten(0, (len(queries) // H, H, len(rows)))  # a view: (B, H, n, b, m c)
+    by_head.add_(torch.zeros(visible.shape, dtype=z.dtype, device=z.device).masked_fill_(~visible, -torch.inf))
     if lengths is not None:
         key_time = part.keys[blocks].flatten(1).to(z.device)[:, None]  # (n, 1, m c)
-        view.masked_fill_(key_time >= lengths[:, None, None, None, None], -torch.inf)
+        by_head.masked_fill_(key_time >= lengths[:, None, None, None, None], -torch.inf)
     return z
 
 
-def _picked(blocks: Tensor, numbers: Tensor) -> Tensor:
-    """The blocks of (P, N, b, K) with these numbers: (P n, b, K) for numbers (n,), (P n, m b, K) for (n, m)."""
-    result = blocks.index_select(1, numbers.flatten().to(blocks.device))
-    return result.view(len(blocks) * len(numbers), -1, blocks.shape[3])
+def _selected(blocks: Tensor, indices: Tensor) -> Tensor:
+    """The blocks of (P, N, b, K) at these indices: (P n, b, K) for indices (n,), (P n, m b, K) for (n, m)."""
+    selected = blocks.index_select(1, indices.flatten().to(blocks.device))
+    return selected.view(len(blocks) * len(indices), -1, blocks.shape[3])
 
 
-def _add(total: Tensor, numbers: Tensor, result: Tensor) -> None:
-    """Adds (P n, m c, K) to the blocks (n, m) of (P, M, c, K)."""
+def _add(total: Tensor, indices: Tensor, x: Tensor) -> None:
+    """Adds x (P n, m c, K) to the blocks of `total` (P, M, c, K) at these indices (n, m)."""
     P, M, c, K = total.shape
-    total.view(P, M, c * K).index_add_(1, numbers.flatten().to(total.device), result.view(P, -1, c * K))
+    total.view(P, M, c * K).index_add_(1, indices.flatten().to(total.device), x.view(P, -1, c * K))

@@ -39,18 +39,20 @@ def attend(
 def _query(
     q: Tensor, k: Tensor, v: Tensor, i: Tensor, j: Tensor, position: int, pattern: PatternLike, scores: Scores
 ) -> Tensor:
+    """The output (H, V) of the query at one position, over one row's keys and values (H, Tk, ·) at times j (Tk,)."""
     now = i[position].view(1, 1)
-    seen = (pattern(now, j[None, :]) & (j[None, :] >= 0))[0]
-    if not bool(seen.any()):
+    visible = (pattern(now, j[None, :]) & (j[None, :] >= 0))[0]
+    if not bool(visible.any()):
         return v.new_zeros(v.shape[0], v.shape[2])
-    then = j[seen][None, :]
-    z = scores.of(q[None, :, position, None], k[None, :, seen], now[None, None], then[None, None])[0]  # (H, 1, seen)
+    then = j[visible][None, :]
+    # (H, 1, visible keys)
+    z = scores.of(q[None, :, position, None], k[None, :, visible], now[None, None], then[None, None])[0]
     e = torch.exp(z)
     total = e.sum(-1, keepdim=True)
     if scores.sinks is not None:
         total = total + torch.exp(scores.sinks)[:, None, None]
     a = e / total
-    y = torch.bmm(a, v[:, seen])
+    y = torch.bmm(a, v[:, visible])
     if scores.value_change is not None:
         y = y + scores.value_change(a[None], now[None, None], then[None, None])[0]
     return y[:, 0]
@@ -72,18 +74,24 @@ def price(
     Tables 3 and 5 of the Extractor paper; docs/errata.md corrects 5. tanh x is (1 - e^-2x) / (1 + e^-2x).
     """
     K, scores = dim // heads, heads * terms
-    scaled: tuple[Step, ...] = ("division",) if scale is None else () if scale == 1 else ("multiplication",)
-    capped: tuple[Step, ...] = (
+    scale_steps: tuple[Step, ...] = ("multiplication",)
+    if scale is None:
+        scale_steps = ("division",)
+    elif scale == 1:
+        scale_steps = ()
+    cap_steps: tuple[Step, ...] = (
         ("division", "multiplication", "exponentiation", "addition", "division", "multiplication") if softcap else ()
     )
+    products = terms * (K - 1)
+    values = (terms - rows) * K
+    sums = terms - rows + sinks * rows
     return Cost(
-        mul=2 * terms * dim + scores * (scaled + capped).count("multiplication"),
-        add=heads * (terms * (K - 1) + (terms - rows) * K + terms - rows + sinks * rows)
-        + scores * (bias + 2 * softcap),
-        div=scores + scores * (scaled + capped).count("division"),
+        mul=2 * terms * dim + scores * (scale_steps + cap_steps).count("multiplication"),
+        add=heads * (products + values + sums) + scores * (bias + 2 * softcap),
+        div=scores + scores * (scale_steps + cap_steps).count("division"),
         exp=scores * (1 + softcap) + sinks * heads * rows,
         path=(
-            *("multiplication", "cumulation", *scaled, *capped, *(("addition",) if bias else ())),
+            *("multiplication", "cumulation", *scale_steps, *cap_steps, *(("addition",) if bias else ())),
             *("exponentiation", "cumulation", *(("addition",) if sinks else ()), "division"),
             *("multiplication", "cumulation"),
         ),
@@ -93,7 +101,7 @@ def price(
 def decay_price(rows: int, width: int, heads: int) -> Cost:
     """The price of `rows` queries and keys that decay with distance, over all `heads`: a factor per channel.
 
-    A factor per key counts once; that a step multiplies the cached keys again is not part of the equation.
+    Each key counts as multiplied once, as in the equation, although each step multiplies the cached keys again.
     """
     path: tuple[Step, ...] = ("multiplication", "exponentiation", "multiplication")
     return Cost(mul=rows * width * (2 + heads), exp=2 * rows * width, path=path)

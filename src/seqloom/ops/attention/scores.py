@@ -25,16 +25,16 @@ ValueChange: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 @final
 @dataclass(frozen=True)
 class Bias:
-    """A bias by distance: values[:, n] for i - j = `first` + n; distances beyond an end have the bias at that end."""
+    """A bias by distance: values[:, n] for i - j = `first` + n, the first or last value for distances outside."""
 
     values: Float[Tensor, "H R"]
     first: int = 0
 
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
         """The biases (B, H, Tq, Tk) of queries and keys at times (B, 1, Tq, 1) and (B, 1, 1, Tk)."""
-        at = (i - j - self.first).clamp(0, self.values.shape[1] - 1)
-        head = torch.arange(len(self.values), device=at.device)[:, None, None]
-        return self.values[head, at]
+        index = (i - j - self.first).clamp(0, self.values.shape[1] - 1)
+        head = torch.arange(len(self.values), device=index.device)[:, None, None]
+        return self.values[head, index]
 
 
 @final

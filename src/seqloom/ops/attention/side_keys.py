@@ -41,18 +41,18 @@ def attend(
         k, v = torch.cat([k, side_k], 2), torch.cat([v, side_v], 2)
         return whole(q, k, v, query_time=now, key_time=times, **changes)
     N = -(-T // block)
-    more = N * block - T
+    padding = N * block - T
 
     def windows(x: Tensor) -> Tensor:  # (B, H, T, K) → (B N, H, block + 2 radius, K)
-        unfolded = pad(x, (0, 0, radius, more + radius)).unfold(2, block + 2 * radius, block)
+        unfolded = pad(x, (0, 0, radius, padding + radius)).unfold(2, block + 2 * radius, block)
         return unfolded.permute(0, 2, 1, 4, 3).flatten(0, 1)
 
     def repeated(x: Tensor) -> Tensor:  # (B, …) → (B N, …)
         return x[:, None].expand(B, N, *x.shape[1:]).flatten(0, 1)
 
-    then = pad(times[:, :T], (radius, more + radius), value=-1).unfold(1, block + 2 * radius, block).flatten(0, 1)
+    then = pad(times[:, :T], (radius, padding + radius), value=-1).unfold(1, block + 2 * radius, block).flatten(0, 1)
     y = whole(
-        pad(q, (0, 0, 0, more)).unflatten(2, (N, block)).transpose(1, 2).flatten(0, 1),
+        pad(q, (0, 0, 0, padding)).unflatten(2, (N, block)).transpose(1, 2).flatten(0, 1),
         torch.cat([windows(k), repeated(side_k)], 2),
         torch.cat([windows(v), repeated(side_v)], 2),
         query_time=torch.arange(N * block, device=q.device).clamp(max=T - 1).view(N, block).repeat(B, 1),

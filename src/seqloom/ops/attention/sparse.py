@@ -71,11 +71,11 @@ def each_pattern(patterns: Sequence[Pattern], run: Callable[..., Tensor], q: Ten
     groups = heads_of(patterns)
     if len(groups) == 1:
         return run(patterns[0], q, k, v)
-    parts = [run(pattern, *(_of(x, heads) for x in (q, k, v))) for pattern, heads in groups.items()]
-    return in_order(parts, groups)
+    outputs = [run(pattern, *(_selected(x, heads) for x in (q, k, v))) for pattern, heads in groups.items()]
+    return in_order(outputs, groups)
 
 
-def _of(x: Tensor, heads: list[int]) -> Tensor:
+def _selected(x: Tensor, heads: list[int]) -> Tensor:
     """The given heads of x (B, H, T, K), without a copy where they are consecutive."""
     first, count = heads[0], len(heads)
     return x.narrow(1, first, count) if heads == list(range(first, first + count)) else x[:, heads]
@@ -86,41 +86,43 @@ def heads_of(patterns: Sequence[Pattern]) -> dict[Pattern, list[int]]:
     return {distinct: [head for head, pattern in enumerate(patterns) if pattern == distinct] for distinct in patterns}
 
 
-def in_order(parts: Sequence[Tensor], groups: Mapping[Pattern, Sequence[int]]) -> Tensor:
-    """The results of the heads of each pattern (B, h, …), joined in the order of the heads: (B, H, …)."""
+def in_order(outputs: Sequence[Tensor], groups: Mapping[Pattern, Sequence[int]]) -> Tensor:
+    """The outputs of the heads of each pattern (B, h, …), joined in the order of the heads: (B, H, …)."""
     order = [head for heads in groups.values() for head in heads]
-    y = torch.cat([*parts], 1)
+    y = torch.cat([*outputs], 1)
     return y if order == sorted(order) else y[:, [order.index(head) for head in range(len(order))]]
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> Tensor:
-    path, T = OP.choose(q, v, pattern, lengths), q.shape[2]
-    if path == "flex":
+    backend = OP.choose(q, v, pattern, lengths)
+    T = q.shape[2]
+    if backend == "flex":
         return flex.attend(q, k, v, pattern, lengths)
-    if path in ("tiles", "native"):
-        return tiled.attend(q, k, v, lengths, plan(pattern.of(T), T), OP[path])
+    if backend in ("tiles", "native"):
+        return tiled.attend(q, k, v, lengths, plan(pattern.of(T), T), OP[backend])
     if lengths is None:
-        return _dense(path, q, k, v, pattern.of(T), None)
+        return _dense(backend, q, k, v, pattern.of(T), None)
     time = torch.arange(T, device=q.device)
     key_time = torch.where(time < lengths[:, None], time, -1)
-    if path == "masked":
-        return _dense(path, q, k, v, pattern.of(lengths[:, None, None, None]), key_time)
+    if backend == "masked":
+        return _dense(backend, q, k, v, pattern.of(lengths[:, None, None, None]), key_time)
     rows = [
-        _dense(path, q[b : b + 1], k[b : b + 1], v[b : b + 1], pattern.of(length), key_time[b : b + 1])
+        _dense(backend, q[b : b + 1], k[b : b + 1], v[b : b + 1], pattern.of(length), key_time[b : b + 1])
         for b, length in enumerate(lengths.tolist())
     ]
     return torch.cat(rows)
 
 
-def _dense(path: str, q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, key_time: Tensor | None) -> Tensor:
-    if path == "masked":
+def _dense(backend: str, q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, key_time: Tensor | None) -> Tensor:
+    """The backends `masked` and `reference`: attention that evaluates the pattern for all pairs."""
+    if backend == "masked":
         return attention.attend(q, k, v, pattern=pattern, key_time=key_time)
     with backends.use(attention="reference"):
         return attention.attend(q, k, v, pattern=pattern, key_time=key_time)
 
 
 def by_size(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> str:
-    """The backend: a dense mask for short texts and in captured graphs; else torch's kernels on a GPU, C on a CPU."""
+    """The fastest backend: `masked` for short texts and in captured graphs; otherwise `flex` on a GPU, C on a CPU."""
     if q.shape[2] <= SHORT or observed(q):
         return "masked"
     if _on_gpu(q, v, pattern, lengths):
@@ -135,12 +137,12 @@ def _on_gpu(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> b
 
 
 def _in_tiles(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
-    """Whether the tiles do not depend on the data: not in a graph, nor where they follow from the rows' lengths."""
+    """Whether the tiles are the same for all rows, and known: not in a graph, nor where they depend on row lengths."""
     return not observed(q) and (lengths is None or not pattern.measured)
 
 
 def _in_c(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
-    """Whether the C code supports the call: tiles that do not depend on the data, and its dtypes and sizes."""
+    """Whether the C code supports the call: rows of full length, and its dtypes and sizes."""
     T = q.shape[2]
     return lengths is None and _in_tiles(q, v, pattern, None) and native.able(q, v, plan(pattern.of(T), T))
 

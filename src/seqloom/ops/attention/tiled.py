@@ -13,7 +13,10 @@ class Loops(Protocol):
     """A module that computes the tiles of a part: `portable` or `native`."""
 
     def average(self, q: Tensor, k: Tensor, v: Tensor, part: Part, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Queries (B, N b, H, K), keys, values → y (B, N b, H, V), log Σ_j e^{z_ij} (B, H, N b), -inf without a key."""
+        """Queries (B, N b, H, K), keys and values (B, M c, H, ·) → y (B, N b, H, V), log Σ_j e^{z_ij} (B, H, N b).
+
+        The logarithm of a query that sees no key is -inf, its y 0.
+        """
 
     def gradients(
         self,
@@ -21,12 +24,12 @@ class Loops(Protocol):
         k: Tensor,
         v: Tensor,
         dy: Tensor,
-        log: Tensor,
+        log_sum: Tensor,
         delta: Tensor,
         part: Part,
         lengths: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The gradients of q, k and v; `log` is inf where a query sees no key, `delta` (B, H, N b) is Σ dy y."""
+        """The gradients of q, k and v; `log_sum` (B, H, N b) is inf where a query sees no key, `delta` is Σ dy y."""
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, parts: tuple[Part, ...], loops: Any) -> Tensor:
@@ -45,10 +48,10 @@ class _Tiled(torch.autograd.Function):
     ) -> Tensor:
         q, k, v = (x.transpose(1, 2).contiguous() for x in (q, k, v))
         with torch.autocast(q.device.type, enabled=False):
-            y, log = _forward(q, k, v, lengths, parts[0], loops)
+            y, log_sum = _forward(q, k, v, lengths, parts[0], loops)
             for part in parts[1:]:
-                y, log = joined(y, log, *_forward(q, k, v, lengths, part, loops))
-        ctx.save_for_backward(q, k, v, y, log, lengths)
+                y, log_sum = joined(y, log_sum, *_forward(q, k, v, lengths, part, loops))
+        ctx.save_for_backward(q, k, v, y, log_sum, lengths)
         ctx.parts, ctx.loops = parts, loops
         return y.transpose(1, 2)
 
@@ -56,42 +59,50 @@ class _Tiled(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise RuntimeError("second derivatives of sparse_attention over tiles are not implemented: force 'masked'")
-        q, k, v, y, log, lengths = ctx.saved_tensors
+        q, k, v, y, log_sum, lengths = ctx.saved_tensors
         T, dy = q.shape[1], dy.transpose(1, 2).contiguous()
-        log = log.masked_fill(log == -torch.inf, torch.inf)  # so that e^(z - log) is 0 for queries that see no key
+        # e^(z - inf) is 0, so that a query that sees no key has no gradient
+        log_sum = log_sum.masked_fill(log_sum == -torch.inf, torch.inf)
         pieces = zip(dy.split(1024, 1), y.split(1024, 1), strict=True)
-        delta = torch.cat([(part * other).sum(-1) for part, other in pieces], 1).transpose(1, 2)  # (B, H, T)
-        found: list[Tensor] = []
+        delta = torch.cat([(dy_piece * y_piece).sum(-1) for dy_piece, y_piece in pieces], 1)
+        delta = delta.transpose(1, 2)  # (B, H, T)
+        grads: list[Tensor] = []
         with torch.autocast(q.device.type, enabled=False):
             for part in ctx.parts:
-                of_q, of_k = part.queries, part.keys
-                blocks = (blocked(x, times, 1) for x, times in ((q, of_q), (k, of_k), (v, of_k), (dy, of_q)))
-                sums = (blocked(x, of_q, 2) for x in (log, delta))
-                slopes = ctx.loops.gradients(*blocks, *sums, part, lengths)
-                more = [timed(dx, times, T, 1) for dx, times in zip(slopes, (of_q, of_k, of_k), strict=True)]
-                found = [a.add_(b) for a, b in zip(found, more, strict=True)] if found else more
-        return *(dx.transpose(1, 2) for dx in found), None, None, None
+                query_time, key_time = part.queries, part.keys
+                times_of_inputs = ((q, query_time), (k, key_time), (v, key_time), (dy, query_time))
+                blocks = (blocked(x, times, 1) for x, times in times_of_inputs)
+                sums = (blocked(x, query_time, 2) for x in (log_sum, delta))
+                block_grads = ctx.loops.gradients(*blocks, *sums, part, lengths)
+                times_of_grads = zip(block_grads, (query_time, key_time, key_time), strict=True)
+                part_grads = [timed(dx, times, T, 1) for dx, times in times_of_grads]
+                grads = [a.add_(b) for a, b in zip(grads, part_grads, strict=True)] if grads else part_grads
+        return *(dx.transpose(1, 2) for dx in grads), None, None, None
 
 
 def _forward(
     q: Tensor, k: Tensor, v: Tensor, lengths: Tensor | None, part: Part, loops: Loops
 ) -> tuple[Tensor, Tensor]:
+    """The average y (B, T, H, V) over the keys of one part of the pattern, and log Σ_j e^{z_ij} (B, H, T)."""
     blocks = blocked(q, part.queries, 1), blocked(k, part.keys, 1), blocked(v, part.keys, 1)
-    y, log = loops.average(*blocks, part, lengths)
-    return timed(y, part.queries, q.shape[1], 1), timed(log, part.queries, q.shape[1], 2, -torch.inf)
+    y, log_sum = loops.average(*blocks, part, lengths)
+    return timed(y, part.queries, q.shape[1], 1), timed(log_sum, part.queries, q.shape[1], 2, -torch.inf)
 
 
-def joined(y: Tensor, log: Tensor, other: Tensor, other_log: Tensor) -> tuple[Tensor, Tensor]:
-    """Joins two averages (B, T, H, V) over different keys, given the logarithms of their sums of exponentials."""
-    joint_log = torch.logaddexp(log, other_log)
-    share, other_share = (torch.nan_to_num(torch.exp(part - joint_log)).mT[..., None] for part in (log, other_log))
-    return (y * share).addcmul_(other, other_share), joint_log
+def joined(y: Tensor, log_sum: Tensor, other: Tensor, other_log_sum: Tensor) -> tuple[Tensor, Tensor]:
+    """The average (B, T, H, V) over the keys of two averages, and its logarithm (B, H, T), from those of both."""
+    joint_log_sum = torch.logaddexp(log_sum, other_log_sum)
+
+    def share(log_sum: Tensor) -> Tensor:  # (B, T, H, 1), 0 where no key is seen
+        return torch.nan_to_num(torch.exp(log_sum - joint_log_sum)).mT[..., None]
+
+    return (y * share(log_sum)).addcmul_(other, share(other_log_sum)), joint_log_sum
 
 
 def blocked(x: Tensor, times: Tensor, axis: int) -> Tensor:
     """The entries of x at `times` (N, b) along an axis, 0 where a time is -1.
 
-    X itself if `times` are 0, 1, …, T - 1.
+    Returns x itself if `times` are 0, 1, …, T - 1.
     """
     T, flat = x.shape[axis], times.flatten()
     if len(flat) == T and _in_order(flat, T):
@@ -112,9 +123,10 @@ def timed(blocks: Tensor, times: Tensor, T: int, axis: int, empty: float = 0.0) 
         return blocks.new_empty(blocks.shape).index_copy_(axis, flat.to(blocks.device), blocks)
     shape = list(blocks.shape)
     shape[axis] = T + 1
-    chosen = torch.where(flat < 0, T, flat).to(blocks.device)
-    return blocks.new_full(shape, empty).index_copy_(axis, chosen, blocks).narrow(axis, 0, T)
+    target = torch.where(flat < 0, T, flat).to(blocks.device)  # empty slots are written to an entry behind the last
+    return blocks.new_full(shape, empty).index_copy_(axis, target, blocks).narrow(axis, 0, T)
 
 
 def _in_order(times: Tensor, T: int) -> bool:
+    """Whether the first T times are 0, 1, …, T - 1."""
     return len(times) >= T and bool((times[:T] == torch.arange(T)).all())

@@ -1,8 +1,9 @@
 /* Softmax attention over the tiles of one part of a pattern: N blocks of b queries (B, N b, H, K), M blocks of c keys
    (B, M c, H, K) and values (B, M c, H, V). Row n of `blocks` (N, m) lists the blocks of keys of block n of the queries,
-   -1 behind the last; `masks` (N, m) says which row of `table` (U, c, b) hides their pairs, `whole` (U) whether it hides
-   none. Scores lie with keys as rows and queries as columns. b, K and V are multiples of LANES. A thread computes whole
-   heads, in one order, so that no number depends on the threads. The file includes itself once for each type of number.
+   -1 behind the last; `masks` (N, m) says which row of `table` (U, c, b) marks their visible pairs, `all_visible` (U)
+   whether it marks all of them. Scores are in memory with keys as rows and queries as columns. b, K and V are multiples
+   of LANES. A thread computes whole heads, in a fixed order, so that results do not depend on the number of threads. The
+   file includes itself once for each floating-point type.
 */
 #ifndef REAL
 
@@ -14,20 +15,20 @@ int omp_get_thread_num(void);
 
 #ifdef __AVX512F__
 #define BYTES 64 /* of a vector */
-#define WIDE 4   /* vectors of a row of C that are summed at once: with 4 rows as many as there are registers for */
+#define WIDE 4   /* vectors of a row that `product_` sums at once: 4 rows of them fill half of the registers */
 #else
 #define BYTES 32
 #define WIDE 2
 #endif
-#define KEYS 64  /* whose scores a token forms at a time */
+#define KEYS 64  /* keys whose scores `average_` computes at a time */
 #define JOINED(a, b) a##b
 #define JOIN(a, b) JOINED(a, b)
 #define NAME(name) JOIN(name, REAL)
 #define SIZES int threads, int B, int H, int N, int b, int M, int c, int K, int V, int m, int U
-#define LISTS const int32_t *blocks, const int32_t *masks, const uint8_t *table, const uint8_t *whole
+#define LISTS const int32_t *blocks, const int32_t *masks, const uint8_t *table, const uint8_t *all_visible
 
-/* Whether every number of the lists is one of M blocks, or -1, and one of U masks. */
-static int inside(int N, int m, int M, int U, const int32_t *blocks, const int32_t *masks)
+/* Whether every entry of `blocks` is -1 or below M, and every entry of `masks` is one of U masks. */
+static int lists_are_valid(int N, int m, int M, int U, const int32_t *blocks, const int32_t *masks)
 {
     for (int64_t n = 0; n < (int64_t)N * m; n++)
         if (blocks[n] < -1 || blocks[n] >= M || masks[n] < 0 || masks[n] >= U)
@@ -60,11 +61,11 @@ static int inside(int N, int m, int M, int U, const int32_t *blocks, const int32
 
 #define LANES (BYTES / (int)sizeof(REAL))
 #define VECTOR NAME(vector_)
-#define WHOLE NAME(whole_)
+#define INTEGER_VECTOR NAME(integers_)
 typedef REAL VECTOR __attribute__((vector_size(BYTES), aligned(sizeof(REAL)), may_alias));
-typedef INTEGER WHOLE __attribute__((vector_size(BYTES)));
+typedef INTEGER INTEGER_VECTOR __attribute__((vector_size(BYTES)));
 
-/* C (rows, columns) = A (rows, inner) B (inner, columns), added to C unless it is `fresh`. */
+/* C += A B for A (rows, inner) and B (inner, columns), or C = A B if `fresh`; columns are a multiple of LANES. */
 static void NAME(product_)(int rows, int columns, int inner, const REAL *A, int64_t a_row, int64_t a_column,
                            const REAL *B, int64_t b_row, REAL *C, int64_t c_row, int fresh)
 {
@@ -110,59 +111,61 @@ static void NAME(product_)(int rows, int columns, int inner, const REAL *A, int6
         }
 }
 
-/* e^x for x of 0 or less, 0 below LOWEST; NaN stays. */
-static inline VECTOR NAME(power_)(VECTOR x)
+/* e^x for x of 0 or less, 0 below LOWEST, NaN for NaN: 2^n e^r with a whole n, and e^r by TERMS terms of its series. */
+static inline VECTOR NAME(exp_)(VECTOR x)
 {
     static const REAL inverse[] = {1.0, 1.0, 1.0 / 2, 1.0 / 3, 1.0 / 4, 1.0 / 5, 1.0 / 6, 1.0 / 7,
                                    1.0 / 8, 1.0 / 9, 1.0 / 10, 1.0 / 11, 1.0 / 12, 1.0 / 13};
-    WHOLE n = __builtin_convertvector(x * (REAL)1.4426950408889634 - (REAL)0.5, WHOLE);
+    INTEGER_VECTOR n = __builtin_convertvector(x * (REAL)1.4426950408889634 - (REAL)0.5, INTEGER_VECTOR);
     VECTOR whole = __builtin_convertvector(n, VECTOR);
     VECTOR r = x - whole * (REAL)0.693145751953125 - whole * (REAL)1.428606820309417e-6;
     VECTOR sum = 1 + r * inverse[TERMS];
 #pragma GCC unroll 16
     for (int i = TERMS - 1; i > 0; i--)
         sum = 1 + sum * r * inverse[i];
-    WHOLE scale = (n + BIAS) << FRACTION;
-    return (VECTOR)((WHOLE)(sum * (VECTOR)scale) & ~(WHOLE)(x < (REAL)LOWEST));
+    INTEGER_VECTOR scale = (n + BIAS) << FRACTION;
+    return (VECTOR)((INTEGER_VECTOR)(sum * (VECTOR)scale) & ~(INTEGER_VECTOR)(x < (REAL)LOWEST));
 }
 
-/* x (rows, columns), its rows `row` apart → y (columns, rows). */
-static void NAME(turned_)(const REAL *x, int64_t row, REAL *y, int rows, int columns)
+/* y (columns, rows) is the transpose of x (rows, columns), whose rows are `x_row` numbers apart. */
+static void NAME(transpose_)(const REAL *x, int64_t x_row, REAL *y, int rows, int columns)
 {
     for (int j0 = 0; j0 < columns; j0 += LANES)
         for (int i = 0; i < rows; i++)
             for (int j = j0; j < j0 + LANES; j++)
-                y[(int64_t)j * rows + i] = x[i * row + j];
+                y[(int64_t)j * rows + i] = x[i * x_row + j];
 }
 
-static void NAME(hidden_)(REAL *z, const uint8_t *looked, int numbers)
+/* Sets n scores to minus infinity where their pairs are not visible. */
+static void NAME(hide_)(REAL *z, const uint8_t *visible, int n)
 {
-    for (int n = 0; n < numbers; n++)
-        z[n] = looked[n] ? z[n] : -(REAL)INFINITY;
+    for (int p = 0; p < n; p++)
+        z[p] = visible[p] ? z[p] : -(REAL)INFINITY;
 }
 
 int NAME(forward_)(SIZES, const REAL *q, const REAL *k, const REAL *v, LISTS, REAL *y, REAL *log_sum, REAL *scratch)
 {
-    if (b % LANES || K % LANES || V % LANES || !inside(N, m, M, U, blocks, masks))
+    if (b % LANES || K % LANES || V % LANES || !lists_are_valid(N, m, M, U, blocks, masks))
         return 1;
-    int64_t k_row = (int64_t)H * K, v_row = (int64_t)H * V, own = (int64_t)b * (K + 3) + (int64_t)m * c * b;
+    int64_t k_row = (int64_t)H * K, v_row = (int64_t)H * V, per_thread = (int64_t)b * (K + 3) + (int64_t)m * c * b;
     REAL scale = (REAL)(1 / sqrt((double)K));
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int p = 0; p < B * H; p++) {
-        REAL *turned = scratch + omp_get_thread_num() * own, *top = turned + b * K, *sum = top + b, *z = sum + 2 * b;
+        REAL *q_transposed = scratch + omp_get_thread_num() * per_thread;
+        REAL *top = q_transposed + b * K, *sum = top + b, *z = sum + 2 * b;
         int64_t row = p / H, head = p % H;
         for (int n = 0; n < N; n++) {
             const int32_t *list = blocks + (int64_t)n * m;
             int64_t first = (row * N + n) * b;
             int count = 0;
-            NAME(turned_)(q + first * k_row + head * K, k_row, turned, b, K);
+            NAME(transpose_)(q + first * k_row + head * K, k_row, q_transposed, b, K);
             for (; count < m && list[count] >= 0; count++) {
                 int mask = masks[(int64_t)n * m + count];
-                REAL *here = z + (int64_t)count * c * b;
+                REAL *tile_z = z + (int64_t)count * c * b;
                 const REAL *keys = k + (row * M + list[count]) * c * k_row + head * K;
-                NAME(product_)(c, b, K, keys, k_row, 1, turned, b, here, b, 1);
-                if (!whole[mask])
-                    NAME(hidden_)(here, table + (int64_t)mask * c * b, c * b);
+                NAME(product_)(c, b, K, keys, k_row, 1, q_transposed, b, tile_z, b, 1);
+                if (!all_visible[mask])
+                    NAME(hide_)(tile_z, table + (int64_t)mask * c * b, c * b);
             }
             for (int i = 0; i < b; i++) {
                 top[i] = -(REAL)INFINITY;
@@ -175,9 +178,9 @@ int NAME(forward_)(SIZES, const REAL *q, const REAL *k, const REAL *v, LISTS, RE
                 top[i] = top[i] == -(REAL)INFINITY ? 0 : top[i];
             for (int64_t j = 0; j < (int64_t)count * c; j++)
                 for (int i = 0; i < b; i += LANES) {
-                    VECTOR *here = (VECTOR *)(z + j * b + i);
-                    *here = NAME(power_)((*here - *(VECTOR *)(top + i)) * scale);
-                    *(VECTOR *)(sum + i) += *here;
+                    VECTOR *e = (VECTOR *)(z + j * b + i);
+                    *e = NAME(exp_)((*e - *(VECTOR *)(top + i)) * scale);
+                    *(VECTOR *)(sum + i) += *e;
                 }
             REAL *out = y + first * v_row + head * V, *logs = log_sum + ((row * H + head) * N + n) * b;
             for (int t = 0; t < count; t++) {
@@ -185,9 +188,9 @@ int NAME(forward_)(SIZES, const REAL *q, const REAL *k, const REAL *v, LISTS, RE
                 NAME(product_)(b, V, c, z + (int64_t)t * c * b, 1, b, values, v_row, out, v_row, t == 0);
             }
             for (int i = 0; i < b; i++) {
-                REAL part = sum[i] == 0 ? 0 : 1 / sum[i];
+                REAL inverse_sum = sum[i] == 0 ? 0 : 1 / sum[i];
                 for (int j = 0; j < V; j++)
-                    out[i * v_row + j] = count ? out[i * v_row + j] * part : 0;
+                    out[i * v_row + j] = count ? out[i * v_row + j] * inverse_sum : 0;
                 logs[i] = sum[i] == 0 ? -(REAL)INFINITY : top[i] * scale + (REAL)log((double)sum[i]);
             }
         }
@@ -195,64 +198,65 @@ int NAME(forward_)(SIZES, const REAL *q, const REAL *k, const REAL *v, LISTS, RE
     return 0;
 }
 
-/* `log_sum` is infinite where a query looks at nothing; `delta` is the sum of dy y; dq, dk and dv begin with 0. */
+/* `log_sum` is infinite where a query sees no key; `delta` is the sum of dy y. Gradients are added to dq, dk and dv. */
 int NAME(backward_)(SIZES, const REAL *q, const REAL *k, const REAL *v, const REAL *dy, const REAL *log_sum,
                     const REAL *delta, LISTS, REAL *dq, REAL *dk, REAL *dv, REAL *scratch)
 {
-    if (b % LANES || K % LANES || V % LANES || !inside(N, m, M, U, blocks, masks))
+    if (b % LANES || K % LANES || V % LANES || !lists_are_valid(N, m, M, U, blocks, masks))
         return 1;
-    int64_t k_row = (int64_t)H * K, v_row = (int64_t)H * V, own = (int64_t)b * (K + V) + 2 * (int64_t)b * c;
+    int64_t k_row = (int64_t)H * K, v_row = (int64_t)H * V, per_thread = (int64_t)b * (K + V) + 2 * (int64_t)b * c;
     REAL scale = (REAL)(1 / sqrt((double)K));
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int p = 0; p < B * H; p++) {
-        REAL *q_turned = scratch + omp_get_thread_num() * own, *dy_turned = q_turned + (int64_t)b * K;
-        REAL *a = dy_turned + (int64_t)b * V, *dz = a + (int64_t)b * c;
+        REAL *q_transposed = scratch + omp_get_thread_num() * per_thread, *dy_transposed = q_transposed + (int64_t)b * K;
+        REAL *a = dy_transposed + (int64_t)b * V, *dz = a + (int64_t)b * c;
         int64_t row = p / H, head = p % H;
         for (int n = 0; n < N; n++) {
-            int64_t first = (row * N + n) * b, of_q = first * k_row + head * K, of_y = first * v_row + head * V;
-            const REAL *logs = log_sum + ((row * H + head) * N + n) * b, *less = delta + ((row * H + head) * N + n) * b;
-            NAME(turned_)(q + of_q, k_row, q_turned, b, K);
-            NAME(turned_)(dy + of_y, v_row, dy_turned, b, V);
+            int64_t first = (row * N + n) * b, q_start = first * k_row + head * K, y_start = first * v_row + head * V;
+            const REAL *logs = log_sum + ((row * H + head) * N + n) * b;
+            const REAL *deltas = delta + ((row * H + head) * N + n) * b;
+            NAME(transpose_)(q + q_start, k_row, q_transposed, b, K);
+            NAME(transpose_)(dy + y_start, v_row, dy_transposed, b, V);
             for (int t = 0; t < m && blocks[(int64_t)n * m + t] >= 0; t++) {
                 int64_t key = (row * M + blocks[(int64_t)n * m + t]) * c;
-                int64_t of_k = key * k_row + head * K, of_v = key * v_row + head * V;
+                int64_t k_start = key * k_row + head * K, v_start = key * v_row + head * V;
                 int mask = masks[(int64_t)n * m + t];
-                NAME(product_)(c, b, K, k + of_k, k_row, 1, q_turned, b, a, b, 1);
-                if (!whole[mask])
-                    NAME(hidden_)(a, table + (int64_t)mask * c * b, c * b);
-                NAME(product_)(c, b, V, v + of_v, v_row, 1, dy_turned, b, dz, b, 1);
+                NAME(product_)(c, b, K, k + k_start, k_row, 1, q_transposed, b, a, b, 1);
+                if (!all_visible[mask])
+                    NAME(hide_)(a, table + (int64_t)mask * c * b, c * b);
+                NAME(product_)(c, b, V, v + v_start, v_row, 1, dy_transposed, b, dz, b, 1);
                 for (int j = 0; j < c; j++)
                     for (int i = 0; i < b; i += LANES) {
-                        VECTOR *weight = (VECTOR *)(a + (int64_t)j * b + i), *slope = (VECTOR *)(dz + (int64_t)j * b + i);
-                        *weight = NAME(power_)(*weight * scale - *(const VECTOR *)(logs + i));
-                        *slope = *weight * (*slope - *(const VECTOR *)(less + i)) * scale;
+                        VECTOR *a_j = (VECTOR *)(a + (int64_t)j * b + i), *dz_j = (VECTOR *)(dz + (int64_t)j * b + i);
+                        *a_j = NAME(exp_)(*a_j * scale - *(const VECTOR *)(logs + i));
+                        *dz_j = *a_j * (*dz_j - *(const VECTOR *)(deltas + i)) * scale;
                     }
-                NAME(product_)(c, V, b, a, b, 1, dy + of_y, v_row, dv + of_v, v_row, 0);
-                NAME(product_)(c, K, b, dz, b, 1, q + of_q, k_row, dk + of_k, k_row, 0);
-                NAME(product_)(b, K, c, dz, 1, b, k + of_k, k_row, dq + of_q, k_row, 0);
+                NAME(product_)(c, V, b, a, b, 1, dy + y_start, v_row, dv + v_start, v_row, 0);
+                NAME(product_)(c, K, b, dz, b, 1, q + q_start, k_row, dk + k_start, k_row, 0);
+                NAME(product_)(b, K, c, dz, 1, b, k + k_start, k_row, dq + q_start, k_row, 0);
             }
         }
     }
     return 0;
 }
 
-/* a · b of n numbers, whole vectors. */
+/* The dot product of a and b, n numbers each; n is a multiple of LANES. */
 static inline REAL NAME(dot_)(int n, const REAL *a, const REAL *b)
 {
     VECTOR sum = *(const VECTOR *)a * *(const VECTOR *)b;
     for (int c = LANES; c < n; c += LANES)
         sum += *(const VECTOR *)(a + c) * *(const VECTOR *)(b + c);
-    REAL parts[LANES];
-    memcpy(parts, &sum, sizeof parts);
+    REAL lanes[LANES];
+    memcpy(lanes, &sum, sizeof lanes);
 #pragma GCC unroll 8
     for (int half = LANES / 2; half; half /= 2)
         for (int l = 0; l < half; l++)
-            parts[l] += parts[l + half];
-    return parts[0];
+            lanes[l] += lanes[l + half];
+    return lanes[0];
 }
 
-/* y = the average of n values (n, V) by the scores of q with their keys (n, K), KEYS at a time: the largest score so far
-   is taken off, and what was summed up before a larger one came is made smaller. */
+/* y = the average of n values (n, V) by the scores of q with their keys (n, K), KEYS at a time. `top`, the largest score
+   so far, is subtracted from the scores; when a larger one comes, the sums so far are rescaled to it. */
 static void NAME(average_)(int64_t n, int K, int V, const REAL *q, const REAL *keys, const REAL *values, REAL *y)
 {
     const REAL scale = (REAL)(1 / sqrt((double)K));
@@ -260,22 +264,22 @@ static void NAME(average_)(int64_t n, int K, int V, const REAL *q, const REAL *k
     memset(y, 0, V * sizeof(REAL));
     for (int64_t first = 0; first < n; first += KEYS) {
         const int count = n - first < KEYS ? (int)(n - first) : KEYS;
-        REAL z[KEYS], most = top;
+        REAL z[KEYS], new_top = top;
         for (int j = 0; j < count; j++)
             z[j] = NAME(dot_)(K, q, keys + (first + j) * K) * scale;
         for (int j = count; j < KEYS; j++)
             z[j] = -(REAL)INFINITY;
         for (int j = 0; j < count; j++)
-            most = z[j] > most ? z[j] : most;
-        if (most > top) {
-            const VECTOR smaller = NAME(power_)((VECTOR){0} + (top - most));
+            new_top = z[j] > new_top ? z[j] : new_top;
+        if (new_top > top) {
+            const VECTOR rescale = NAME(exp_)((VECTOR){0} + (top - new_top));
             for (int c = 0; c < V; c += LANES)
-                *(VECTOR *)(y + c) *= smaller;
-            sum *= smaller[0];
-            top = most;
+                *(VECTOR *)(y + c) *= rescale;
+            sum *= rescale[0];
+            top = new_top;
         }
         for (int j = 0; j < KEYS; j += LANES)
-            *(VECTOR *)(z + j) = NAME(power_)(*(VECTOR *)(z + j) - top);
+            *(VECTOR *)(z + j) = NAME(exp_)(*(VECTOR *)(z + j) - top);
         for (int j = 0; j < count; j++)
             sum += z[j];
         for (int c = 0; c < V; c += LANES) {
@@ -306,17 +310,17 @@ int NAME(token_)(int threads, int B, int H, int G, int C, int K, int V, const RE
             return 1;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int p = 0; p < B * G; p++) {
-        const int64_t read = length[p / G], used = read < C ? read + 1 : C;
-        REAL *own_keys = keys + (int64_t)p * C * K, *own_values = values + (int64_t)p * C * V;
-        memcpy(own_keys + read % C * K, k + (int64_t)p * K, K * sizeof(REAL));
-        memcpy(own_values + read % C * V, v + (int64_t)p * V, V * sizeof(REAL));
+        const int64_t time = length[p / G], slots = time < C ? time + 1 : C;
+        REAL *ring_keys = keys + (int64_t)p * C * K, *ring_values = values + (int64_t)p * C * V;
+        memcpy(ring_keys + time % C * K, k + (int64_t)p * K, K * sizeof(REAL));
+        memcpy(ring_values + time % C * V, v + (int64_t)p * V, V * sizeof(REAL));
         for (int64_t h = (int64_t)p * (H / G); h < (int64_t)(p + 1) * (H / G); h++)
-            NAME(average_)(used, K, V, q + h * K, own_keys, own_values, y + h * V);
+            NAME(average_)(slots, K, V, q + h * K, ring_keys, ring_values, y + h * V);
     }
     return 0;
 }
 
 #undef LANES
 #undef VECTOR
-#undef WHOLE
+#undef INTEGER_VECTOR
 #endif

@@ -23,7 +23,7 @@ class Tiles:
     keys: Tensor
     """(M, c): times, -1 for an empty slot"""
     blocks: Tensor
-    """(N, m): indices of blocks of keys, -1 where there are fewer"""
+    """(N, m): the indices of the blocks of keys for each block of queries, -1 where it has fewer than m"""
     visible: Predicate
 
 
@@ -38,24 +38,24 @@ def vectors(times: Tensor) -> Tensor:
 
 
 def blocks_of(T: int, block: int, joined: bool = True) -> Tensor:
-    """The times 0 … T-1 in blocks of at most SIZE that do not cross the ends of the pattern's blocks of `block` tokens.
+    """The times 0 … T-1 in rows of at most SIZE, for a pattern that cuts the text into blocks of `block` tokens.
 
-    If `joined`, several blocks of the pattern that fit into SIZE make one. With a `block` of 1 there are no such ends.
+    A row holds all or part of one block, or, if `joined`, several whole blocks. A `block` of 1 does not restrict rows.
     """
     if block == 1 or block >= T:
         return vectors(torch.arange(T))
     if block <= SIZE:
         return padded(torch.arange(T), block * (SIZE // block) if joined else block)
-    inside = vectors(torch.arange(block))
-    times = torch.arange(-(-T // block))[:, None, None] * block + inside
-    times = torch.where((inside >= 0) & (times < T), times, -1).flatten(0, 1)
+    offsets = vectors(torch.arange(block))
+    times = torch.arange(-(-T // block))[:, None, None] * block + offsets
+    times = torch.where((offsets >= 0) & (times < T), times, -1).flatten(0, 1)
     return times[(times >= 0).any(1)]
 
 
 def ranges(first: Tensor, last: Tensor) -> Tensor:
     """The numbers first … last of each row, then -1: (N,), (N,) → (N, m)."""
-    most = int((last - first).max()) + 1
-    numbers = first[:, None] + torch.arange(max(most, 0))
+    longest = int((last - first).max()) + 1
+    numbers = first[:, None] + torch.arange(max(longest, 0))
     return torch.where(numbers <= last[:, None], numbers, -1)
 
 
@@ -66,11 +66,14 @@ def listed(mask: Tensor) -> Tensor:
 
 
 def among(keys: Tensor, T: int, visible: Predicate, causal: bool) -> Tiles:
-    """Tiles of all T queries with these keys; if `causal`, without blocks of keys after a block of queries."""
+    """Tiles of all T queries with these keys; if `causal`, without blocks of keys after a block of queries.
+
+    `keys` are the times of the keys, in order.
+    """
     queries = vectors(torch.arange(T))
-    blocks = vectors(keys)
-    count = torch.full((len(queries),), len(keys))
+    key_blocks = vectors(keys)
+    key_count = torch.full((len(queries),), len(keys))  # for each block of queries
     if causal:
-        count = torch.searchsorted(keys, queries.amax(1), right=True)
-    last = (count + blocks.shape[1] - 1) // blocks.shape[1] - 1
-    return Tiles(queries, blocks, ranges(torch.zeros_like(last), last), visible)
+        key_count = torch.searchsorted(keys, queries.amax(1), right=True)
+    last = (key_count + key_blocks.shape[1] - 1) // key_blocks.shape[1] - 1
+    return Tiles(queries, key_blocks, ranges(torch.zeros_like(last), last), visible)

@@ -1,4 +1,4 @@
-"""The average of the values so far, weighted by a key of each token and a learned bias of its lag.
+"""The average of the values so far, weighted by the key of each token and by a learned bias for its lag.
 
     y_t = (Σ_{l<L} e^{k_{t-l} + b_{t,l}} v_{t-l} + Σ_{l≥L} e^{k_{t-l}} v_{t-l}) / (the same sums with 1 for v)
 
@@ -55,11 +55,11 @@ def joined(total: Total, k: Keys, v: Stream) -> Total:
 
 
 def by_size(k: Tensor, bias: Tensor) -> str:
-    """The fastest backend for these sizes: crossover measured on a CPU core, heads 4, window 32 (equal at 512)."""
-    return "lags" if _same(k, bias) and k.shape[1] > LONG else "blocks"
+    """The fastest backend for these sizes, as measured on a CPU core with 4 heads and a window of 32."""
+    return "lags" if _is_convolution(k, bias) and k.shape[1] > LONG else "blocks"
 
 
-def _same(k: Tensor, bias: Tensor) -> bool:
+def _is_convolution(k: Tensor, bias: Tensor) -> bool:
     """Whether the bias is the same at every position."""
     return bias.shape[:2] == (1, 1)
 
@@ -68,7 +68,9 @@ def _check(k: Tensor, v: Tensor, bias: Tensor) -> None:
     B, T, K = k.shape
     if v.shape[:2] != (B, T) or K == 0 or v.shape[2] % K:
         raise ValueError(f"keys {tuple(k.shape)} do not fit values {tuple(v.shape)}: give (B, T, K) with K dividing D")
-    fits = bias.ndim == 4 and all(n in (1, m) for n, m in zip(bias.shape, (B, T, bias.shape[2], K), strict=True))
+    fits = bias.ndim == 4 and all(
+        size in (1, expected) for size, expected in zip(bias.shape, (B, T, bias.shape[2], K), strict=True)
+    )
     if not fits or bias.shape[2] == 0:
         raise ValueError(
             f"a bias of shape {tuple(bias.shape)} does not fit keys {tuple(k.shape)}: give ({B}, {T}, L, {K}), or 1 "
@@ -90,7 +92,7 @@ OP = Op(
     {
         "reference": Backend(reference.average),
         "blocks": Backend(blocks.average),
-        "lags": Backend(lagged.average, fits=_same),
+        "lags": Backend(lagged.average, fits=_is_convolution),
     },
     rule=by_size,
     examples=(_convolution, _table),

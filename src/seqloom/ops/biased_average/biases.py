@@ -4,10 +4,11 @@
     standard    b_l = gain · (w_l - mean w) / √(var w + 1e-5) + shift                       per head, over the lags
 
 Biases for keys before the first token are arbitrary; they are not used. As in every op, `reference` computes only the
-terms of the equation, for each token those of a step; the backend of `biased_average` decides whether it is used here.
+terms of the equation, and computes them again for each token, as a step does; it is used here where it is forced for
+`biased_average`.
 
-Source: Zhai et al., arXiv:2105.14103, sections 3.1, 3.2 and "Parameterization". The 1e-5 is ours: equal taps, or one
-alone, have no standard deviation to be divided by.
+Source: Zhai et al., arXiv:2105.14103, sections 3.1, 3.2 and "Parameterization". The 1e-5 is ours: without it the
+standard deviation of equal taps, or of a single one, would be a division by 0.
 """
 
 from typing import TypeAlias
@@ -53,8 +54,8 @@ def by_key(bias: Float[Tensor, "T L"]) -> Float[Tensor, "T T"]:
     """Biases by (query, lag) as a matrix by (query, key), 0 for keys after the query and beyond the last lag."""
     position = torch.arange(len(bias), device=bias.device)
     lag = position[:, None] - position
-    result = bias.gather(1, lag.clamp(0, bias.shape[1] - 1))
-    return torch.where((lag >= 0) & (lag < bias.shape[1]), result, 0.0)
+    has_bias = (lag >= 0) & (lag < bias.shape[1])
+    return torch.where(has_bias, bias.gather(1, lag.clamp(0, bias.shape[1] - 1)), 0.0)
 
 
 def standard(
@@ -62,40 +63,43 @@ def standard(
 ) -> Float[Tensor, "1 #T L H"]:
     """Taps normalized over the lags to mean `shift` and standard deviation `gain`, the same for all `tokens` tokens."""
 
-    def once() -> Tensor:
+    def normalized() -> Tensor:
         return layer_norm(w.mT, (len(w),)).mT * gain + shift
 
-    return torch.stack([once() for _ in range(tokens)])[None] if _is_reference() else once()[None, None]
+    return torch.stack([normalized() for _ in range(tokens)])[None] if _is_reference() else normalized()[None, None]
 
 
 def _from_factors(u: Tensor, r: Tensor, positions: Tensor, lags: int) -> Tensor:
+    """The biases u_t · r_{t-l} by lag (#B, T, L, 1), from factors (N, F) and the positions of the queries."""
     if _is_reference():
         rows = [torch.stack([_products(u[t], r[max(0, t + 1 - lags) : t + 1], lags) for t in row]) for row in positions]
         return torch.stack(rows)[..., None]
-    return _in_reach(u, r, positions, lags) if 2 * lags < len(r) else _by_lag(u[positions] @ r.mT, positions, lags)
+    if 2 * lags < len(r):
+        return _from_factors_in_chunks(u, r, positions, lags)
+    return _by_lag(u[positions] @ r.mT, positions, lags)
 
 
-def _in_reach(u: Tensor, r: Tensor, positions: Tensor, lags: int) -> Tensor:
-    """The products of queries at consecutive positions with the keys at `lags` lags, in chunks of `lags` queries."""
+def _from_factors_in_chunks(u: Tensor, r: Tensor, positions: Tensor, lags: int) -> Tensor:
+    """As `_from_factors` for consecutive positions, in chunks of `lags` queries, each with the keys at their lags."""
     chunk = min(positions.shape[1], lags)
     first_positions = positions[:, ::chunk, None]
     queries, keys = (first_positions + torch.arange(first, chunk, device=positions.device) for first in (0, 1 - lags))
     products = u[queries.clamp(max=len(u) - 1)] @ r[keys.clamp(0, len(r) - 1)].mT  # (#B, chunks, C, C + L - 1)
-    position = torch.arange(chunk, device=positions.device)[:, None] + lags - 1
-    key = position - torch.arange(lags, device=positions.device)
-    result = products.gather(3, key.expand(*products.shape[:2], -1, -1))
-    return result.flatten(1, 2)[:, : positions.shape[1], :, None]
+    at_lag_0 = torch.arange(chunk, device=positions.device)[:, None] + lags - 1  # the index of the query's own key
+    key = at_lag_0 - torch.arange(lags, device=positions.device)
+    by_lag = products.gather(3, key.expand(*products.shape[:2], -1, -1))
+    return by_lag.flatten(1, 2)[:, : positions.shape[1], :, None]
 
 
-def _by_lag(rows: Tensor, positions: Tensor, lags: int) -> Tensor:
+def _by_lag(biases: Tensor, positions: Tensor, lags: int) -> Tensor:
     """Biases by (query, key) (#B, T, N), with the positions of the queries, as biases by lag (#B, T, L, 1)."""
-    then = positions[..., None] - torch.arange(lags, device=positions.device)
-    return rows.gather(2, then.clamp(0, rows.shape[2] - 1))[..., None]
+    key = positions[..., None] - torch.arange(lags, device=positions.device)
+    return biases.gather(2, key.clamp(0, biases.shape[2] - 1))[..., None]
 
 
-def _products(u: Tensor, v: Tensor, lags: int) -> Tensor:
-    """The products of u (F,) with the rows of v (M, F), last row first, padded with 0 to `lags` numbers."""
-    return pad((v.flip(0) @ u), (0, lags - len(v)))
+def _products(u: Tensor, r: Tensor, lags: int) -> Tensor:
+    """The products of u (F,) with the rows of r (M, F), last row first, padded with 0 to `lags` numbers."""
+    return pad((r.flip(0) @ u), (0, lags - len(r)))
 
 
 def _is_reference() -> bool:

@@ -20,12 +20,12 @@ def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total 
 
 
 def _reader(
-    b: Tensor, floor: Tensor, positions: int, before: int
+    b: Tensor, zero_bias: Tensor, positions: int, past_tokens: int
 ) -> tuple[divide_and_conquer.Read, divide_and_conquer.Read]:
-    taps, unbiased = b[0, 0].exp(), floor[0, 0].exp()  # (L, #K), (#K)
+    taps, tap_beyond = b[0, 0].exp(), zero_bias[0, 0].exp()  # (L, #K), (#K)
 
     def read(e: Tensor, count: int) -> Tensor:
-        return _window(e, taps, count) + _beyond(e, len(taps), count) * unbiased[:, None]
+        return _window(e, taps, count) + _beyond(e, len(taps), count) * tap_beyond[:, None]
 
     return read, read
 
@@ -41,8 +41,8 @@ def _window(e: Tensor, taps: Tensor, count: int) -> Tensor:
     if inputs == 0:
         return e.new_zeros(*e.shape[:2], count, K, V)
     x = pad(e[:, :, -inputs:].flatten(3).flatten(0, 1), (0, 0, 0, outputs))
-    wide = taps.expand(-1, K).repeat_interleave(V, 1)
-    y = lags(x, wide[: inputs + outputs])[:, inputs:]
+    channel_taps = taps.expand(-1, K).repeat_interleave(V, 1)
+    y = lags(x, channel_taps[: inputs + outputs])[:, inputs:]
     return pad(y, (0, 0, 0, count - outputs)).unflatten(0, e.shape[:2]).unflatten(3, (K, V))
 
 
@@ -51,6 +51,6 @@ def _beyond(e: Tensor, L: int, count: int) -> Tensor:
     S = e.shape[2]
     if S + count <= L:
         return e.new_zeros(*e.shape[:2], count, *e.shape[3:])
-    running = pad(e.cumsum(2), (0, 0, 0, 0, 1, 0))
-    many = (S + torch.arange(count, device=e.device) - L + 1).clamp(0, S)
-    return running[:, :, many]
+    running_sums = pad(e.cumsum(2), (0, 0, 0, 0, 1, 0))
+    tokens_beyond = (S + torch.arange(count, device=e.device) - L + 1).clamp(0, S)
+    return running_sums[:, :, tokens_beyond]

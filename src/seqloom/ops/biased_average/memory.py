@@ -25,15 +25,15 @@ def entries(window: int, keys: int, dim: int) -> Memory:
 
 def recall(k: Keys, v: Stream, length: Lengths, count: int) -> Past:
     """The last `count` tokens of two rings in the order of time, with keys of -inf before the first."""
-    then = length[:, None] - count + torch.arange(count, device=k.device)
+    time = length[:, None] - count + torch.arange(count, device=k.device)
     keys = ring.latest(k, length, count)
-    return torch.where((then >= 0)[:, :, None], keys, -math.inf), ring.latest(v, length, count)
+    return torch.where((time >= 0)[:, :, None], keys, -math.inf), ring.latest(v, length, count)
 
 
 def carry(
     k: Keys, v: Stream, bias: Bias, state: State | None, lengths: Lengths | None = None
 ) -> tuple[Stream, Entries]:
-    """The averages for keys and values (B, T, …), and the state after them; without a `state` none is computed.
+    """The averages for keys and values (B, T, …), and the state after them; without a `state` no state is computed.
 
     With `lengths` (B,) each row has that many tokens, then padding.
     """
@@ -43,11 +43,11 @@ def carry(
     total, count = Total(state["sums"], state["peak"]), ring.filled(L, length_of(state))
     past = tuple(x.to(v.dtype) for x in recall(state["k"], state["v"], length, count))
     y = average(k, v, bias, (past[0], past[1]), total)
-    leave = max(0, count + T - L)
-    keys, values = (torch.cat([old, new], 1)[:, :leave] for old, new in zip(past, (k, v), strict=True))
+    leaving = max(0, count + T - L)  # tokens that leave the window
+    keys, values = (torch.cat([old, new], 1)[:, :leaving] for old, new in zip(past, (k, v), strict=True))
     if lengths is not None:
-        gone = torch.arange(leave, device=k.device) < (count - L + lengths)[:, None]
-        keys = torch.where(gone[:, :, None], keys, -math.inf)
+        leaves = torch.arange(leaving, device=k.device) < (count - L + lengths)[:, None]  # fewer in shorter rows
+        keys = torch.where(leaves[:, :, None], keys, -math.inf)
     total = joined(total, keys, values)
     rings = {name: ring.write(state[name], length, new, lengths) for name, new in (("k", k), ("v", v))}
     return y, {**rings, **total._asdict()}
@@ -58,14 +58,14 @@ def advance(k: Key, v: Token, bias: Bias, state: State, reuse: bool) -> tuple[To
     length, L = state["length"], state["k"].shape[1]
     count = ring.filled(L, length_of(state))
     keys, values = (x.to(v.dtype) for x in recall(state["k"], state["v"], length, count))
-    leave = max(0, count + 1 - L)
-    total = joined(Total(state["sums"], state["peak"]), keys[:, :leave], values[:, :leave])
-    y = average(k[:, None], v[:, None], bias, (keys[:, leave:], values[:, leave:]), total)[:, 0]
-    past_sums = total._asdict()
+    leaving = max(0, count + 1 - L)
+    total = joined(Total(state["sums"], state["peak"]), keys[:, :leaving], values[:, :leaving])
+    y = average(k[:, None], v[:, None], bias, (keys[:, leaving:], values[:, leaving:]), total)[:, 0]
+    total_entries = total._asdict()
     if reuse:
         rings = {name: ring.write_(state[name], length, new.detach()) for name, new in (("k", k), ("v", v))}
-        past_sums = {name: state[name].copy_(new) for name, new in past_sums.items()}
+        total_entries = {name: state[name].copy_(new) for name, new in total_entries.items()}
     else:
         ones = torch.ones_like(length)
         rings = {name: ring.write(state[name], length, new[:, None], ones) for name, new in (("k", k), ("v", v))}
-    return y, {**rings, **past_sums}
+    return y, {**rings, **total_entries}

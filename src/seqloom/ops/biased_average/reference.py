@@ -26,8 +26,8 @@ def average(k: Tensor, v: Tensor, bias: Tensor, past: Past | None, total: Total 
         if past is not None:
             real = _real(past[0][b])
             keys, values = torch.cat([past[0][b][real], keys]), torch.cat([past[1][b][real], values])
-        beyond = None if total is None else _opened(total, b)
-        rows.append(_row(keys, values, bias[min(b, len(bias) - 1)], k.shape[1], beyond))
+        older = None if total is None else _unscaled(total, b)
+        rows.append(_row(keys, values, bias[min(b, len(bias) - 1)], k.shape[1], older))
     return torch.stack(rows)
 
 
@@ -35,42 +35,45 @@ def joined(total: Total, k: Tensor, v: Tensor) -> Total:
     """See `seqloom.ops.biased_average.joined`."""
     rows, K = [], k.shape[2]
     for b in range(len(k)):
-        beyond = _opened(total, b)
+        sums_of_row = _unscaled(total, b)
         for j in _real(k[b]).nonzero()[:, 0].tolist():
-            beyond = _added(beyond, k[b, j], v[b, j])
-        if beyond is None:
+            sums_of_row = _added(sums_of_row, k[b, j], v[b, j])
+        if sums_of_row is None:
             rows.append(total.sums[b])
         else:
-            rows.append(torch.cat([beyond[0].unflatten(0, (K, -1)), beyond[1][:, None]], 1))
+            rows.append(torch.cat([sums_of_row[0].unflatten(0, (K, -1)), sums_of_row[1][:, None]], 1))
     sums = torch.stack(rows)
     return Total(sums, torch.zeros_like(total.peak))
 
 
-def _row(keys: Tensor, values: Tensor, bias: Tensor, T: int, beyond: Sums | None) -> Tensor:
-    outputs, left = [], 0
+def _row(keys: Tensor, values: Tensor, bias: Tensor, T: int, older: Sums | None) -> Tensor:
+    """The averages (T, D) at the last T of one row's tokens; `older` are the sums over tokens before the first."""
+    outputs = []
+    window_start = 0
     for t in range(T):
         b = bias[min(t, len(bias) - 1)]
         n = len(keys) - T + t + 1
         first = max(0, n - len(b))
-        for j in range(left, first):
-            beyond = _added(beyond, keys[j], values[j])
-        left = first
+        for j in range(window_start, first):
+            older = _added(older, keys[j], values[j])
+        window_start = first
         e = torch.exp(keys[first:n] + b[: n - first].flip(0))
-        num, den = (_spread(e, values) * values[first:n]).sum(0), e.sum(0)
-        if beyond is not None:
-            num, den = num + beyond[0], den + beyond[1]
-        outputs.append(num / _spread(den, values))
+        num, den = (_per_channel(e, values) * values[first:n]).sum(0), e.sum(0)
+        if older is not None:
+            num, den = num + older[0], den + older[1]
+        outputs.append(num / _per_channel(den, values))
     return torch.stack(outputs)
 
 
-def _added(beyond: Sums | None, key: Tensor, value: Tensor) -> Sums:
+def _added(sums: Sums | None, key: Tensor, value: Tensor) -> Sums:
+    """The sums with one more token, whose key is (K,) and value (D,)."""
     e = torch.exp(key)
-    num, den = _spread(e, value) * value, e
-    return (num, den) if beyond is None else (beyond[0] + num, beyond[1] + den)
+    num, den = _per_channel(e, value) * value, e
+    return (num, den) if sums is None else (sums[0] + num, sums[1] + den)
 
 
-def _opened(total: Total, b: int) -> Sums | None:
-    """The numerators and denominators of a total at their true scale, e^peak included; None for an empty total."""
+def _unscaled(total: Total, b: int) -> Sums | None:
+    """The numerators and denominators of row b of a total, times e^peak; None for an empty total."""
     sums, peak = total.sums[b], total.peak[b]
     if not bool((sums[:, -1] > 0).any()):
         return None
@@ -80,24 +83,34 @@ def _opened(total: Total, b: int) -> Sums | None:
 
 
 def _real(keys: Tensor) -> Tensor:
+    """Which keys (N, K) are those of tokens: the others are -inf."""
     return (keys > -math.inf).all(-1)
 
 
-def _spread(e: Tensor, values: Tensor) -> Tensor:
+def _per_channel(e: Tensor, values: Tensor) -> Tensor:
+    """Weights of keys (…, K) repeated for the channels of values: (…, D)."""
     return e.repeat_interleave(values.shape[-1] // e.shape[-1], -1)
 
 
 def price(span: Span, window: int | None, keys: int, dim: int) -> Cost:
     """The price of the reference with `keys` keys for `dim` channels, where the biases reach back `window` tokens."""
     rows, terms = span.rows, span.terms(window)
-    last = 0 if window is None else max(0, span.T - window)
-    beyond, first = (last, min(last, 1)) if span.per == "sequence" else (min(last, 1), int(last == 1))
+    older = 0 if window is None else max(0, span.T - window)  # tokens that have left the window at the last token
+    if span.per == "sequence":
+        leaving = older
+        first_leaving = min(older, 1)
+    else:
+        leaving = min(older, 1)
+        first_leaving = int(older == 1)
     sums = dim + keys  # numerators and denominators
+    # a token that leaves is added to the older sum, except for the first one, which starts it; the older sum is added
+    # to that of the window
+    older_sums = (2 * leaving - first_leaving) * sums
     return Cost(
-        mul=(terms + beyond) * dim,
-        add=terms * keys + (terms - rows) * sums + (2 * beyond - first) * sums,
+        mul=(terms + leaving) * dim,
+        add=terms * keys + (terms - rows) * sums + older_sums,
         div=rows * dim,
-        exp=(terms + beyond) * keys,
+        exp=(terms + leaving) * keys,
         path=("addition", "exponentiation", "multiplication", "cumulation", "division"),
     )
 

@@ -36,28 +36,28 @@ def joined(total: Total, k: Tensor, v: Tensor) -> Total:
     old_peak = total.floor()
     peak = torch.maximum(old_peak, k.detach().amax(1))
     peak = torch.where(peak > lowest(peak.dtype), peak, 0.0)  # 0 where all keys are -inf: no token yet
-    sums = total.sums * (old_peak - peak).exp()[..., None] + weighed(k, v, peak[:, None]).sum(1)
+    sums = total.sums * (old_peak - peak).exp()[..., None] + weighted_values(k, v, peak[:, None]).sum(1)
     return Total(sums, peak)
 
 
-def nothing(batch: int, keys: int, dim: int, like: Tensor) -> Total:
+def empty_total(batch: int, keys: int, dim: int, like: Tensor) -> Total:
     """The total of no tokens, at least float32, on the device of `like`."""
-    wide = torch.promote_types(like.dtype, torch.float32)
-    sums = torch.zeros(batch, keys, dim // keys + 1, dtype=wide, device=like.device)
+    wide_dtype = torch.promote_types(like.dtype, torch.float32)
+    sums = torch.zeros(batch, keys, dim // keys + 1, dtype=wide_dtype, device=like.device)
     return Total(sums, sums.new_zeros(batch, keys))
 
 
-def counted(v: Tensor, keys: int) -> Tensor:
+def with_ones(v: Tensor, keys: int) -> Tensor:
     """Values (…, D) with a 1 appended for each key, for the denominator: (…, K, D/K + 1)."""
     heads = v.unflatten(-1, (keys, -1))
     return torch.cat([heads, torch.ones_like(heads[..., :1])], -1)
 
 
-def weighed(k: Tensor, v: Tensor, peak: Tensor) -> Tensor:
+def weighted_values(k: Tensor, v: Tensor, peak: Tensor) -> Tensor:
     """e^{k - peak} (v, 1): (…, K), (…, D), and a peak that broadcasts → (…, K, D/K + 1)."""
-    return (k - peak).exp().unsqueeze(-1) * counted(v, k.shape[-1])
+    return (k - peak).exp().unsqueeze(-1) * with_ones(v, k.shape[-1])
 
 
-def lowest(kind: torch.dtype) -> float:
+def lowest(dtype: torch.dtype) -> float:
     """A finite number below every key."""
-    return torch.finfo(kind).min
+    return torch.finfo(dtype).min

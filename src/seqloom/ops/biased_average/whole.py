@@ -29,24 +29,24 @@ def whole(k: Keys, v: Stream, w: Float[Tensor, "*K T T"], lengths: Lengths | Non
     if lengths is not None:
         e = torch.where(within(lengths, k.shape[1])[:, :, None], e, 0.0)
     values = v.unflatten(-1, (k.shape[2], -1)) * e[..., None]  # (B, T, K, V)
-    sums = "ts, bskv -> btkv" if w.ndim == 2 else "kts, bskv -> btkv"
-    y = torch.einsum(sums, pairs, torch.cat([values, e[..., None]], -1))
-    bottom = y[..., -1:]
+    equation = "ts, bskv -> btkv" if w.ndim == 2 else "kts, bskv -> btkv"
+    sums = torch.einsum(equation, pairs, torch.cat([values, e[..., None]], -1))
+    denominators = sums[..., -1:]
     if lengths is not None:
-        # a row without tokens has 0, and its output is not used
-        bottom = bottom.clamp_min(torch.finfo(bottom.dtype).tiny)
-    return (y[..., :-1] / bottom).flatten(2)
+        # a row without tokens has the denominator 0, and its output is not used
+        denominators = denominators.clamp_min(torch.finfo(denominators.dtype).tiny)
+    return (sums[..., :-1] / denominators).flatten(2)
 
 
 def by_lag(taps: Float[Tensor, "*n lags K"], T: int) -> Float[Tensor, "K T T"]:
     """Biases of the lags -(L-1) … L-1, the same for all queries or a row per query, as matrices; 0 at larger lags."""
     position = torch.arange(T, device=taps.device)
-    side = taps.shape[-2] // 2
-    beyond = max(0, T - 1 - side)
-    taps = pad(taps, (0, 0, beyond, beyond))
-    lag = position[:, None] - position + side + beyond
-    result = taps[lag] if taps.ndim == 2 else taps[position[:, None], lag]  # (T, T, K)
-    return result.movedim(-1, 0)
+    largest_lag = taps.shape[-2] // 2
+    missing_lags = max(0, T - 1 - largest_lag)
+    taps = pad(taps, (0, 0, missing_lags, missing_lags))
+    tap = position[:, None] - position + largest_lag + missing_lags  # the index of the tap of each pair
+    matrices = taps[tap] if taps.ndim == 2 else taps[position[:, None], tap]  # (T, T, K)
+    return matrices.movedim(-1, 0)
 
 
 def in_reach(w: Float[Tensor, "T T"], window: int) -> Float[Tensor, "T T"]:
@@ -67,8 +67,9 @@ def price(T: int, keys: int, dim: int, tables: int = 1) -> Cost:
 
 
 def _exponentials(k: Keys, w: Tensor) -> tuple[Tensor, Tensor]:
-    """e^k and e^w. Except in the reference, they are divided by a factor per row or query, which cancels."""
+    """e^k and e^w; except in the reference divided by the largest one of each row or query, which cancels."""
     if backends.forced("biased_average") == "reference":
         return k.exp(), w.exp()
-    highest, most = k.detach().amax(1, keepdim=True), w.detach().amax(-1, keepdim=True)
-    return (k - highest).exp(), (w - most).exp()
+    largest_key = k.detach().amax(1, keepdim=True)
+    largest_bias = w.detach().amax(-1, keepdim=True)
+    return (k - largest_key).exp(), (w - largest_bias).exp()

@@ -1,7 +1,7 @@
-"""Attention inside buckets: tokens are sorted by bucket and time, and cut into chunks that see themselves and the last.
+"""Attention inside buckets: tokens are sorted by bucket and time, and cut into chunks of slots.
 
-    o_s                                    the token in slot s of an order; chunk ⌊s/m⌋
-    P_s = {s' : o_s' ≤ o_s, same bucket}   over the slots of its chunk and of the one before, or the w before it and s
+    o_s                                    the token in slot s of an order; its chunk is ⌊s/m⌋
+    P_s = {s' : o_s' ≤ o_s, same bucket}   s' in the chunk of s or in the one before, or s and the w slots before it
     y_i = Σ_s Σ_{s' ∈ P_s} e^{z_ss'} v_{o_s'} / Σ_s Σ_{s' ∈ P_s} e^{z_ss'},   z_ss' = q_{o_s} · k_{o_s'}
 
 over all slots s of token i: with several orders a token has several slots, whose averages are joined by their
@@ -11,8 +11,8 @@ does not attend to itself, unless it has no other key in any order: then y_i = v
 Code: m is `chunk`, w is `latest`.
 
 Source: Kitaev et al., Reformer, arXiv:2001.04451, section 2 and Eq. 5-9. What differs: the paper subtracts log N_ij
-from a score that N orders have, so that no pair counts twice; its authors' program by default, `transformers` and we do
-not.
+from a score that N orders have, so that no pair counts twice. Its authors' program by default, `transformers` and this
+code do not.
 """
 
 import torch
@@ -62,8 +62,9 @@ def newest(
     assert rule.latest is not None
     times_in_bucket = torch.where(buckets == own_buckets, then[:, None, :, None], -1).transpose(2, 3)  # (B, H, R, C)
     times, slots = (x.flatten(2) for x in times_in_bucket.topk(min(rule.latest + 1, times_in_bucket.shape[3])))
-    i, same = now[:, None, None], torch.zeros_like(times)
-    visible = rule.visible(i, same, times, same)
+    i = now[:, None, None]
+    bucket = torch.zeros_like(times)  # all keys that are left are in the bucket of the token
+    visible = rule.visible(i, bucket, times, bucket)
     visible = visible | ((times == i) & ~visible.any(-1, keepdim=True))  # the token's own key where there is no other
     k, v = (x.gather(2, slots[..., None].expand(-1, -1, -1, x.shape[3])) for x in (k, v))
     z = (q @ k.mT).to(torch.promote_types(q.dtype, torch.float32)).masked_fill(~visible[:, :, None], -torch.inf)
@@ -71,7 +72,7 @@ def newest(
 
 
 def by_size(q: Tensor, order: Order, rule: Rule) -> str:
-    """`blocks`, a few chunks at a time with scores recomputed in the backward pass; `chunks` for few slots."""
+    """The fastest backend: `chunks` for few slots, otherwise `blocks` if it supports the call."""
     return "blocks" if order.tokens.numel() > SHORT and _in_blocks(q, order, rule) else "chunks"
 
 
@@ -85,9 +86,9 @@ def _example(rule: Rule, together: bool = False) -> Example:
 
     def example(draw: Draw, B: int, T: int) -> Tensor:
         q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
-        number = torch.arange(B * 8 * T).view(B, 4, 2, T)
+        index = torch.arange(B * 8 * T).view(B, 4, 2, T)
         time = torch.arange(T).expand(B, T)
-        order = by_bucket(number * number // 5 % 3, time, together)
+        order = by_bucket(index * index // 5 % 3, time, together)
         return attend(q, k, v, time, order, rule)
 
     return example

@@ -27,7 +27,7 @@ def chosen(choose: Callable[[], T]) -> T:
 
 
 def soft_choice(choose: Callable[[], Tensor]) -> Tensor:
-    """Returns `choose()`, weights with gradients; inside a block of `soft_too` it is recorded and fixed as a choice."""
+    """Returns `choose()`, weights with gradients; a block of `soft_too` records and fixes them like choices."""
     if torch.compiler.is_compiling() or not _soft_too.get():
         return choose()
     weights = _chosen(choose)
@@ -37,8 +37,8 @@ def soft_choice(choose: Callable[[], Tensor]) -> Tensor:
 def _chosen(choose: Callable[[], T]) -> T:
     if torch.compiler.is_compiling():
         return choose()
-    replayed, records = _fixed.get(), _records.get()
-    choice: T = choose() if replayed is None else next(replayed)
+    fixed_choices, records = _fixed.get(), _records.get()
+    choice: T = choose() if fixed_choices is None else next(fixed_choices)
     if records is not None:
         records.append(choice)
     return choice

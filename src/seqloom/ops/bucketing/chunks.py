@@ -13,15 +13,17 @@ from seqloom.ops.bucketing.orders import Order, Rule
 
 def attend(q: Tensor, k: Tensor, v: Tensor, time: Tensor, order: Order, rule: Rule) -> Tensor:
     """See `attend` of the package."""
-    chunks, flat = laid(q, time, order, rule), [x.flatten(0, 2) for x in (q, k, v)]
+    chunks = chunks_of(q, time, order, rule)
+    q_rows, k_rows, v_rows = (x.flatten(0, 2) for x in (q, k, v))
     visible, alone = chunks.masks(slice(None))
-    keys = [x.index_select(0, chunks.keys.flatten()).unflatten(0, chunks.keys.shape) for x in flat[1:]]
-    z = flat[0].index_select(0, chunks.queries.flatten()).unflatten(0, chunks.queries.shape) @ keys[0].mT
+    queries = q_rows.index_select(0, chunks.queries.flatten()).unflatten(0, chunks.queries.shape)
+    keys, values = (x.index_select(0, chunks.keys.flatten()).unflatten(0, chunks.keys.shape) for x in (k_rows, v_rows))
+    z = queries @ keys.mT
     z = z.to(torch.promote_types(z.dtype, torch.float32)).masked_fill(~visible, -torch.inf)
     top = z.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(z.dtype).min)
     e = (z - top).exp()
-    y = (e.to(v.dtype) @ keys[1]).to(e.dtype)
-    y, total, _, _ = joined(chunks, y, e.sum(-1), top[..., 0], alone[..., 0], len(flat[0]))
+    slot_sums = (e.to(v.dtype) @ values).to(e.dtype)
+    y, total, _, _ = joined(chunks, slot_sums, e.sum(-1), top[..., 0], alone[..., 0], len(q_rows))
     return (y / total.masked_fill(total == 0, 1.0)).to(v.dtype).view_as(v)
 
 
@@ -30,9 +32,10 @@ def joined(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Joins the sums of the slots of each token.
 
-    Given are sums of values (G, m, V) and of exponentials (G, m), divided by e^top. Returned are both sums and the
-    maxima for each of `rows` tokens, and a mask (G, m) of hidden slots: a slot that attended only to its own token is
-    hidden unless all slots of the token did.
+    `y` (G, m, V) and `total` (G, m) are the sums of values and of exponentials over the keys of each slot, divided by
+    e^top. Returns the sums of values (rows, V), the sums of exponentials (rows, 1) and the maxima (rows, 1) of each
+    token, and which slots are hidden (G, m): empty ones, and a slot that attended only to its own token, unless all
+    slots of the token did.
     """
     token, with_others = chunks.queries.flatten(), (~alone & chunks.real).flatten()
     with torch.no_grad():
@@ -40,13 +43,13 @@ def joined(
         hidden = ~chunks.real.flatten() | (alone.flatten() & has_others[token])
         lowest = torch.finfo(y.dtype).min
         top = top.flatten().masked_fill(hidden, lowest)
-        highest = torch.full((rows,), lowest, dtype=y.dtype, device=y.device).scatter_reduce(0, token, top, "amax")
-        weight = (top - highest[token]).exp().masked_fill(hidden, 0.0)
+        token_top = torch.full((rows,), lowest, dtype=y.dtype, device=y.device).scatter_reduce(0, token, top, "amax")
+        weight = (top - token_top[token]).exp().masked_fill(hidden, 0.0)
     values = torch.zeros(rows, y.shape[-1], dtype=y.dtype, device=y.device).index_add(
         0, token, y.flatten(0, 1) * weight[:, None]
     )
     sums = torch.zeros(rows, dtype=y.dtype, device=y.device).index_add(0, token, total.flatten() * weight)
-    return values, sums[:, None], highest[:, None], hidden.view_as(chunks.queries)
+    return values, sums[:, None], token_top[:, None], hidden.view_as(chunks.queries)
 
 
 @final
@@ -68,10 +71,10 @@ class Chunks:
         return self.times[0] >= 0
 
     def masks(self, index: slice) -> tuple[Bool[Tensor, "g m M"], Bool[Tensor, "g m 1"]]:
-        """For some chunks, which slots see which, and which slots see only their own token."""
-        i, of_i = self.times[0][index, :, None], self.buckets[0][index, :, None]
-        j, of_j = self.times[1][index, None], self.buckets[1][index, None]
-        visible = self.rule.visible(i, of_i, j, of_j)
+        """For the chunks of a slice, which slots attend to which, and which slots attend only to their own token."""
+        i, query_bucket = self.times[0][index, :, None], self.buckets[0][index, :, None]
+        j, key_bucket = self.times[1][index, None], self.buckets[1][index, None]
+        visible = self.rule.visible(i, query_bucket, j, key_bucket)
         if self.rule.latest is not None:
             m = self.rule.chunk
             distance = torch.arange(m, 2 * m, device=i.device)[:, None] - torch.arange(2 * m, device=i.device)
@@ -82,31 +85,38 @@ class Chunks:
         return visible | (alone & (i == j) & (i >= 0)), alone
 
 
-def laid(q: Tensor, time: Tensor, order: Order, rule: Rule) -> Chunks:
+def chunks_of(q: Tensor, time: Tensor, order: Order, rule: Rule) -> Chunks:
     """The chunks of all orders; the last chunk may have empty slots."""
     (B, H, T), m = q.shape[:3], rule.chunk
-    more = -order.tokens.shape[-1] % m
-    tokens, buckets = (pad(x, (0, more), value=-1).unflatten(-1, (-1, m)) for x in (order.tokens, order.buckets))
+    padding = -order.tokens.shape[-1] % m
+    tokens, buckets = (pad(x, (0, padding), value=-1).unflatten(-1, (-1, m)) for x in (order.tokens, order.buckets))
     indices = tokens.clamp(min=0)
     times = time[:, None, None, None].expand(*tokens.shape[:4], -1).gather(-1, indices)
     times = torch.where(tokens < 0, -1, times)
     rows = indices + T * torch.arange(B * H, device=q.device).view(B, H, 1, 1, 1)
-    last = (order.used - 1).clamp(min=0) // m if rule.wrap else None
-    pairs = [
-        (x.flatten(0, 3), _before(x, nothing, last).flatten(0, 3) if rule.back else x.flatten(0, 3))
-        for x, nothing in ((rows, None), (times.to(torch.int32), -1), (buckets.to(torch.int32), -1))
-    ]
-    return Chunks(rule, *pairs[0], *pairs[1:])
+    last_chunk = (order.used - 1).clamp(min=0) // m if rule.wrap else None
+
+    def of_queries_and_keys(x: Tensor, empty: int | None) -> tuple[Tensor, Tensor]:
+        """(B, H, N, C, m) for the slots of queries (G, m), and for the slots that they attend to (G, M)."""
+        keys = _with_chunk_before(x, empty, last_chunk) if rule.back else x
+        return x.flatten(0, 3), keys.flatten(0, 3)
+
+    return Chunks(
+        rule,
+        *of_queries_and_keys(rows, None),
+        of_queries_and_keys(times.to(torch.int32), -1),
+        of_queries_and_keys(buckets.to(torch.int32), -1),
+    )
 
 
-def _before(x: Tensor, nothing: int | None, last: Tensor | None) -> Tensor:
+def _with_chunk_before(x: Tensor, empty: int | None, last_chunk: Tensor | None) -> Tensor:
     """(B, H, N, C, 2m): the slots of the previous chunk, then those of the chunk itself.
 
-    The first chunk is preceded by slots with the value `nothing`, or, without it, by its own slots, so that rows do not
-    mix. With `last` (B,) it is preceded by that chunk of its row, unless this is the first chunk itself.
+    The first chunk is preceded by slots with the value `empty`, or, without it, by its own slots, so that rows do not
+    mix. With `last_chunk` (B,) it is preceded by that chunk of its row, unless this is the first chunk itself.
     """
-    first = x[:, :, :, :1] if nothing is None else torch.full_like(x[:, :, :, :1], nothing)
-    if last is not None:
-        wrapped = x.gather(3, last.view(-1, 1, 1, 1, 1).expand(*x.shape[:3], 1, x.shape[4]))
-        first = torch.where(last.view(-1, 1, 1, 1, 1) > 0, wrapped, first)
-    return torch.cat([torch.cat([first, x[:, :, :, :-1]], 3), x], 4)
+    before_first = x[:, :, :, :1] if empty is None else torch.full_like(x[:, :, :, :1], empty)
+    if last_chunk is not None:
+        index = last_chunk.view(-1, 1, 1, 1, 1)
+        before_first = torch.where(index > 0, x.gather(3, index.expand(*x.shape[:3], 1, x.shape[4])), before_first)
+    return torch.cat([torch.cat([before_first, x[:, :, :, :-1]], 3), x], 4)

@@ -1,4 +1,4 @@
-"""The orders that assign tokens to slots, and the rule which slots see which."""
+"""The orders that assign tokens to slots, and the rule which slots attend to which."""
 
 from dataclasses import dataclass
 from typing import final
@@ -25,9 +25,9 @@ class Rule:
     causal: bool = True
     """whether no token attends to a later one"""
     same: bool = True
-    """whether a token looks only at its own bucket"""
+    """whether a token attends only to its own bucket"""
     latest: int | None = None
-    """w, how many slots before it a slot attends to, besides itself, at most `chunk`; None for all of both chunks"""
+    """w, how many slots before itself a slot attends to, at most `chunk`; None for its whole window"""
     context: int | None = None
     """tokens that a token attends to, itself included; None for all"""
     alone: bool = True
@@ -48,18 +48,19 @@ class Rule:
     def terms(self, slots: int) -> int:
         """The number of scores that are computed for `slots` slots."""
         if self.latest is not None:
-            few = min(self.latest, slots)
-            return few * (few + 1) // 2 + (slots - few) * (few + 1)
-        m, (full, rest) = self.chunk, divmod(slots, self.chunk)
-        within_chunks = full * m * m + rest * rest
+            first = min(self.latest, slots)  # the first slots, which have fewer than `latest` before them
+            return first * (first + 1) // 2 + (slots - first) * (first + 1)
+        m = self.chunk
+        full, remainder = divmod(slots, m)  # full chunks, and the slots of the last chunk if it is not full
+        within_chunks = full * m * m + remainder * remainder
         if not self.back:
             return within_chunks
-        to_chunk_before = max(full - 1, 0) * m * m + (rest * m if full else 0)
-        to_last_chunk = m * (rest or m) if self.wrap and slots > m else 0
-        return within_chunks + to_chunk_before + to_last_chunk
+        to_chunk_before = max(full - 1, 0) * m * m + (remainder * m if full else 0)
+        first_to_last = m * (remainder or m) if self.wrap and slots > m else 0
+        return within_chunks + to_chunk_before + first_to_last
 
-    def visible(self, i: Tensor, of_i: Tensor, j: Tensor, of_j: Tensor) -> Bool[Tensor, "*R N"]:
-        """Whether queries at times i (…, 1) in buckets of_i attend to keys at times j (…, N) in buckets of_j.
+    def visible(self, i: Tensor, query_bucket: Tensor, j: Tensor, key_bucket: Tensor) -> Bool[Tensor, "*R N"]:
+        """Whether queries at times i (…, 1) in `query_bucket` attend to keys at times j (…, N) in `key_bucket`.
 
         A negative time is padding. Unless `alone`, a token attends to its own key too.
         """
@@ -69,7 +70,7 @@ class Rule:
         if self.context is not None:
             visible = visible & ((i - j).abs() < self.context)
         if self.same:
-            visible = visible & (of_i == of_j)
+            visible = visible & (query_bucket == key_bucket)
         return visible & (i != j) if self.alone else visible
 
 
@@ -112,8 +113,9 @@ def balanced(scores: Float[Tensor, "B H T N"], time: Int[Tensor, "B T"]) -> Orde
     real = time >= 0
     best = scores.masked_fill(~real[:, None, :, None], -torch.inf).topk(-(-T // N), dim=2).indices
     rank = torch.arange(best.shape[2], device=time.device)
-    taken = rank[:, None] < -(-real.sum(1) // N)[:, None, None, None]
+    cluster_size = -(-real.sum(1) // N)
     times = time[:, None, :, None].expand_as(scores).gather(2, best)
-    order = torch.where(taken & (times >= 0), times, EMPTY).argsort(2)
-    tokens = torch.where((taken & (times >= 0)).gather(2, order), best.gather(2, order), -1).transpose(2, 3)
+    is_member = (rank[:, None] < cluster_size[:, None, None, None]) & (times >= 0)
+    order = torch.where(is_member, times, EMPTY).argsort(2)
+    tokens = torch.where(is_member.gather(2, order), best.gather(2, order), -1).transpose(2, 3)
     return Order(tokens, torch.zeros_like(tokens), (tokens[:, 0, 0] >= 0).sum(-1), whole=False)

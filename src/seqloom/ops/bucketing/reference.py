@@ -1,8 +1,8 @@
 """The equation as it is written, slot by slot, and its price, counted from it; slow.
 
-The maximum that would stabilize the exponentials is left out. The price has the scores of all slots in reach, their
-masks, and the sums. Which slots hold another bucket or a later token depends on the data, so masked scores are counted
-too.
+No maximum is subtracted from the scores, because the equation has none. The price has the scores of all slots in the
+window of a slot, their masks, and the sums. Which slots hold another bucket or a later token depends on the data, so
+masked scores are counted too.
 """
 
 import torch
@@ -60,10 +60,10 @@ def _sums(q: Tensor, k: Tensor, v: Tensor, keys: list[list[Tensor]], visible: li
     return values / sums.masked_fill(sums == 0, 1.0)
 
 
-def _visible(time: Tensor, i: Tensor, j: Tensor, of_i: Tensor, of_j: Tensor, rule: Rule) -> Tensor:
+def _visible(time: Tensor, i: Tensor, j: Tensor, query_bucket: Tensor, key_bucket: Tensor, rule: Rule) -> Tensor:
     """Whether the slot of token i attends to those of tokens j (n,), -1 for none."""
-    times = [torch.where(tokens < 0, -1, time[tokens.clamp(min=0)]) for tokens in (i, j)]
-    return rule.visible(times[0], of_i, times[1], of_j)
+    query_time, key_time = (torch.where(tokens < 0, -1, time[tokens.clamp(min=0)]) for tokens in (i, j))
+    return rule.visible(query_time, query_bucket, key_time, key_bucket)
 
 
 def price(tokens: int, terms: int, width: int, values: int) -> Cost:
@@ -118,10 +118,10 @@ def unit_price(vectors: int, width: int) -> Cost:
 
 def hashed_price(vectors: int, width: int, rounds: int, buckets: int) -> Cost:
     """The price of hashing `vectors` vectors: products with `buckets` / 2 directions per round, and the largest."""
-    half = rounds * buckets // 2
+    directions = rounds * buckets // 2
     return Cost(
-        mul=vectors * half * width,
-        add=vectors * half * (width - 1),
+        mul=vectors * directions * width,
+        add=vectors * directions * (width - 1),
         other=vectors * rounds * 2 * (buckets // 2),
         path=("multiplication", "cumulation", "other", "other"),
     )

@@ -1,4 +1,4 @@
-"""Combiner: causal attention to all tokens as a structured expectation: direct to few tokens, by regions to the rest.
+"""Combiner: causal attention to all tokens as a structured expectation: a few tokens directly, the others by regions.
 
     p_i  = softmax of q_i · k_j / √K over the tokens j that i reads directly and q_i · k_Ω / √K over its regions Ω
     v_Ω  = Σ_{j∈Ω} e^{q_Ω · k_j / √K} v_j / Σ_{j∈Ω} e^{q_Ω · k_j / √K},     q_Ω = max_{j∈Ω} q_j,  k_Ω = max_{j∈Ω} k_j

@@ -1,7 +1,6 @@
 """The equation as it is written, token by token, and its price, counted from it; slow.
 
-The maximum that would stabilize exponentials is left out. The price has the summary of every region, and for every
-token its direct tokens and its regions.
+The price has the summary of every region, and for every token its direct tokens and its regions.
 """
 
 from collections.abc import Iterable
@@ -54,24 +53,30 @@ def _head(q: Tensor, k: Tensor, v: Tensor, form: str, block: int, first: int) ->
 
 
 def _averaged(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """The values (N, V) of keys (N, K) by their weights for one query (K,)."""
+    """The average (V,) of values (N, V) by the softmax of the scores of one query (K,) with keys (N, K)."""
     return (k @ q / q.shape[0] ** 0.5).softmax(0) @ v
 
 
 def price(form: str, block: int, tokens: Iterable[int], dim: int, heads: int) -> Cost:
     """The price of tokens at these positions, over all heads; a region counts with the first token that reads it."""
-    K, terms, rows, compared = dim // heads, 0, 0, 0
+    K = dim // heads
+    terms = 0  # keys that are read, by tokens and by regions
+    rows = 0  # averages: one for each token and each region
+    comparisons = 0  # for the largest query and key of each region
     for i in tokens:
-        terms, rows = terms + _terms(form, block, i), rows + 1
-        for size in _new(form, block, i):
-            terms, rows, compared = terms + size, rows + 1, compared + 2 * (size - 1) * K
+        terms += _terms(form, block, i)
+        rows += 1
+        for size in _new_regions(form, block, i):
+            terms += size
+            rows += 1
+            comparisons += 2 * (size - 1) * K
     pairs = heads * terms
     return Cost(
         mul=2 * pairs * K,
         add=pairs * (K - 1) + (pairs - heads * rows) * (1 + K),
         div=2 * pairs,
         exp=pairs,
-        other=heads * compared,
+        other=heads * comparisons,
         path=(
             *("other", "multiplication", "cumulation", "division", "exponentiation", "cumulation", "division"),
             *("multiplication", "cumulation", "multiplication", "cumulation", "division", "exponentiation"),
@@ -88,7 +93,7 @@ def _terms(form: str, block: int, i: int) -> int:
     return direct + (earlier_blocks if form == "fixed" else block * (earlier_blocks > 0))
 
 
-def _new(form: str, block: int, i: int) -> list[int]:
+def _new_regions(form: str, block: int, i: int) -> list[int]:
     """The sizes of the regions that token i is the first to read."""
     if i == 0 or (form != "logsparse" and i % block):
         return []

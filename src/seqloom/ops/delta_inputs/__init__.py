@@ -1,7 +1,7 @@
 """The inputs of a gated mixer's delta rule, from the output of its convolution, with keys and queries of length 1.
 
     (q, k, v) = x                               H heads of q and k of width K, G of v; a head of q, k serves G/H of v
-    q, k over √(Σ² + 1e-6),   q / √K            per head
+    q ← q / √(Σ q² + 1e-6) / √K,   k ← k / √(Σ k² + 1e-6)         per head
     write = β k,   erase = left ∘ k             left = e^g, one per head of values, or one per channel; None for 1
 
 Source: Yang et al., arXiv:2412.06464, and the authors' flash-linear-attention. Nothing differs.
@@ -35,24 +35,30 @@ def inputs(
     """
     SIGNATURE.bind(x, left, beta)
     C, G = x.shape[2], beta.shape[2]
-    wrong = heads < 1 or G < 1 or G % heads or K < 1 or 2 * heads * K >= C or (C - 2 * heads * K) % G
-    if wrong or (left is not None and left.shape[3] not in (1, K)):
+    heads_misfit = heads < 1 or G < 1 or G % heads or K < 1
+    if (
+        heads_misfit
+        or 2 * heads * K >= C
+        or (C - 2 * heads * K) % G
+        or (left is not None and left.shape[3] not in (1, K))
+    ):
         raise ValueError(f"delta_inputs: {C} channels are not {heads} heads of keys {K} wide and {G} heads of values")
     if x.numel() == 0:
         return reference.inputs(x, left, beta, heads, K)
-    found: Inputs = OP[OP.choose(x, beta, *([] if left is None else [left]))](x, left, beta, heads, K)
-    return found
+    backend = OP.choose(x, beta, *([] if left is None else [left]))
+    delta_inputs: Inputs = OP[backend](x, left, beta, heads, K)
+    return delta_inputs
 
 
-def by_size(*of: Tensor) -> str:
-    """The fastest backend."""
-    return "native" if able(*of) and not torch.compiler.is_exporting() and native.available() else "reference"
+def by_size(*tensors: Tensor) -> str:
+    """The fastest backend for x, β and `left`. An exported graph must run where there is no native code."""
+    return "native" if able(*tensors) and not torch.compiler.is_exporting() and native.available() else "reference"
 
 
-def able(x: Tensor, *rest: Tensor) -> bool:
+def able(x: Tensor, *others: Tensor) -> bool:
     """Whether the C code can run: on a CPU, all in float32 or all in float64, without autocast."""
-    one = x.dtype in (torch.float32, torch.float64) and all(tensor.dtype == x.dtype for tensor in rest)
-    return one and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+    same_dtype = x.dtype in (torch.float32, torch.float64) and all(tensor.dtype == x.dtype for tensor in others)
+    return same_dtype and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
 
 
 def _by_head(draw: Draw, B: int, T: int) -> Inputs:
@@ -63,7 +69,7 @@ def _by_channel(draw: Draw, B: int, T: int) -> Inputs:
     return inputs(draw(B, T, 3 * CHANNELS), draw(B, T, 4, CHANNELS // 4), draw(B, T, 4), 4, CHANNELS // 4)
 
 
-def _without(draw: Draw, B: int, T: int) -> Inputs:
+def _without_decay(draw: Draw, B: int, T: int) -> Inputs:
     return inputs(draw(B, T, 3 * CHANNELS), None, draw(B, T, 2), 1, CHANNELS // 4)
 
 
@@ -74,6 +80,6 @@ OP = Op(
         "native": Backend(native.inputs, native.lacking, able),
     },
     rule=by_size,
-    examples=(_by_head, _by_channel, _without),
+    examples=(_by_head, _by_channel, _without_decay),
     price=reference.price,
 )

@@ -21,14 +21,14 @@ READS = (
     Argument("left", "B T G E", optional=True),
     Argument("beta", "B T G"),
 )
-OF_KEYS = ("q", "write", "v", "erase")
+OUTPUTS = ("q", "write", "v", "erase")
 FORWARD = Entry(
     "delta_inputs",
     SOURCE,
     "forward",
     "threads B T H G K V E",
     *READS,
-    *(Argument(name, f"B T G {'V' if name == 'v' else 'K'}", written=True) for name in OF_KEYS),
+    *(Argument(name, f"B T G {'V' if name == 'v' else 'K'}", written=True) for name in OUTPUTS),
     least="threads H",
 )
 BACKWARD = Entry(
@@ -37,7 +37,7 @@ BACKWARD = Entry(
     "backward",
     "threads B T H G K V E",
     *READS,
-    *(Argument(f"d{name}", f"B T G {'V' if name == 'v' else 'K'}") for name in OF_KEYS),
+    *(Argument(f"d{name}", f"B T G {'V' if name == 'v' else 'K'}") for name in OUTPUTS),
     Argument("dx", "B T 2*H*K+G*V", written=True),
     Argument("dleft", "B T G E", optional=True, written=True),
     Argument("dbeta", "B T G", written=True),
@@ -73,7 +73,7 @@ def _forward(x: Tensor, left: Tensor | None, beta: Tensor, heads: int, K: int) -
     sizes = _sizes(x, left, beta, heads, K)
     q, write, erase = (x.new_empty(*beta.shape, K) for _ in range(3))
     v = x.new_empty(*beta.shape, sizes["V"])
-    _right(FORWARD(x, left, beta, q, write, v, erase, **sizes))
+    _checked(FORWARD(x, left, beta, q, write, v, erase, **sizes))
     return q, write, v, erase
 
 
@@ -89,11 +89,11 @@ def _backward(
     derase: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     sizes = _sizes(x, left, beta, _heads(x, q, v), q.shape[3])
-    to_v = torch.zeros_like(v) if dv is None else dv
-    to_write, to_erase = (torch.zeros_like(q) if gradient is None else gradient for gradient in (dwrite, derase))
+    dv = torch.zeros_like(v) if dv is None else dv
+    dwrite, derase = (torch.zeros_like(q) if gradient is None else gradient for gradient in (dwrite, derase))
     dx, dbeta = x.new_empty(x.shape), beta.new_empty(beta.shape)
     dleft = None if left is None else left.new_empty(left.shape)
-    _right(BACKWARD(x, left, beta, dq, to_write, to_v, to_erase, dx, dleft, dbeta, **sizes))
+    _checked(BACKWARD(x, left, beta, dq, dwrite, dv, derase, dx, dleft, dbeta, **sizes))
     return dx, x.new_empty(0) if dleft is None else dleft, dbeta
 
 
@@ -102,13 +102,14 @@ def _heads(x: Tensor, q: Tensor, v: Tensor) -> int:
     return (x.shape[2] - v.shape[2] * v.shape[3]) // (2 * q.shape[3])
 
 
-def _right(status: int) -> None:
-    if status:
+def _checked(error: int) -> None:
+    if error:
         raise ValueError("delta_inputs: heads of values must be a multiple of those of keys, and decays one or K each")
 
 
-def _differentiable(*of: Any) -> list[Tensor | None]:
-    x, left, beta, q, v, *grads = of
+def _differentiable(*saved_and_grads: Any) -> list[Tensor | None]:
+    """The gradients computed by torch's operations, so that they can be differentiated again."""
+    x, left, beta, q, v, *grads = saved_and_grads
     heads, K = _heads(x, q, v), q.shape[3]
 
     def compute(x: Tensor, left: Tensor | None, beta: Tensor) -> reference.Inputs:

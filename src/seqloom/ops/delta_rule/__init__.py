@@ -67,10 +67,10 @@ def delta(
     )
     B, H, T, K = q.shape
     dtype = v.dtype
-    exact = promote_types(dtype, promote_types(q.dtype, torch.float32))
+    wide_dtype = promote_types(dtype, promote_types(q.dtype, torch.float32))
     run = OP[OP.choose(q)]
-    q, k, v, erase = (x.to(exact) for x in (q, k, v, erase))
-    write, g, before = (None if x is None else x.to(exact) for x in (write, log_decay, state))
+    q, k, v, erase = (x.to(wide_dtype) for x in (q, k, v, erase))
+    write, g, S = (None if x is None else x.to(wide_dtype) for x in (write, log_decay, state))
     if lengths is not None:  # in padding nothing is written or erased, and nothing decays
         real = within(lengths, T)[:, None, :, None]
         q, k, v, erase = (torch.where(real, x, 0.0) for x in (q, k, v, erase))
@@ -78,10 +78,9 @@ def delta(
         if g is not None:
             g = torch.where(real if g.ndim == 4 else real[..., 0], g, 0.0)
     if 0 in (T, v.shape[3]):  # nothing to sum, and C would get no memory
-        nothing = v.new_zeros(B, H, K, v.shape[3])
-        return v.to(dtype), nothing if before is None else before.clone()
-    with _unrounded(q.device.type):
-        y, new_state = run(q, k, v, erase, write, g, before)
+        return v.to(dtype), v.new_zeros(B, H, K, v.shape[3]) if S is None else S.clone()
+    with _without_autocast(q.device.type):
+        y, new_state = run(q, k, v, erase, write, g, S)
     return y.to(dtype), new_state
 
 
@@ -92,13 +91,13 @@ def by_size(q: Tensor) -> str:
     return "reference" if q.shape[2] == 1 else "chunked"
 
 
-def _unrounded(device: str) -> AbstractContextManager[object]:
-    """Turns autocast off, which would round the sums, and so all earlier tokens, again."""
+def _without_autocast(device: str) -> AbstractContextManager[object]:
+    """Turns autocast off, which would round the state, and so what it holds of all earlier tokens."""
     return autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
 
 
 def _drawn(draw: Draw, *sizes: int) -> tuple[Tensor, ...]:
-    """q, k, v, erase and write, with keys so short that the state stays small. Heads come last in streamed examples."""
+    """q, k, v, erase and write of these sizes, with keys so short that the state stays small."""
     q, k, v, erase, write = (draw(*sizes) for _ in range(5))
     return q, k, v, erase / 4, write / 4
 

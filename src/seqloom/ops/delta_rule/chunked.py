@@ -34,12 +34,13 @@ class _Chunks(NamedTuple):
     """The products and the decayed keys of chunks of C tokens."""
 
     products: Tensor
-    """(…, X, Z, C, C): the products of q and erase with k and, if given, write"""
+    """(…, X, Z, C, C): the products of q and erase (X) with k, or with write and k (Z)"""
     q: Tensor
+    """q with the decay since the start of the chunk, as it reads the state before the chunk"""
     erase: Tensor
-    """erase with the decay since the start of the chunk, as it reads the state before the chunk"""
+    """the same of erase"""
     written: list[Tensor]
-    """k and, if given, write with the decay until the end of the chunk"""
+    """k, or write and k, with the decay until the end of the chunk"""
     across: Tensor | None
     """the decay of the state over the chunk, broadcastable to (…, K, V)"""
 
@@ -61,27 +62,30 @@ def delta(
     q, k, v, erase = (_cut(x, chunk) for x in (q, k, v, erase))  # (B, H, N, C, ·)
     written = [k] if write is None else [_cut(write, chunk), k]
     chunks = _chunks(q, erase, written, None if g is None else _cut(g, chunk))
-    (read, erased), K = chunks.products.unbind(-4), q.shape[-1]  # (B, H, N, Z, C, C)
-    M = erased[..., 0, :, :]
-    known = v if write is None else erased[..., 1, :, :] @ v
-    solved = solve_triangular(M, torch.cat([known, chunks.erase], -1), upper=False, unitriangular=True)
-    y, reads = (read[..., 0, :, :] @ solved).split((v.shape[-1], K), -1)
-    added, removed = (chunks.written[0].mT @ solved).split((v.shape[-1], K), -1)  # (B, H, N, K, V) and (…, K, K)
+    q_products, erase_products = chunks.products.unbind(-4)  # (B, H, N, Z, C, C)
+    K, V = q.shape[-1], v.shape[-1]
+    M = erase_products[..., 0, :, :]
+    Nv = v if write is None else erase_products[..., 1, :, :] @ v
+    # W, or U, for S = 0 (V columns), and its change with S (K columns)
+    solved = solve_triangular(M, torch.cat([Nv, chunks.erase], -1), upper=False, unitriangular=True)
+    y, y_per_state = (q_products[..., 0, :, :] @ solved).split((V, K), -1)
+    added, removed = (chunks.written[0].mT @ solved).split((V, K), -1)  # (B, H, N, K, V) and (…, K, K)
     if write is not None:
-        y = read[..., 1, :, :] @ v - y
+        y = q_products[..., 1, :, :] @ v - y
         added = chunks.written[1].mT @ v - added
-    before, new_state = _carried(added, removed, chunks.across, state)
-    return (y + (chunks.q - reads) @ before).flatten(2, 3)[:, :, :T], new_state
+    states_before, new_state = _carried(added, removed, chunks.across, state)
+    return (y + (chunks.q - y_per_state) @ states_before).flatten(2, 3)[:, :, :T], new_state
 
 
 def _cut(x: Tensor, C: int) -> Tensor:
     """(B, H, T, ·) or (B, H, T) in chunks of C tokens; the last is padded with zeros."""
-    missing = -x.shape[2] % C
-    x = pad(x, (0, 0, 0, missing) if x.ndim == 4 else (0, missing)) if missing else x
+    padding = -x.shape[2] % C
+    x = pad(x, (0, 0, 0, padding) if x.ndim == 4 else (0, padding)) if padding else x
     return x.unflatten(2, (-1, C))
 
 
 def _chunks(q: Tensor, erase: Tensor, written: list[Tensor], g: Tensor | None) -> _Chunks:
+    """The products and decayed keys under no decay (g None), one per head (B, H, N, C) or one per channel (…, C, K)."""
     if g is not None and g.ndim == 5:
         by_pairs = pairs(q, [erase], written, g)
         until = by_pairs.until.exp()
@@ -98,10 +102,10 @@ def _chunks(q: Tensor, erase: Tensor, written: list[Tensor], g: Tensor | None) -
     q_products, erase_products = products.unbind(-4)
     if g is None:
         return _Chunks(torch.stack([q_products.tril(), erase_products.tril(-1)], -4), q, erase, written, None)
-    sums = g[..., None].expand(*g.shape, g.shape[-1]).tril(-1).cumsum(-2)  # (…, i, j): from j to i; 0 where j ≥ i
-    between = sums.exp().tril()
-    earlier = pad(between[..., :-1, :], (0, 0, 1, 0))  # to the token before i
-    products = products * torch.stack([between, earlier], -3)[..., None, :, :]
+    sums = g[..., None].expand(*g.shape, g.shape[-1]).tril(-1).cumsum(-2)  # (…, i, j): g_{j+1} + … + g_i; 0 for j ≥ i
+    decay = sums.exp().tril()
+    decay_before = pad(decay[..., :-1, :], (0, 0, 1, 0))  # up to the token before i
+    products = products * torch.stack([decay, decay_before], -3)[..., None, :, :]
     since, until = g.cumsum(-1), sums[..., -1, :]
     before = pad(since[..., :-1], (1, 0))
     decay_until = until.exp()[..., None]
@@ -117,9 +121,9 @@ def _chunks(q: Tensor, erase: Tensor, written: list[Tensor], g: Tensor | None) -
 def _carried(added: Tensor, removed: Tensor, across: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:
     """S_{n+1} = across_n S_n - removed_n S_n + added_n: the state before each of N chunks, and after the last."""
     S = torch.zeros_like(added[:, :, 0]) if state is None else state
-    before = []
+    states_before = []
     decays = [None] * added.shape[2] if across is None else across.unbind(2)
-    for new, less, decay in zip(added.unbind(2), removed.unbind(2), decays, strict=True):
-        before.append(S)
-        S = (S if decay is None else decay * S) - less @ S + new
-    return torch.stack(before, 2), S
+    for added_n, removed_n, decay in zip(added.unbind(2), removed.unbind(2), decays, strict=True):
+        states_before.append(S)
+        S = (S if decay is None else decay * S) - removed_n @ S + added_n
+    return torch.stack(states_before, 2), S

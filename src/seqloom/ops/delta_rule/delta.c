@@ -2,17 +2,17 @@
    the cache.
 
    Inputs are (B, T, H, ·), states (B, H, K, V), all without gaps. `write` may be NULL, which means k; `decay` too, which
-   means 1; and `erase`, with `u` and `derase`, which means 0. decay is e^g, G numbers for each token of a head, 1 or K,
-   and lost is e^g - 1: near 1 a rounded e^g, to the power of the tokens remembered, is a decay of other length.
-   Inside, rows of V numbers are filled up with zeros to NV blocks of 64 bytes, which are computed by vectors of as many
-   bytes as this CPU has: wider ones the compiler would keep in memory. The file includes itself once for each type of
-   number. */
+   means 1; and `erase`, with `u` and `derase`, which means 0. `decay` is e^g, G numbers for each token of a head, G = 1
+   or K, and `decay_minus_1` is e^g - 1: where e^g is near 1, its rounding error, to the power of the number of tokens,
+   would change how long the state remembers. Inside, rows of V numbers are padded with zeros to NV blocks of 64 bytes,
+   which are computed by vectors as wide as this CPU's: the compiler would keep wider ones in memory. The file includes
+   itself once for each floating-point type. */
 #ifndef REAL
 
 #include <stddef.h>
 #include <string.h>
 
-/* Bytes of a vector, and rows of a state that the backward takes at once. */
+/* Bytes of a vector, and rows of a state that the backward pass computes at once. */
 #if defined(__AVX512F__)
 enum { BYTES = 64, ROWS = 4 };
 #elif defined(__AVX__)
@@ -21,7 +21,7 @@ enum { BYTES = 32, ROWS = 2 };
 enum { BYTES = 16, ROWS = 2 };
 #endif
 
-/* Tokens between two states that the forward leaves for the backward; native.py has it too. */
+/* Tokens between two states that forward saves for backward, the same number as in native.py. */
 enum { CHUNK = 32 };
 
 #define JOINED(a, b) a##b
@@ -41,18 +41,18 @@ enum { CHUNK = 32 };
 #else
 
 typedef REAL VEC __attribute__((vector_size(BYTES)));
-typedef REAL NAME(least_) __attribute__((vector_size(16)));
+typedef REAL NAME(narrow_) __attribute__((vector_size(16)));
 
 /* The sum of a vector's numbers. */
 INLINE REAL NAME(total_)(VEC x)
 {
-    const union { VEC all; NAME(least_) parts[BYTES / 16]; } whole = {x};
-    NAME(least_) last = whole.parts[0];
+    const union { VEC vector; NAME(narrow_) parts[BYTES / 16]; } all = {x};
+    NAME(narrow_) sums = all.parts[0];
     for (int i = 1; i < BYTES / 16; i++)
-        last += whole.parts[i];
-    REAL sum = last[0];
+        sums += all.parts[i];
+    REAL sum = sums[0];
     for (size_t i = 1; i < 16 / sizeof(REAL); i++)
-        sum += last[i];
+        sum += sums[i];
     return sum;
 }
 
@@ -72,18 +72,18 @@ static void NAME(unpad_)(int rows, int V, int NV, const VEC *from, REAL *to)
         memcpy(to + (size_t)c * V, from + (size_t)c * NV, V * sizeof(REAL));
 }
 
-/* e^g as whole + part, of G channels: beyond 1/2 as 1 + (e^g - 1), so that no error of e^g grows with the tokens, else as
-   0 + e^g, so that what decays fast is not rounded to 0. */
-static void NAME(split_)(int G, const REAL *restrict decay, const REAL *restrict lost, REAL *restrict whole,
+/* e^g of G channels as whole + part: above 1/2 as 1 + (e^g - 1), so that the error of e^g does not grow with the number
+   of tokens; below as 0 + e^g, so that a strong decay is not rounded to 0. */
+static void NAME(split_)(int G, const REAL *restrict decay, const REAL *restrict decay_minus_1, REAL *restrict whole,
                          REAL *restrict part)
 {
     for (int c = 0; c < G; c++) {
         whole[c] = decay[c] > (REAL)0.5 ? 1 : 0;
-        part[c] = decay[c] > (REAL)0.5 ? lost[c] : decay[c];
+        part[c] = decay[c] > (REAL)0.5 ? decay_minus_1[c] : decay[c];
     }
 }
 
-/* u = x S, for J vectors of a row, at most 4: J is known where this is inlined, so that sums are registers. */
+/* u = x S, for J vectors of a row, at most 4; where this is inlined J is a constant, so the sums are in registers. */
 INLINE void NAME(read_some_)(const int J, int K, int NV, const REAL *x, const VEC *S, VEC *u)
 {
     VEC sums[4];
@@ -96,8 +96,8 @@ INLINE void NAME(read_some_)(const int J, int K, int NV, const REAL *x, const VE
         u[j] = sums[j];
 }
 
-/* after = (whole + part) before - writeᵀ u + kᵀ v and y = q after, for J vectors of a row. */
-INLINE void NAME(move_some_)(
+/* after = (whole + part) before - writeᵀ u + kᵀ v and y = q after, for J vectors of a row, as in `read_some_`. */
+INLINE void NAME(update_some_)(
     const int J, int K, int NV, int G, const REAL *q, const REAL *k, const VEC *v, const REAL *write, const REAL *whole,
     const REAL *part, const VEC *u, const VEC *before, VEC *after, VEC *y)
 {
@@ -108,27 +108,28 @@ INLINE void NAME(move_some_)(
         sums[j] = (VEC){0};
     }
     for (int c = 0; c < K; c++) {
-        const REAL of_whole = whole ? whole[G > 1 ? c : 0] : 1, of_part = whole ? part[G > 1 ? c : 0] : 0;
+        const REAL row_whole = whole ? whole[G > 1 ? c : 0] : 1, row_part = whole ? part[G > 1 ? c : 0] : 0;
         for (int j = 0; j < J; j++) {
-            const VEC past = before[(size_t)c * NV + j];
-            VEC now = of_whole * past + (of_part * past + k[c] * added[j]);
+            const VEC old = before[(size_t)c * NV + j];
+            VEC new = row_whole * old + (row_part * old + k[c] * added[j]);
             if (write)
-                now -= write[c] * removed[j];
-            after[(size_t)c * NV + j] = now;
-            sums[j] += q[c] * now;
+                new -= write[c] * removed[j];
+            after[(size_t)c * NV + j] = new;
+            sums[j] += q[c] * new;
         }
     }
     for (int j = 0; j < J; j++)
         y[j] = sums[j];
 }
 
-#define BY_FOURS(some, ...) \
+/* Calls `function` for 4 of the NV vectors of a row at a time, then for the last 1 to 3. */
+#define BY_FOURS(function, ...) \
     for (int j = 0; j < NV; j += 4) \
         switch (NV - j) { \
-        case 1: some(1, __VA_ARGS__); break; \
-        case 2: some(2, __VA_ARGS__); break; \
-        case 3: some(3, __VA_ARGS__); break; \
-        default: some(4, __VA_ARGS__); \
+        case 1: function(1, __VA_ARGS__); break; \
+        case 2: function(2, __VA_ARGS__); break; \
+        case 3: function(3, __VA_ARGS__); break; \
+        default: function(4, __VA_ARGS__); \
         }
 
 static void NAME(read_)(int K, int NV, const REAL *x, const VEC *S, VEC *u)
@@ -136,23 +137,23 @@ static void NAME(read_)(int K, int NV, const REAL *x, const VEC *S, VEC *u)
     BY_FOURS(NAME(read_some_), K, NV, x, S + j, u + j)
 }
 
-static void NAME(move_)(
+static void NAME(update_)(
     int K, int NV, int G, const REAL *q, const REAL *k, const VEC *v, const REAL *write, const REAL *whole,
     const REAL *part, const VEC *u, const VEC *before, VEC *after, VEC *y)
 {
     if (write) {
-        BY_FOURS(NAME(move_some_), K, NV, G, q, k, v + j, write, whole, part, u + j, before + j, after + j, y + j)
+        BY_FOURS(NAME(update_some_), K, NV, G, q, k, v + j, write, whole, part, u + j, before + j, after + j, y + j)
     } else {
-        BY_FOURS(NAME(move_some_), K, NV, G, q, k, v + j, NULL, whole, part, u + j, before + j, after + j, y + j)
+        BY_FOURS(NAME(update_some_), K, NV, G, q, k, v + j, NULL, whole, part, u + j, before + j, after + j, y + j)
     }
 }
 
-/* u holds what each token erases, for the backward; marks, where it is not NULL, each CHUNK-th state, in NV vectors.
-   scratch has `room` vectors of 64 bytes for each task: for a state, three rows and 2 G numbers. */
+/* u gets what each token erases, for backward; saved_states, where it is not NULL, every CHUNK-th state, in NV vectors a
+   row. scratch has `room` vectors of 64 bytes for each task: for a state, three rows and 2 G numbers. */
 void NAME(forward_)(
     int threads, int G, int B, int T, int H, int K, int V, int NV, int room, const REAL *q, const REAL *k, const REAL *v,
-    const REAL *erase, const REAL *write, const REAL *decay, const REAL *lost, const REAL *state, REAL *y, REAL *u,
-    REAL *after, VEC *marks, VEC *scratch)
+    const REAL *erase, const REAL *write, const REAL *decay, const REAL *decay_minus_1, const REAL *state, REAL *y,
+    REAL *u, REAL *new_state, VEC *saved_states, VEC *scratch)
 {
     NV *= 64 / BYTES;
     room *= 64 / BYTES;
@@ -166,82 +167,84 @@ void NAME(forward_)(
         else
             memset(S, 0, vectors * sizeof(VEC));
         for (int t = 0; t < T; t++) {
-            const size_t at = ((size_t)(task / H) * T + t) * H + task % H;
-            if (marks && t % CHUNK == 0)
-                memcpy(marks + (task * chunks + t / CHUNK) * vectors, S, vectors * sizeof(VEC));
-            NAME(pad_)(1, V, NV, v + at * V, value);
+            const size_t row = ((size_t)(task / H) * T + t) * H + task % H;
+            if (saved_states && t % CHUNK == 0)
+                memcpy(saved_states + (task * chunks + t / CHUNK) * vectors, S, vectors * sizeof(VEC));
+            NAME(pad_)(1, V, NV, v + row * V, value);
             if (erase)
-                NAME(read_)(K, NV, erase + at * K, S, erased);
+                NAME(read_)(K, NV, erase + row * K, S, erased);
             else
                 memset(erased, 0, NV * sizeof(VEC));
             if (decay)
-                NAME(split_)(G, decay + at * G, lost + at * G, whole, part);
-            NAME(move_)(K, NV, G, q + at * K, k + at * K, value, write ? write + at * K : NULL, whole, part, erased, S, S,
-                        out);
+                NAME(split_)(G, decay + row * G, decay_minus_1 + row * G, whole, part);
+            NAME(update_)(K, NV, G, q + row * K, k + row * K, value, write ? write + row * K : NULL, whole, part, erased, S,
+                          S, out);
             if (u)
-                NAME(unpad_)(1, V, NV, erased, u + at * V);
-            NAME(unpad_)(1, V, NV, out, y + at * V);
+                NAME(unpad_)(1, V, NV, erased, u + row * V);
+            NAME(unpad_)(1, V, NV, out, y + row * V);
         }
-        NAME(unpad_)(K, V, NV, S, after + task * size);
+        NAME(unpad_)(K, V, NV, S, new_state + task * size);
     }
 }
 
-/* What one token gives back, by rows of the state: first what reaches k, v, q, u and the decay, for R rows. `row` is dS,
-   `past` the state before the token. */
+/* The backward pass of one token, for R rows of the state. First the gradients of k, v and u, and what those of q and the
+   decay need of `before`, the state before the token. `dS` gets the gradient of the state after the token; `dv` and `du`
+   are summed over rows. `added` is what k writes. */
 INLINE void NAME(back_some_)(
-    const int R, int NV, const REAL *q, const REAL *k, const REAL *write, const VEC *out, const VEC *written,
-    const VEC *erased, const VEC *past, VEC *row, VEC *to_v, VEC *to_u, REAL *dq, REAL *dk, REAL *dwrite, REAL *faded)
+    const int R, int NV, const REAL *q, const REAL *k, const REAL *write, const VEC *dy, const VEC *added,
+    const VEC *erased, const VEC *before, VEC *dS, VEC *dv, VEC *du, REAL *dq, REAL *dk, REAL *dwrite, REAL *ddecay)
 {
-    VEC of_q[ROWS], of_k[ROWS], of_write[ROWS], of_decay[ROWS];
+    VEC q_sums[ROWS], k_sums[ROWS], write_sums[ROWS], decay_sums[ROWS];
     for (int r = 0; r < R; r++)
-        of_q[r] = of_k[r] = of_write[r] = of_decay[r] = (VEC){0};
+        q_sums[r] = k_sums[r] = write_sums[r] = decay_sums[r] = (VEC){0};
     for (int j = 0; j < NV; j++) {
-        VEC value = to_v[j], removed = write ? to_u[j] : (VEC){0};
+        VEC dv_j = dv[j], du_j = write ? du[j] : (VEC){0};
         for (int r = 0; r < R; r++) {
-            const VEC before = past[r * NV + j], reached = row[r * NV + j] + q[r] * out[j];
-            row[r * NV + j] = reached;
-            of_q[r] += before * out[j];
-            of_k[r] += reached * written[j];
-            of_decay[r] += reached * before;
-            value += k[r] * reached;
+            const VEC S = before[r * NV + j], dS_after = dS[r * NV + j] + q[r] * dy[j];
+            dS[r * NV + j] = dS_after;
+            q_sums[r] += S * dy[j];
+            k_sums[r] += dS_after * added[j];
+            decay_sums[r] += dS_after * S;
+            dv_j += k[r] * dS_after;
             if (write) {
-                removed -= write[r] * reached;
-                of_write[r] -= reached * erased[j];
+                du_j -= write[r] * dS_after;
+                write_sums[r] -= dS_after * erased[j];
             }
         }
-        to_v[j] = value;
+        dv[j] = dv_j;
         if (write)
-            to_u[j] = removed;
+            du[j] = du_j;
     }
     for (int r = 0; r < R; r++) {
-        dq[r] = NAME(total_)(of_q[r]);
-        dk[r] = NAME(total_)(of_k[r]);
-        faded[r] = NAME(total_)(of_decay[r]);
+        dq[r] = NAME(total_)(q_sums[r]);
+        dk[r] = NAME(total_)(k_sums[r]);
+        ddecay[r] = NAME(total_)(decay_sums[r]);
         if (write)
-            dwrite[r] = NAME(total_)(of_write[r]);
+            dwrite[r] = NAME(total_)(write_sums[r]);
     }
 }
 
-/* Then what reaches erase and the state before the token, once to_u is known. */
-INLINE void NAME(back_rest_)(
-    const int R, int NV, int G, const REAL *erase, const REAL *whole, const REAL *part, const VEC *to_u, const VEC *past,
-    VEC *row, REAL *derase)
+/* Then, once du is complete, the gradients of erase and of the state before the token, which replaces that in dS. */
+INLINE void NAME(back_state_)(
+    const int R, int NV, int G, const REAL *erase, const REAL *whole, const REAL *part, const VEC *du, const VEC *before,
+    VEC *dS, REAL *derase)
 {
-    VEC of_erase[ROWS];
+    VEC erase_sums[ROWS];
     for (int r = 0; r < R; r++)
-        of_erase[r] = (VEC){0};
+        erase_sums[r] = (VEC){0};
     for (int j = 0; j < NV; j++)
         for (int r = 0; r < R; r++) {
-            const REAL of_whole = whole ? whole[G > 1 ? r : 0] : 1, of_part = whole ? part[G > 1 ? r : 0] : 0;
-            const VEC reached = row[r * NV + j], erased = erase ? erase[r] * to_u[j] : (VEC){0};
-            row[r * NV + j] = of_whole * reached + (of_part * reached + erased);
+            const REAL row_whole = whole ? whole[G > 1 ? r : 0] : 1, row_part = whole ? part[G > 1 ? r : 0] : 0;
+            const VEC dS_after = dS[r * NV + j], by_erase = erase ? erase[r] * du[j] : (VEC){0};
+            dS[r * NV + j] = row_whole * dS_after + (row_part * dS_after + by_erase);
             if (erase)
-                of_erase[r] += past[r * NV + j] * to_u[j];
+                erase_sums[r] += before[r * NV + j] * du[j];
         }
     for (int r = 0; erase && r < R; r++)
-        derase[r] = NAME(total_)(of_erase[r]);
+        derase[r] = NAME(total_)(erase_sums[r]);
 }
 
+/* The dot product of two rows of NV vectors. */
 INLINE REAL NAME(product_)(int NV, const VEC *a, const VEC *b)
 {
     VEC sum = {0};
@@ -250,57 +253,58 @@ INLINE REAL NAME(product_)(int NV, const VEC *a, const VEC *b)
     return NAME(total_)(sum);
 }
 
-/* One token, all rows: `faded` has room for K numbers. dg is the decay times what reaches it. */
+/* The backward pass of one token, all rows: `before` is the state before it, dS the gradient of the state after it, which
+   is replaced by that of `before`; `ddecay` has room for K numbers. dg is e^g times the gradient of e^g. */
 INLINE void NAME(back_)(
     int K, int NV, int G, const REAL *q, const REAL *k, const REAL *erase, const REAL *write, const REAL *whole,
-    const REAL *part, const VEC *out, const VEC *value, const VEC *erased, const VEC *written, const VEC *past, VEC *dS,
-    VEC *to_v, VEC *to_u, REAL *dq, REAL *dk, REAL *derase, REAL *dwrite, REAL *dg, REAL *faded)
+    const REAL *part, const VEC *dy, const VEC *value, const VEC *erased, const VEC *value_minus_erased,
+    const VEC *before, VEC *dS, VEC *dv, VEC *du, REAL *dq, REAL *dk, REAL *derase, REAL *dwrite, REAL *dg, REAL *ddecay)
 {
-    memset(to_v, 0, NV * sizeof(VEC));
-    memset(to_u, 0, NV * sizeof(VEC));
-    const VEC *of_k = write ? value : written;
-#define SOME(R, c) \
-    NAME(back_some_)(R, NV, q + c, k + c, write ? write + c : NULL, out, of_k, erased, past + (size_t)(c) * NV, \
-                     dS + (size_t)(c) * NV, to_v, to_u, dq + c, dk + c, write ? dwrite + c : NULL, faded + c)
-#define REST(R, c) \
-    NAME(back_rest_)(R, NV, G, erase ? erase + c : NULL, whole ? whole + (G > 1 ? c : 0) : NULL, \
-                     whole ? part + (G > 1 ? c : 0) : NULL, to_u, past + (size_t)(c) * NV, dS + (size_t)(c) * NV, \
-                     erase ? derase + c : NULL)
+    memset(dv, 0, NV * sizeof(VEC));
+    memset(du, 0, NV * sizeof(VEC));
+    const VEC *added = write ? value : value_minus_erased;
+#define BACK_SOME(R, c) \
+    NAME(back_some_)(R, NV, q + c, k + c, write ? write + c : NULL, dy, added, erased, before + (size_t)(c) * NV, \
+                     dS + (size_t)(c) * NV, dv, du, dq + c, dk + c, write ? dwrite + c : NULL, ddecay + c)
+#define BACK_STATE(R, c) \
+    NAME(back_state_)(R, NV, G, erase ? erase + c : NULL, whole ? whole + (G > 1 ? c : 0) : NULL, \
+                      whole ? part + (G > 1 ? c : 0) : NULL, du, before + (size_t)(c) * NV, dS + (size_t)(c) * NV, \
+                      erase ? derase + c : NULL)
     int c = 0;
     for (; c + ROWS <= K; c += ROWS)
-        SOME(ROWS, c);
+        BACK_SOME(ROWS, c);
     for (; c < K; c++)
-        SOME(1, c);
+        BACK_SOME(1, c);
     if (!write)
         for (int j = 0; j < NV; j++)
-            to_u[j] = -to_v[j];
+            du[j] = -dv[j];
     for (c = 0; c + ROWS <= K; c += ROWS)
-        REST(ROWS, c);
+        BACK_STATE(ROWS, c);
     for (; c < K; c++)
-        REST(1, c);
-#undef SOME
-#undef REST
-    /* q reads the state after the token: e^g past + kᵀ v - writeᵀ u */
-    const REAL by_v = NAME(product_)(NV, of_k, out), by_u = write ? NAME(product_)(NV, erased, out) : 0;
-    REAL all = 0;
+        BACK_STATE(1, c);
+#undef BACK_SOME
+#undef BACK_STATE
+    /* q reads the state after the token: e^g before + kᵀ added - writeᵀ u */
+    const REAL added_dy = NAME(product_)(NV, added, dy), erased_dy = write ? NAME(product_)(NV, erased, dy) : 0;
+    REAL ddecay_sum = 0;
     for (c = 0; c < K; c++) {
-        const REAL left = whole ? whole[G > 1 ? c : 0] + part[G > 1 ? c : 0] : 1;
-        dq[c] = left * dq[c] + k[c] * by_v - (write ? write[c] * by_u : 0);
-        faded[c] *= left;
-        all += faded[c];
+        const REAL decay = whole ? whole[G > 1 ? c : 0] + part[G > 1 ? c : 0] : 1;
+        dq[c] = decay * dq[c] + k[c] * added_dy - (write ? write[c] * erased_dy : 0);
+        ddecay[c] *= decay;
+        ddecay_sum += ddecay[c];
         if (G > 1)
-            dg[c] = faded[c];
+            dg[c] = ddecay[c];
     }
     if (G == 1)
-        dg[0] = all;
+        dg[0] = ddecay_sum;
 }
 
-/* dstate begins as what reaches the state after the last token. scratch has room for CHUNK + 1 states, seven rows and
-   K + 2 G numbers in whole vectors, for each task. */
+/* dstate holds the gradient of the state after the last token, and is replaced by that of the first state. scratch has
+   `room` vectors of 64 bytes for each task: for CHUNK + 1 states, seven rows and K + 2 G numbers. */
 void NAME(backward_)(
     int threads, int G, int B, int T, int H, int K, int V, int NV, int room, const REAL *q, const REAL *k, const REAL *v,
-    const REAL *erase, const REAL *write, const REAL *decay, const REAL *lost, const REAL *u, const VEC *marks,
-    const REAL *dy, REAL *dq, REAL *dk, REAL *dv, REAL *derase, REAL *dwrite, REAL *dg, REAL *dstate, VEC *scratch)
+    const REAL *erase, const REAL *write, const REAL *decay, const REAL *decay_minus_1, const REAL *u,
+    const VEC *saved_states, const REAL *dy, REAL *dq, REAL *dk, REAL *dv, REAL *derase, REAL *dwrite, REAL *dg, REAL *dstate, VEC *scratch)
 {
     NV *= 64 / BYTES;
     room *= 64 / BYTES;
@@ -308,45 +312,48 @@ void NAME(backward_)(
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int task = 0; task < B * H; task++) {
         VEC *S = scratch + task * (size_t)room, *dS = S + CHUNK * vectors, *value = dS + vectors, *erased = value + NV;
-        VEC *out = erased + NV, *written = out + NV, *to_v = written + NV, *to_u = to_v + NV, *unused = to_u + NV;
-        REAL *faded = (REAL *)(unused + NV), *whole = decay ? faded + K : NULL, *part = decay ? whole + G : NULL;
+        VEC *dy_row = erased + NV, *value_minus_erased = dy_row + NV, *dv_row = value_minus_erased + NV;
+        VEC *du = dv_row + NV, *unused = du + NV;
+        REAL *ddecay = (REAL *)(unused + NV), *whole = decay ? ddecay + K : NULL, *part = decay ? whole + G : NULL;
         NAME(pad_)(K, V, NV, dstate + task * size, dS);
         memset(erased, 0, NV * sizeof(VEC));
         for (int chunk = (int)chunks - 1; chunk >= 0; chunk--) {
             const int first = chunk * CHUNK, count = T - first < CHUNK ? T - first : CHUNK;
-            memcpy(S, marks + (task * chunks + chunk) * vectors, vectors * sizeof(VEC));
+            memcpy(S, saved_states + (task * chunks + chunk) * vectors, vectors * sizeof(VEC));
             for (int i = 0; i + 1 < count; i++) {
-                const size_t at = ((size_t)(task / H) * T + first + i) * H + task % H;
-                NAME(pad_)(1, V, NV, v + at * V, value);
+                const size_t row = ((size_t)(task / H) * T + first + i) * H + task % H;
+                NAME(pad_)(1, V, NV, v + row * V, value);
                 if (u)
-                    NAME(pad_)(1, V, NV, u + at * V, erased);
+                    NAME(pad_)(1, V, NV, u + row * V, erased);
                 if (decay)
-                    NAME(split_)(G, decay + at * G, lost + at * G, whole, part);
-                NAME(move_)(K, NV, G, q + at * K, k + at * K, value, write ? write + at * K : NULL, whole, part, erased,
+                    NAME(split_)(G, decay + row * G, decay_minus_1 + row * G, whole, part);
+                NAME(update_)(K, NV, G, q + row * K, k + row * K, value, write ? write + row * K : NULL, whole, part, erased,
                             S + i * vectors, S + (i + 1) * vectors, unused);
             }
             for (int i = count - 1; i >= 0; i--) {
-                const size_t at = ((size_t)(task / H) * T + first + i) * H + task % H;
-                NAME(pad_)(1, V, NV, v + at * V, value);
+                const size_t row = ((size_t)(task / H) * T + first + i) * H + task % H;
+                NAME(pad_)(1, V, NV, v + row * V, value);
                 if (u)
-                    NAME(pad_)(1, V, NV, u + at * V, erased);
-                NAME(pad_)(1, V, NV, dy + at * V, out);
+                    NAME(pad_)(1, V, NV, u + row * V, erased);
+                NAME(pad_)(1, V, NV, dy + row * V, dy_row);
                 for (int j = 0; j < NV; j++)
-                    written[j] = value[j] - erased[j];
+                    value_minus_erased[j] = value[j] - erased[j];
                 if (decay)
-                    NAME(split_)(G, decay + at * G, lost + at * G, whole, part);
-#define GIVEN \
-    K, NV, G, q + at * K, k + at * K, erase ? erase + at * K : NULL
-#define REST \
-    whole, part, out, value, erased, written, S + i * vectors, dS, to_v, \
-        to_u, dq + at * K, dk + at * K, derase ? derase + at * K : NULL
+                    NAME(split_)(G, decay + row * G, decay_minus_1 + row * G, whole, part);
+/* The arguments of `back_` up to `write`, and from there to `dwrite`. */
+#define UP_TO_WRITE \
+    K, NV, G, q + row * K, k + row * K, erase ? erase + row * K : NULL
+#define UP_TO_DWRITE \
+    whole, part, dy_row, value, erased, value_minus_erased, S + i * vectors, dS, dv_row, \
+        du, dq + row * K, dk + row * K, derase ? derase + row * K : NULL
                 if (write)
-                    NAME(back_)(GIVEN, write + at * K, REST, dwrite + at * K, dg ? dg + at * G : NULL, faded);
+                    NAME(back_)(UP_TO_WRITE, write + row * K, UP_TO_DWRITE, dwrite + row * K, dg ? dg + row * G : NULL,
+                                ddecay);
                 else
-                    NAME(back_)(GIVEN, NULL, REST, NULL, dg ? dg + at * G : NULL, faded);
-#undef GIVEN
-#undef REST
-                NAME(unpad_)(1, V, NV, to_v, dv + at * V);
+                    NAME(back_)(UP_TO_WRITE, NULL, UP_TO_DWRITE, NULL, dg ? dg + row * G : NULL, ddecay);
+#undef UP_TO_WRITE
+#undef UP_TO_DWRITE
+                NAME(unpad_)(1, V, NV, dv_row, dv + row * V);
             }
         }
         NAME(unpad_)(K, V, NV, dS, dstate + task * size);

@@ -23,7 +23,7 @@ def direction(x: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows K"]:
 
 
 def unit_price(rows: int, K: int) -> Cost:
-    """The operations of `direction` on `rows` vectors of width K."""
+    """The operations of `unit` on `rows` vectors of width K."""
     path: tuple[Step, ...] = ("multiplication", "cumulation", "addition", "other", "division", "multiplication")
     return Cost(mul=2 * rows * K, add=rows * K, div=rows, other=rows, path=path)
 

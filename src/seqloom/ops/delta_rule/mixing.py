@@ -53,7 +53,7 @@ ENTRY = Entry(
 
 @final
 class Layers(NamedTuple):
-    """The parts of a mixer. Decay and gate are optional, and each is made of x by one matrix or by two of low rank."""
+    """The layers of a mixer. Decay and gate are optional; each is computed by one matrix or by two of low rank."""
 
     qkv: Linear
     conv: ShortConvolution
@@ -67,41 +67,52 @@ class Layers(NamedTuple):
     gate: Linear | None = None
 
 
-def token(x: Token, state: State, reuse: bool, layers: Layers, heads: int, most: float) -> tuple[Token, Entries] | None:
+def token(
+    x: Token, state: State, reuse: bool, layers: Layers, heads: int, largest_beta: float
+) -> tuple[Token, Entries] | None:
     """The output for a token x (B, D), and the entries `window` and `S` after it; None where C cannot do it.
 
-    `heads`: heads of q and k. `most`: the largest β. With `reuse` the entries are overwritten. C supports few rows on a
-    CPU, without gradients or hooks, and no other forced backend.
+    `heads`: heads of q and k. With `reuse` the entries are overwritten. C supports few rows on a CPU, without gradients
+    or hooks, and no other forced backend.
     """
     conv, norm = layers.conv, layers.norm
-    made = affine(layers.qkv, layers.strength, layers.out, layers.rate_in, layers.rate, layers.gate_in, layers.gate)
-    if made is None or type(conv) is not ShortConvolution or type(norm) is not HeadNorm or hooked(conv) or hooked(norm):
+    weights = affine(layers.qkv, layers.strength, layers.out, layers.rate_in, layers.rate, layers.gate_in, layers.gate)
+    if weights is None or hooked(conv) or hooked(norm):
         return None
-    (w_qkv, _), (w_b, _), (w_o, _), (rate_in, _), (w_a, b_a), (gate_in, _), (w_g, b_g) = made
+    if type(conv) is not ShortConvolution or type(norm) is not HeadNorm:
+        return None
+    (w_qkv, _), (w_b, _), (w_o, _), (rate_in, _), (w_a, b_a), (gate_in, _), (w_g, b_g) = weights
     taps, gain, window, S = conv._parameters["weight"], norm._parameters["weight"], state["window"], state["S"]
     optional_weights = tuple(
         t for t in (taps, gain, layers.a_log, rate_in, w_a, b_a, gate_in, w_g, b_g) if t is not None
     )
     if w_qkv is None or w_b is None or w_o is None or not _able(x, window, S, w_qkv, w_b, w_o, *optional_weights):
         return None
-    (_, G, K, V), A = S.shape, 0 if w_a is None else len(w_a)
+    _, G, K, V = S.shape
+    A = 0 if w_a is None else len(w_a)
+    R = max(0 if w is None else len(w) for w in (rate_in, gate_in))
     window, S = (window, S) if reuse else (window.clone(), S.clone())
-    y, R = x.new_empty(x.shape), max(0 if thin is None else len(thin) for thin in (rate_in, gate_in))
+    y = x.new_empty(x.shape)
     sizes = {"H": heads, "A": A, "R": R}
     sizes |= {name: 0 if w is None else w.shape[1] for name, w in (("P", w_a), ("Q", w_g))}
     scratch = x.new_empty(4 * heads * K + 3 * A + 3 * G + R + 5 * G * V)
-    rates = rate_in, w_a, b_a, layers.a_log
-    remaining = gain, _scales(most, norm.eps, x.dtype), S, w_o, y, scratch
+    decay_tensors = rate_in, w_a, b_a, layers.a_log
+    gate_tensors = gate_in, w_g, b_g
+    scales = _scales(largest_beta, norm.eps, x.dtype)
     silu, threads = norm.gate == "silu", native.threads(w_qkv.numel())
-    status = ENTRY(
-        *(x, w_qkv, taps, window, w_b, *rates, gate_in, w_g, b_g, *remaining), silu=silu, threads=threads, **sizes
+    error = ENTRY(
+        *(x, w_qkv, taps, window, w_b, *decay_tensors, *gate_tensors, gain, scales, S, w_o, y, scratch),
+        silu=silu,
+        threads=threads,
+        **sizes,
     )
-    if status:
+    if error:
         raise ValueError(f"delta_rule: {heads} heads of keys, {G} of values, {A} decays of {R} numbers: no such mixer")
     return y, {"window": window, "S": S}
 
 
 def _able(x: Token, window: Tensor, S: Tensor, *weights: Tensor) -> bool:
+    """Whether the C code can compute the token; the first of the weights is the largest matrix."""
     if not native.callable_directly(x, window, S, *weights):
         return False
     rows = x.shape[0]
@@ -114,6 +125,7 @@ def _able(x: Token, window: Tensor, S: Tensor, *weights: Tensor) -> bool:
 
 
 @cache
-def _scales(most: float, eps: float | None, dtype: torch.dtype) -> Tensor:
+def _scales(largest_beta: float, eps: float | None, dtype: torch.dtype) -> Tensor:
+    """The largest β and the norm's ε as a tensor, the form in which the C code reads numbers of its dtype."""
     assert eps is not None
-    return torch.tensor([most, eps], dtype=dtype)
+    return torch.tensor([largest_beta, eps], dtype=dtype)

@@ -1,7 +1,7 @@
 """The delta rule in C (delta.c): token by token, with the state of a head in the cache, threads over rows and heads.
 
 They are two operators of torch, which a compiled model calls unchanged. Results do not depend on the number of threads.
-Backward computes states again from each 32nd, which forward keeps.
+Forward saves every 32nd state, from which backward recomputes the states between.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ from seqloom.ops.native import Argument, Entry
 
 SOURCE = Path(__file__).with_name("delta.c")
 CHUNK = 32
-"""tokens between two states that are kept, the same number as in the C code"""
+"""tokens between two states that are saved for backward, the same number as in the C code"""
 READS = (
     Argument("q", "B T H K"),
     Argument("k", "B T H K"),
@@ -27,7 +27,7 @@ READS = (
     Argument("erase", "B T H K", optional=True),
     Argument("write", "B T H K", optional=True),
     Argument("decay", "B T H G", optional=True),
-    Argument("lost", "B T H G", optional=True),
+    Argument("decay_minus_1", "B T H G", optional=True),
 )
 FORWARD = Entry(
     "delta_rule",
@@ -38,8 +38,8 @@ FORWARD = Entry(
     Argument("state", "B H K V", optional=True),
     Argument("y", "B T H V", written=True),
     Argument("u", "B T H V", optional=True, written=True),
-    Argument("after", "B H K V", written=True),
-    Argument("marks", "B H chunks K NV lanes", optional=True, written=True),
+    Argument("new_state", "B H K V", written=True),
+    Argument("saved_states", "B H chunks K NV lanes", optional=True, written=True),
     Argument("scratch", "B H room lanes", written=True),
     least="threads",
 )
@@ -50,7 +50,7 @@ BACKWARD = Entry(
     "threads G B T H K V NV room",
     *READS,
     Argument("u", "B T H V", optional=True),
-    Argument("marks", "B H chunks K NV lanes"),
+    Argument("saved_states", "B H chunks K NV lanes"),
     Argument("dy", "B T H V"),
     Argument("dq", "B T H K", written=True),
     Argument("dk", "B T H K", written=True),
@@ -88,11 +88,11 @@ def delta(
     by_token = [None if x is None else x.transpose(1, 2) for x in (q, k, v, erase, write)]
     decay = None if g is None else g.transpose(1, 2) if g.ndim == 4 else g.transpose(1, 2)[..., None]
     arguments = (*by_token, decay, state)
-    learns = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in arguments)
-    if learns or native.observed(q) or forward_ad._current_level >= 0:
+    needs_grad = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in arguments)
+    if needs_grad or native.observed(q) or forward_ad._current_level >= 0:
         y, new_state, _, _ = forward(*arguments)
     else:
-        y, new_state, _ = _computed(arguments, None)
+        y, new_state, _ = _run(arguments, None)
     return y.transpose(1, 2), new_state
 
 
@@ -117,26 +117,29 @@ def _forward(
     g: Tensor | None,
     state: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    marks = v.new_empty(_marks(v, q.shape[3]))
-    y, new_state, u = _computed((q, k, v, erase, write, g, state), marks)
-    return y, new_state, v.new_empty(0) if u is None else u, marks
+    saved_states = v.new_empty(_saved_shape(v, q.shape[3]))
+    y, new_state, u = _run((q, k, v, erase, write, g, state), saved_states)
+    return y, new_state, v.new_empty(0) if u is None else u, saved_states
 
 
-def _marks(v: Tensor, K: int) -> tuple[int, ...]:
+def _saved_shape(v: Tensor, K: int) -> tuple[int, ...]:
     sizes = _sizes(v, K, None)
     return v.shape[0], v.shape[2], sizes["chunks"], K, sizes["NV"], sizes["lanes"]
 
 
-def _computed(arguments: tuple[Any, ...], marks: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+def _run(arguments: tuple[Any, ...], saved_states: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """y, the state after the last token, and u, what each token erases; writes `saved_states` unless it is None."""
     q, k, v, erase, write, g, state = arguments
     (B, _, H, K), V = q.shape, v.shape[3]
-    decay, lost = (None, None) if g is None else (g.exp(), g.expm1())
+    decay, decay_minus_1 = (None, None) if g is None else (g.exp(), g.expm1())
     sizes = _sizes(v, K, decay)
     y, new_state = v.new_empty(v.shape), v.new_empty(B, H, K, V)
     u = None if erase is None else v.new_empty(v.shape)
     room = (K + 3) * sizes["NV"] + -(-2 * sizes["G"] // sizes["lanes"])
     scratch = v.new_empty(B, H, room, sizes["lanes"])
-    FORWARD(q, k, v, erase, write, decay, lost, state, y, u, new_state, marks, scratch, room=room, **sizes)
+    FORWARD(
+        q, k, v, erase, write, decay, decay_minus_1, state, y, u, new_state, saved_states, scratch, room=room, **sizes
+    )
     return y, new_state, u
 
 
@@ -149,7 +152,7 @@ def _backward(
     g: Tensor | None,
     state: Tensor | None,
     u: Tensor,
-    marks: Tensor,
+    saved_states: Tensor,
     dy: Tensor,
     dnew_state: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -157,19 +160,19 @@ def _backward(
     dq, dk, dv = (_like(x) for x in (q, k, v))
     derase, dwrite, dg = (None if x is None else _like(x) for x in (erase, write, g))
     dstate = v.new_zeros(B, H, K, V) if dnew_state is None else dnew_state.clone(memory_format=torch.contiguous_format)
-    decay, lost = (None, None) if g is None else (g.exp(), g.expm1())
+    decay, decay_minus_1 = (None, None) if g is None else (g.exp(), g.expm1())
     sizes = _sizes(v, K, decay)
     room = ((CHUNK + 1) * K + 7) * sizes["NV"] + -(-(K + 2 * sizes["G"]) // sizes["lanes"])
     scratch = v.new_empty(B, H, room, sizes["lanes"])
-    of = (q, k, v, erase, write, decay, lost, None if erase is None else u, marks, dy)
-    BACKWARD(*of, dq, dk, dv, derase, dwrite, dg, dstate, scratch, room=room, **sizes)
+    inputs = (q, k, v, erase, write, decay, decay_minus_1, None if erase is None else u, saved_states, dy)
+    BACKWARD(*inputs, dq, dk, dv, derase, dwrite, dg, dstate, scratch, room=room, **sizes)
     derase, dwrite, dg = (q.new_empty(0) if x is None else x for x in (derase, dwrite, dg))
     return dq, dk, dv, derase, dwrite, dg, dstate
 
 
 def _shapes(q: Tensor, k: Tensor, v: Tensor, erase: Tensor | None, *rest: Tensor | None) -> list[tuple[int, ...]]:
     (B, T, H, K), V = q.shape, v.shape[3]
-    return [(B, T, H, V), (B, H, K, V), (0,) if erase is None else (B, T, H, V), _marks(v, K)]
+    return [(B, T, H, V), (B, H, K, V), (0,) if erase is None else (B, T, H, V), _saved_shape(v, K)]
 
 
 def _gradient_shapes(
@@ -180,9 +183,9 @@ def _gradient_shapes(
     return [tuple(q.shape), tuple(k.shape), tuple(v.shape), *optional, (B, H, K, V)]
 
 
-def _differentiable(*of: Tensor | None) -> list[Tensor | None]:
+def _differentiable(*saved_and_grads: Tensor | None) -> list[Tensor | None]:
     """The gradients computed by torch's operations, so that they can be differentiated again."""
-    arguments, (dy, dnew_state) = of[:7], of[9:]
+    arguments, (dy, dnew_state) = saved_and_grads[:7], saved_and_grads[9:]  # between them are u and the saved states
 
     def compute(*inputs: Tensor | None) -> tuple[Tensor, Tensor]:
         q, k, v, erase, write, g = (None if x is None else x.transpose(1, 2) for x in inputs[:6])

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-LEAST = -1e30
+LOWEST = -1e30
 """a lower bound for g: its exponential is 0, and sums of it are finite"""
 
 
@@ -37,24 +37,26 @@ class Pairs(NamedTuple):
 def pairs(q: Tensor, erase: list[Tensor], written: list[Tensor], g: Tensor) -> Pairs:
     """The pairs of q and `erase` (x) with `written` (z) under g, all (…, C, K), C a power of 2."""
     C, s = g.shape[-2], 1
-    since = g.clamp(min=LEAST)[..., None, :]  # (…, n, s, K): n blocks of s tokens
+    since = g.clamp(min=LOWEST)[..., None, :]  # (…, n, s, K): n blocks of s tokens
     before, until = torch.zeros_like(since), torch.zeros_like(since)
-    # erase does not read what its own token writes
-    diagonal = torch.stack([(q * z).sum(-1) for z in written], -1)[..., None, :]
-    products = pad(diagonal, (0, 0, 0, len(erase)))[..., None, None]  # (…, n, X, Z, s, s)
+    # blocks of one token: q z, and 0 for erase, which does not read what its own token writes
+    q_products = torch.stack([(q * z).sum(-1) for z in written], -1)[..., None, :]
+    products = pad(q_products, (0, 0, 0, len(erase)))[..., None, None]  # (…, n, X, Z, s, s)
     while s < C:
         (before, later_before), (since, later), (until, later_until) = (_halves(x, -3) for x in (before, since, until))
+        # the second half of each block reads the first: decays from the middle on, times decays up to the middle
         readers = [_second(q, s) * later.exp(), *(_second(x, s) * later_before.exp() for x in erase)]
         decay_until = until.exp()
         across = torch.cat(readers, -2) @ torch.cat([_first(z, s) * decay_until for z in written], -2).mT
         across = across.unflatten(-1, (len(written), s)).unflatten(-3, (len(readers), s)).transpose(-3, -2)
-        products, diagonal = _halves(products, -5)
-        upper = torch.cat([products, torch.zeros_like(products)], -1)
-        products = torch.cat([upper, torch.cat([across, diagonal], -1)], -2)
-        whole, whole_later = since[..., -1:, :], later[..., -1:, :]
-        before = torch.cat([before, later_before + whole], -2)
-        since = torch.cat([since, later + whole], -2)
-        until = torch.cat([until + whole_later, later_until], -2)
+        first_products, second_products = _halves(products, -5)
+        upper = torch.cat([first_products, torch.zeros_like(first_products)], -1)
+        lower = torch.cat([across, second_products], -1)
+        products = torch.cat([upper, lower], -2)
+        first_sum, second_sum = since[..., -1:, :], later[..., -1:, :]
+        before = torch.cat([before, later_before + first_sum], -2)
+        since = torch.cat([since, later + first_sum], -2)
+        until = torch.cat([until + second_sum, later_until], -2)
         s *= 2
     return Pairs(*(x.squeeze(axis) for x, axis in ((products, -5), (before, -3), (since, -3), (until, -3))))
 
@@ -66,8 +68,10 @@ def _halves(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
 
 
 def _first(x: Tensor, s: int) -> Tensor:
+    """The first s of every 2 s tokens of x (…, C, K): (…, n, s, K)."""
     return x.unflatten(-2, (-1, 2, s))[..., 0, :, :]
 
 
 def _second(x: Tensor, s: int) -> Tensor:
+    """The second s of every 2 s tokens of x (…, C, K): (…, n, s, K)."""
     return x.unflatten(-2, (-1, 2, s))[..., 1, :, :]

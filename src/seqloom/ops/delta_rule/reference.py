@@ -44,10 +44,12 @@ def price(
 
     `write`: whether the write key differs from k.
     """
-    numbers = H * K * V
+    state = H * K * V
+    products = 2 * H * (K - 1) * V  # erase S and q S
+    writes = 2 * state if write else state + H * V
     return Cost(
-        mul=rows * numbers * (3 + (decay != "none") + write),
-        add=rows * (2 * H * (K - 1) * V + (2 * numbers if write else numbers + H * V)),
+        mul=rows * state * (3 + (decay != "none") + write),
+        add=rows * (products + writes),
         exp=rows * {"none": 0, "head": H, "channel": H * K}[decay],
         path=("multiplication", "cumulation", "addition", "multiplication", "addition", "multiplication", "cumulation"),
     )

@@ -1,7 +1,7 @@
 /* One token of a whole mixer of the delta rule, for each row of x (B, D), in the letters of its mixers
-   (seqloom.mixers.linear): C = 2 H K + G V channels go through the convolution, H heads of q and k, G of v, each of q and k
-   for G/H of v. A numbers of decay, none, G or G K. What comes from a thin matrix has R inputs, else D. The file includes
-   itself once for each type of number. */
+   (seqloom.mixers.linear): C = 2 H K + G V channels go through the convolution: H heads of q and k and G of v; a head of q
+   and k serves G/H of v. A is the number of decays: 0, G or G K. The matrices of decay and gate have D inputs, or R, the
+   outputs of a first matrix of low rank. The file includes itself once for each floating-point type. */
 #ifndef REAL
 
 #include <math.h>
@@ -28,76 +28,78 @@ static void NAME(unit_)(int64_t H, int64_t K, REAL factor, REAL *x)
 #pragma omp simd reduction(+ : square)
         for (int64_t c = 0; c < K; c++)
             square += x[c] * x[c];
-        const REAL over = factor / sqrt(square + (REAL)1e-6);
+        const REAL scale = factor / sqrt(square + (REAL)1e-6);
         for (int64_t c = 0; c < K; c++)
-            x[c] *= over;
+            x[c] *= scale;
     }
 }
 
-static REAL NAME(share_)(REAL x)
+/* σ(x) of one number. */
+static REAL NAME(logistic_)(REAL x)
 {
-    const REAL e = exp(-fabs(x)), part = 1 / (1 + e);
-    return x < 0 ? e * part : part;
+    const REAL e = exp(-fabs(x)), positive = 1 / (1 + e);
+    return x < 0 ? e * positive : positive;
 }
 
-/* g = -e^a softplus(x) as e^g = whole + what is returned: near 1 a rounded e^g, to the power of the tokens remembered, is
-   another decay. */
-static REAL NAME(left_)(REAL a_log, REAL x, REAL *whole)
+/* The decay e^g for g = -e^a softplus(x), as whole + part, of which it returns the part: where e^g is near 1, its
+   rounding error, to the power of the number of tokens, would change how long the state remembers. */
+static REAL NAME(decay_)(REAL a_log, REAL x, REAL *whole)
 {
     const REAL softplus = (x > 0 ? x : 0) + log1p(exp(-fabs(x))), g = -exp(a_log) * softplus;
     *whole = g > (REAL)-0.6931;
     return *whole ? expm1(g) : exp(g);
 }
 
-/* The state (K, V) of one head: S ← e^g S + β kᵀ (v - e^g k S),  y = q S. e^g is whole + part, of each channel where `each`;
-   `read` has room for V numbers. */
+/* The state (K, V) of one head: S ← e^g S + β kᵀ (v - e^g k S),  y = q S. e^g is whole + part, one for each channel if
+   `by_channel`; `error` has room for V numbers. */
 static void NAME(rule_)(
-    int64_t K, int64_t V, int each, REAL beta, const REAL *whole, const REAL *part, const REAL *q, const REAL *k,
-    const REAL *v, REAL *S, REAL *read, REAL *y)
+    int64_t K, int64_t V, int by_channel, REAL beta, const REAL *whole, const REAL *part, const REAL *q, const REAL *k,
+    const REAL *v, REAL *S, REAL *error, REAL *y)
 {
     for (int64_t n = 0; n < V; n++)
-        y[n] = read[n] = 0;
+        y[n] = error[n] = 0;
     for (int64_t c = 0; c < K; c++) {
-        const REAL erase = k[c] * (whole[each ? c : 0] + part[each ? c : 0]), *row = S + c * V;
+        const REAL erase = k[c] * (whole[by_channel ? c : 0] + part[by_channel ? c : 0]), *row = S + c * V;
 #pragma omp simd
         for (int64_t n = 0; n < V; n++)
-            read[n] += erase * row[n];
+            error[n] += erase * row[n];
     }
 #pragma omp simd
     for (int64_t n = 0; n < V; n++)
-        read[n] = v[n] - read[n];
+        error[n] = v[n] - error[n];
     for (int64_t c = 0; c < K; c++) {
-        const REAL kept = whole[each ? c : 0], faded = part[each ? c : 0], write = beta * k[c], query = q[c];
+        const REAL row_whole = whole[by_channel ? c : 0], row_part = part[by_channel ? c : 0];
+        const REAL write = beta * k[c], query = q[c];
         REAL *row = S + c * V;
 #pragma omp simd
         for (int64_t n = 0; n < V; n++) {
-            row[n] = kept * row[n] + (faded * row[n] + write * read[n]);
+            row[n] = row_whole * row[n] + (row_part * row[n] + write * error[n]);
             y[n] += query * row[n];
         }
     }
 }
 
-/* norm(y) ∘ gain over the V numbers of a head, then times silu(z), or σ(z) where not `silu`; z may be NULL: no gate. */
-static void NAME(normed_)(int64_t V, int silu, REAL eps, const REAL *gain, const REAL *z, REAL *y)
+/* y ← norm(y) ∘ gain over the V numbers of a head, times silu(z), or σ(z) where not `silu`; z may be NULL: no gate. */
+static void NAME(norm_)(int64_t V, int silu, REAL eps, const REAL *gain, const REAL *z, REAL *y)
 {
     REAL square = 0;
 #pragma omp simd reduction(+ : square)
     for (int64_t n = 0; n < V; n++)
         square += y[n] * y[n];
-    const REAL over = 1 / sqrt(square / V + eps);
+    const REAL scale = 1 / sqrt(square / V + eps);
     for (int64_t n = 0; n < V; n += LANES) {
         const int64_t m = least(V - n, LANES);
-        VEC out = NAME(load_)(y + n, m) * over * NAME(load_)(gain + n, m), unused;
+        VEC out = NAME(load_)(y + n, m) * scale * NAME(load_)(gain + n, m), unused;
         if (z) {
-            const VEC given = NAME(load_)(z + n, m), share = NAME(sigmoid_)(given, &unused);
-            out *= silu ? given * share : share;
+            const VEC gate = NAME(load_)(z + n, m), sigmoid = NAME(sigmoid_)(gate, &unused);
+            out *= silu ? gate * sigmoid : sigmoid;
         }
         NAME(store_)(y + n, out, m);
     }
 }
 
-/* `scales` are the largest β and the norm's ε. What may be NULL: rate_in and gate_in (no thin matrices), w_a, b_a and a_log
-   (no decay), w_g (no gate), b_g. `window` and `state` are written over. Returns 1 where sizes do not belong together. */
+/* `scales` are the largest β and the norm's ε. May be NULL: rate_in and gate_in (no matrices of low rank), w_a, b_a and
+   a_log (no decay), w_g (no gate), b_g. `window` and `state` are overwritten. Returns 1 where sizes do not fit together. */
 int NAME(mixer_)(
     int threads, int B, int D, int W, int H, int G, int K, int V, int A, int P, int Q, int R, int silu, const REAL *x,
     const REAL *w_qkv, const REAL *taps, REAL *window, const REAL *w_b, const REAL *rate_in, const REAL *w_a,
@@ -105,41 +107,42 @@ int NAME(mixer_)(
     const REAL *scales, REAL *state, const REAL *w_o, REAL *y, REAL *scratch)
 {
     const int64_t keys = (int64_t)H * K, values = (int64_t)G * V, C = 2 * keys + values;
-    const int each = A == G * (int64_t)K && A != G;
-    if (H < 1 || G % H || (w_a ? !b_a || !a_log || (A != G && !each) || P != (rate_in ? R : D) : A != 0) ||
-        (w_g && Q != (gate_in ? R : D)))
+    const int by_channel = A == G * (int64_t)K && A != G;
+    const int decay_fits = w_a ? b_a && a_log && (A == G || by_channel) && P == (rate_in ? R : D) : A == 0;
+    const int gate_fits = !w_g || Q == (gate_in ? R : D);
+    if (H < 1 || G % H || !decay_fits || !gate_fits)
         return 1;
-    REAL *given = scratch, *q = given + C, *k = q + keys, *v = k + keys, *thin = q + C, *beta = thin + R;
-    REAL *rates = beta + G, *whole = rates + A, *part = whole + A + G, *z = part + A + G, *read = z + values;
-    REAL *out = read + values;
+    REAL *qkv = scratch, *q = qkv + C, *k = q + keys, *v = k + keys, *low_rank = q + C, *beta = low_rank + R;
+    REAL *rates = beta + G, *whole = rates + A, *part = whole + A + G, *z = part + A + G, *error = z + values;
+    REAL *out = error + values;
     for (int64_t row = 0; row < B; row++) {
-        const REAL *now = x + row * D;
+        const REAL *x_row = x + row * D;
         REAL *past = window + row * (W - 1) * C, *S = state + row * values * K;
-        NAME(product_)(threads, C, D, w_qkv, NULL, now, given);
+        NAME(product_)(threads, C, D, w_qkv, NULL, x_row, qkv);
         for (int64_t d = 0; d < C; d += LANES)
-            NAME(convolve_some_)(d, C, W - 1, given, taps, NULL, past, past, q);
+            NAME(convolve_some_)(d, C, W - 1, qkv, taps, NULL, past, past, q);
         NAME(unit_)(H, K, 1 / sqrt((REAL)K), q);
         NAME(unit_)(H, K, 1, k);
-        NAME(product_)(1, G, D, w_b, NULL, now, beta);
+        NAME(product_)(1, G, D, w_b, NULL, x_row, beta);
         if (w_a) {
             if (rate_in)
-                NAME(product_)(1, R, D, rate_in, NULL, now, thin);
-            NAME(product_)(1, A, P, w_a, b_a, rate_in ? thin : now, rates);
+                NAME(product_)(1, R, D, rate_in, NULL, x_row, low_rank);
+            NAME(product_)(1, A, P, w_a, b_a, rate_in ? low_rank : x_row, rates);
         }
         if (w_g) {
             if (gate_in)
-                NAME(product_)(1, R, D, gate_in, NULL, now, thin);
-            NAME(product_)(threads, values, Q, w_g, b_g, gate_in ? thin : now, z);
+                NAME(product_)(1, R, D, gate_in, NULL, x_row, low_rank);
+            NAME(product_)(threads, values, Q, w_g, b_g, gate_in ? low_rank : x_row, z);
         }
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
         for (int64_t head = 0; head < G; head++) {
-            const int64_t shared = head / (G / H) * K, own = head * V, from = each ? head * K : head;
-            whole[from] = 1, part[from] = 0;
-            for (int64_t n = from; w_a && n < from + (each ? K : 1); n++)
-                part[n] = NAME(left_)(a_log[head], rates[n], whole + n);
-            NAME(rule_)(K, V, each, scales[0] * NAME(share_)(beta[head]), whole + from, part + from, q + shared, k + shared,
-                        v + own, S + own * K, read + own, out + own);
-            NAME(normed_)(V, silu, scales[1], gain, w_g ? z + own : NULL, out + own);
+            const int64_t key = head / (G / H) * K, value = head * V, decay = by_channel ? head * K : head;
+            whole[decay] = 1, part[decay] = 0;
+            for (int64_t n = decay; w_a && n < decay + (by_channel ? K : 1); n++)
+                part[n] = NAME(decay_)(a_log[head], rates[n], whole + n);
+            NAME(rule_)(K, V, by_channel, scales[0] * NAME(logistic_)(beta[head]), whole + decay, part + decay, q + key,
+                        k + key, v + value, S + value * K, error + value, out + value);
+            NAME(norm_)(V, silu, scales[1], gain, w_g ? z + value : NULL, out + value);
         }
         NAME(product_)(threads, D, values, w_o, NULL, out, y + row * D);
     }

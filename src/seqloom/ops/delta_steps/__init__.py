@@ -55,19 +55,20 @@ def delta_steps(
     Backends: `reference` step by step; `micro_steps`, by whichever backend of the delta rule is chosen.
     """
     SIGNATURE.bind(q, k, v, strength, log_decay, state, lengths)
-    (B, H, T, K), V, dtype = q.shape, v.shape[4], v.dtype
-    exact = promote_types(dtype, promote_types(q.dtype, torch.float32))
-    q, k, v, strength = (x.to(exact) for x in (q, k, v, strength))
-    g, before = (None if x is None else x.to(exact) for x in (log_decay, state))
+    (B, H, T, K), V = q.shape, v.shape[4]
+    dtype = v.dtype
+    wide_dtype = promote_types(dtype, promote_types(q.dtype, torch.float32))
+    q, k, v, strength = (x.to(wide_dtype) for x in (q, k, v, strength))
+    g, S = (None if x is None else x.to(wide_dtype) for x in (log_decay, state))
     if lengths is not None:  # in padding nothing is written or erased, and nothing decays
         real = within(lengths, T)[:, None, :, None]
         q, strength = (torch.where(real, x, 0.0) for x in (q, strength))
         k, v = (torch.where(real[..., None], x, 0.0) for x in (k, v))
         g = None if g is None else torch.where(real[..., 0], g, 0.0)
     if 0 in (T, V):
-        nothing = v.new_zeros(B, H, K, V)
-        return v.new_zeros(B, H, T, V, dtype=dtype), nothing if before is None else before.clone()
-    y, new_state = OP[OP.choose(q)](q, k, v, strength, g, before)
+        new_state = v.new_zeros(B, H, K, V) if S is None else S.clone()
+        return v.new_zeros(B, H, T, V, dtype=dtype), new_state
+    y, new_state = OP[OP.choose(q)](q, k, v, strength, g, S)
     return y.to(dtype), new_state
 
 
@@ -79,9 +80,9 @@ def by_size(q: Tensor) -> str:
 def micro_steps(
     q: Tensor, k: Tensor, v: Tensor, strength: Tensor, g: Tensor | None, state: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """The backend `micro_steps`: n steps as n tokens of the delta rule; shapes as in `delta_steps`, T at least 1.
+    """The backend `micro_steps`: the n steps of a token as n tokens of the delta rule; T is at least 1.
 
-    The state decays at the first of them, and the last gives the output.
+    Shapes are those of `delta_steps`. The state decays at the first step, and the output is that of the last.
     """
     n = k.shape[3]
     write, erase = strength[..., None] * k, k

@@ -20,19 +20,20 @@ def delta_steps(
         if g is not None:
             S = g[:, :, t, None, None].exp() * S
         for j in range(k.shape[3]):
-            missing = v[:, :, t, j, None, :] - k[:, :, t, j, None, :] @ S  # (B, H, 1, V)
-            S = S + write[:, :, t, j, :, None] * missing
+            error = v[:, :, t, j, None, :] - k[:, :, t, j, None, :] @ S  # (B, H, 1, V)
+            S = S + write[:, :, t, j, :, None] * error
         outputs.append(q[:, :, t, None, :] @ S)
     return torch.cat(outputs, 2), S
 
 
 def price(rows: int, H: int, K: int, V: int, steps: int, decay: bool) -> Cost:
     """The price of `rows` tokens in H heads: e^g and its product with S; per step β k, k S and the write; q S."""
-    numbers = H * K * V
+    state = H * K * V
+    read = H * (K - 1) * V  # the additions of k S or q S
     step: tuple[Step, ...] = ("multiplication", "cumulation", "addition", "multiplication", "addition")
     return Cost(
-        mul=rows * (steps * (2 * numbers + H * K) + numbers + decay * numbers),
-        add=rows * (steps * (H * (K - 1) * V + H * V + numbers) + H * (K - 1) * V),
+        mul=rows * (steps * (2 * state + H * K) + state + decay * state),
+        add=rows * (steps * (read + H * V + state) + read),
         exp=rows * H * decay,
         path=(*steps * step, "multiplication", "cumulation"),
     )

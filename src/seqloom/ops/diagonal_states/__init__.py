@@ -29,12 +29,13 @@ __all__ = ["States", "System", "empty", "filtered", "kernel", "respond"]
 
 States: TypeAlias = Complex[Tensor, "B D N"]
 System: TypeAlias = Callable[[], tuple[Tensor, Tensor]]
+"""() → the logarithms Δλ of λ̄, and w"""
 
 
 def empty(batch: int, dim: int, states: int, dtype: torch.dtype, device: torch.device | None = None) -> States:
     """The state before the first token: zeros, complex, in float32 at least."""
-    kind = torch.promote_types(dtype, torch.complex64)
-    return torch.zeros(batch, dim, states, dtype=kind, device=device)
+    complex_dtype = torch.promote_types(dtype, torch.complex64)
+    return torch.zeros(batch, dim, states, dtype=complex_dtype, device=device)
 
 
 def respond(
@@ -49,16 +50,16 @@ def respond(
     as `seqloom.ops.lag_sum` is. Raises ValueError where shapes do not agree.
     """
     rates, weights = _checked(u, system, state)
-    initial = _nothing(u, weights) if state is None else state.to(weights.dtype)
+    initial = _zero_state(u, weights) if state is None else state.to(weights.dtype)
     if u.numel() == 0:
         return u.clone(), initial.clone()
-    read = u.to(weights.real.dtype)
+    inputs = u.to(weights.real.dtype)
     if lengths is not None:
         real = within(lengths, u.shape[1])
-        read = torch.where(real[:, :, None], read, 0.0)
-    name = OP.choose(by_size(u.shape[1], rates))
-    asked = (system,) if name == "reference" else ()
-    y, new_state = OP[name].respond(read, rates, weights, initial, lengths, *asked)
+        inputs = torch.where(real[:, :, None], inputs, 0.0)
+    backend = OP.choose(by_size(u.shape[1], rates))
+    per_token = (system,) if backend == "reference" else ()
+    y, new_state = OP[backend].respond(inputs, rates, weights, initial, lengths, *per_token)
     if lengths is not None:
         new_state = torch.where((lengths > 0)[:, None, None], new_state, initial)
     return y.to(u.dtype), new_state
@@ -69,11 +70,12 @@ def filtered(u: Stream, system: System) -> Stream:
     rates, weights = _checked(u, system, None)
     if u.numel() == 0:
         return u.clone()
-    name, read = OP.choose(at_once(u, rates)), u.to(weights.real.dtype)
-    if name == "reference":
-        y, _ = reference.respond(read, rates, weights, _nothing(u, weights), None, system)
+    backend = OP.choose(at_once(u, rates))
+    inputs = u.to(weights.real.dtype)
+    if backend == "reference":
+        y, _ = reference.respond(inputs, rates, weights, _zero_state(u, weights), None, system)
     else:
-        y = OP[name].filtered(read, rates, weights)
+        y = OP[backend].filtered(inputs, rates, weights)
     return y.to(u.dtype)
 
 
@@ -93,11 +95,12 @@ def at_once(u: Stream, rates: Tensor) -> str:
     return "blocks" if T >= 2048 and rates.shape[-1] <= 32 and spectral.lacking() else "convolved"
 
 
-def _nothing(u: Tensor, weights: Tensor) -> Tensor:
+def _zero_state(u: Tensor, weights: Tensor) -> Tensor:
     return torch.zeros(len(u), *weights.shape, dtype=weights.dtype, device=u.device)
 
 
 def _checked(u: Tensor, system: System, state: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The rates and weights of the system. ValueError where shapes do not agree."""
     rates, weights = system()
     D, N = weights.shape
     if u.ndim != 3 or u.shape[2] != D:

@@ -21,8 +21,8 @@ BLOCK = 64
 def respond(u: Tensor, rates: Tensor, weights: Tensor, state: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
     """See `reference.respond`."""
     powers = up_to(rates, min(BLOCK, u.shape[1]))
-    before = entering(u, powers, state)
-    return _outputs(u, powers, weights, before), state_after(u, rates, powers, before, lengths)
+    block_states = states_before(u, powers, state)
+    return _outputs(u, powers, weights, block_states), state_after(u, rates, powers, block_states, lengths)
 
 
 def filtered(u: Tensor, rates: Tensor, weights: Tensor) -> Tensor:
@@ -31,40 +31,40 @@ def filtered(u: Tensor, rates: Tensor, weights: Tensor) -> Tensor:
     powers = up_to(rates, M)
     state = torch.zeros(len(u), *weights.shape, dtype=weights.dtype, device=u.device)
     last = (u.shape[1] - 1) // M * M  # the state after the last block is not needed
-    return _outputs(u, powers, weights, entering(u[:, :last], powers, state))
+    return _outputs(u, powers, weights, states_before(u[:, :last], powers, state))
 
 
-def entering(u: Tensor, powers: Tensor, state: Tensor) -> Tensor:
-    """The states before each block, and after the last: (D, A+1, B, N) from u (B, T, D), state (B, D, N).
+def states_before(u: Tensor, powers: Tensor, state: Tensor) -> Tensor:
+    """The states before each of A blocks, and after the last: (D, A+1, B, N) from u (B, T, D), state (B, D, N).
 
-    `powers` (…, N, M+1) are λ̄^0 … λ̄^M: M tokens are a block.
+    `powers` (…, N, M+1) are λ̄^0 … λ̄^M, where M is the number of tokens of a block.
     """
     h = state.transpose(0, 1)
-    before = [h]
+    states = [h]
     if u.shape[1]:
-        block_decay = alike(powers[..., -1])
-        for read in _into(cut(u, powers.shape[-1] - 1), powers[..., :-1]).unbind(1):
-            h = block_decay * h + read
-            before.append(h)
-    return torch.stack(before, 1)
+        block_decay = per_row(powers[..., -1])
+        for added in _added_to_state(cut(u, powers.shape[-1] - 1), powers[..., :-1]).unbind(1):
+            h = block_decay * h + added
+            states.append(h)
+    return torch.stack(states, 1)
 
 
-def state_after(u: Tensor, rates: Tensor, powers: Tensor, before: Tensor, lengths: Tensor | None) -> Tensor:
+def state_after(u: Tensor, rates: Tensor, powers: Tensor, block_states: Tensor, lengths: Tensor | None) -> Tensor:
     """The state (B, D, N) after `lengths` (B,) tokens of each row, or after all, from the states before each block."""
     M = powers.shape[-1] - 1
     if lengths is None:
-        whole, remainder = divmod(u.shape[1], M)
-        h = before[:, whole]
+        full_blocks, remainder = divmod(u.shape[1], M)
+        h = block_states[:, full_blocks]
         if remainder:
-            tail = u[:, whole * M :].permute(2, 0, 1)
-            h = alike(powers[..., remainder]) * h + _into(tail, powers[..., :remainder])
+            tail = u[:, full_blocks * M :].permute(2, 0, 1)
+            h = per_row(powers[..., remainder]) * h + _added_to_state(tail, powers[..., :remainder])
         return h.transpose(0, 1)
-    blocks = lengths // M
-    h = before[:, blocks, torch.arange(len(u), device=u.device)]
-    index = lengths[:, None] - M + torch.arange(M, device=u.device)
+    blocks = lengths // M  # full ones of each row
+    h = block_states[:, blocks, torch.arange(len(u), device=u.device)]
+    index = lengths[:, None] - M + torch.arange(M, device=u.device)  # the last M tokens of each row
     tail = torch.where((index >= blocks[:, None] * M)[:, :, None], ring.pick(u, index.clamp(min=0)), 0.0)
-    decay = torch.exp(times(alike(rates), (lengths - blocks * M)[:, None]))
-    return (decay * h + _into(tail.permute(2, 0, 1), powers[..., :-1])).transpose(0, 1)
+    decay = torch.exp(times(per_row(rates), (lengths - blocks * M)[:, None]))
+    return (decay * h + _added_to_state(tail.permute(2, 0, 1), powers[..., :-1])).transpose(0, 1)
 
 
 def cut(u: Tensor, M: int) -> Tensor:
@@ -80,27 +80,28 @@ def joined(y: Tensor, T: int) -> Tensor:
     return y.permute(2, 1, 3, 0).reshape(B, A * M, D)[:, :T]
 
 
-def alike(rates: Tensor) -> Tensor:
+def per_row(rates: Tensor) -> Tensor:
     """Rates (D, N) as (D, 1, N), and (N,) unchanged, so that both broadcast with (D, B, N)."""
     return rates[:, None] if rates.ndim == 2 else rates
 
 
-def _outputs(u: Tensor, powers: Tensor, weights: Tensor, before: Tensor) -> Tensor:
+def _outputs(u: Tensor, powers: Tensor, weights: Tensor, block_states: Tensor) -> Tensor:
     """The outputs (B, T, D), from the states before each block; a state after the last block is ignored."""
     M = powers.shape[-1] - 1
-    inside = cut(u, M)
-    D, A, B, _ = inside.shape
-    weighed = 2 * weights[..., None] * powers
-    local = inside.flatten(1, 2) @ toeplitz(weighed[..., :M].real.sum(1))
-    past = facing(before[:, :A].flatten(1, 2))
-    return joined(torch.baddbmm(local, past, apart(weighed[..., 1:])).view(D, A, B, M), u.shape[1])
+    block_inputs = cut(u, M)
+    D, A, B, _ = block_inputs.shape
+    weighted_powers = 2 * weights[..., None] * powers
+    from_inputs = block_inputs.flatten(1, 2) @ toeplitz(weighted_powers[..., :M].real.sum(1))
+    states = facing(block_states[:, :A].flatten(1, 2))
+    y = torch.baddbmm(from_inputs, states, apart(weighted_powers[..., 1:]))
+    return joined(y.view(D, A, B, M), u.shape[1])
 
 
-def _into(inside: Tensor, powers: Tensor) -> Tensor:
+def _added_to_state(block_inputs: Tensor, powers: Tensor) -> Tensor:
     """What a block's inputs (D, …, m) add to the state after it: (D, …, N) complex, given λ̄^0 … λ̄^{m-1}."""
-    left = apart(powers.flip(-1)).mT
-    read = (inside.flatten(1, -2) @ left).unflatten(1, inside.shape[1:-1])
-    return torch.complex(*read.chunk(2, -1))
+    factors = apart(powers.flip(-1)).mT
+    added = (block_inputs.flatten(1, -2) @ factors).unflatten(1, block_inputs.shape[1:-1])
+    return torch.complex(*added.chunk(2, -1))
 
 
 def toeplitz(K: Tensor) -> Tensor:

@@ -21,11 +21,12 @@ def respond(u: Tensor, rates: Tensor, weights: Tensor, state: Tensor, lengths: T
     T = u.shape[1]
     M = min(BLOCK, T)
     weighted_state = (weights * torch.exp(rates) * state).transpose(0, 1)[:, None]  # (D, 1, B, N)
-    at_blocks = powers(rates, -(-T // M), M).mT[..., None, :] * weighted_state
-    past = doubled(at_blocks.flatten(1, 2), powers(rates, M)).unflatten(1, at_blocks.shape[1:3])
-    y = filtered(u, rates, weights) + blocks.joined(past, T)
+    at_block_starts = powers(rates, -(-T // M), M).mT[..., None, :] * weighted_state
+    from_state = doubled(at_block_starts.flatten(1, 2), powers(rates, M)).unflatten(1, at_block_starts.shape[1:3])
+    y = filtered(u, rates, weights) + blocks.joined(from_state, T)
     block_powers = up_to(rates, M)
-    return y, blocks.state_after(u, rates, block_powers, blocks.entering(u, block_powers, state), lengths)
+    block_states = blocks.states_before(u, block_powers, state)
+    return y, blocks.state_after(u, rates, block_powers, block_states, lengths)
 
 
 def filtered(u: Tensor, rates: Tensor, weights: Tensor) -> Tensor:

@@ -19,16 +19,16 @@ def respond(
     weights: Tensor,
     state: Tensor,
     lengths: Tensor | None,
-    again: Callable[[], tuple[Tensor, Tensor]] | None = None,
+    system: Callable[[], tuple[Tensor, Tensor]] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The outputs (B, T, D), and the state (B, D, N) after `lengths` tokens, or after the last one for None.
 
-    `again()` returns rates and weights, and is called at every token from the second on.
+    `system()` returns rates and weights, and is called at every token from the second on.
     """
     h, outputs, states = state, [], [state]
     for t, token in enumerate(u.unbind(1)):
-        if t and again:
-            rates, weights = again()
+        if t and system:
+            rates, weights = system()
         h = torch.exp(rates) * h + token[:, :, None]
         outputs.append(2 * (weights.real * h.real - weights.imag * h.imag).sum(-1))
         states.append(h)

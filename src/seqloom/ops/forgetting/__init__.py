@@ -3,10 +3,10 @@
     z_ij = q_i · k_j / √K + Σ_{j<s≤i} g_s,   a_ij = e^{z_ij} / Σ_{j'≤i} e^{z_ij'},   y_i = Σ_{j≤i} a_ij v_j      g ≤ 0
 
 The sums c_i - c_j, c_i = Σ_{s≤i} g_s, are computed by two more channels, (1, c_i) of queries times (-c_j, 1) of keys,
-so that no T² numbers are stored. c is summed in float64 and counted from the first query of a block, which no later
-token changes: its rounding in float32 is eps times the sum of a block, and keys far away have no weight anyway. The
-channel of c_i does not change the outputs, but its gradient subtracts the rounding error that all scores of a query
-have in common, which would otherwise add up in the gradients of the gates.
+so that no T² numbers are stored. c is summed in float64, and the c of a block's first query, which no later token
+changes, is subtracted: then rounding to float32 changes c by eps times the sum of a block, except for keys that are far
+away and have no weight. The channel of c_i does not change the outputs, but its gradient subtracts the rounding error
+that all scores of a query have in common, which would otherwise add up in the gradients of the gates.
 
 Source: Lin et al., Forgetting Transformer, arXiv:2503.02130, section 3. Nothing differs.
 """
@@ -23,7 +23,7 @@ from seqloom.ops.forgetting import reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 BLOCK = 64
-"""queries of a block; sums are counted from its first query, which keeps them small"""
+"""queries of a block"""
 
 
 def forgetting(
@@ -68,22 +68,23 @@ def columns(
     """The backend `columns`: the sums as two more channels, by blocks of queries, with the kernels of `attention`."""
     T, K = q.shape[2:]
     c = g.double().cumsum(-1)
-    sums = -c if past is None else torch.cat([past.double(), -c], -1)
+    sums = -c if past is None else torch.cat([past.double(), -c], -1)  # of the keys
     i, j = times(q, query_time).expand(len(q), -1), times(k, key_time).expand(len(q), -1)
-    parts = []
-    for a in range(0, T, BLOCK):
-        b = min(a + BLOCK, T)
-        first = 0 if past is not None or window is None else max(0, a + 1 - window)
-        keys = slice(first, k.shape[2] - T + b)
-        origin = c[:, :, a, None]  # the first query's sum, which no later token changes
-        of_keys, of_queries = sums[:, :, keys] + origin, c[:, :, a:b] - origin
-        root = torch.full_like(q[:, :, a:b, :1], K**0.5)
-        options: dict[str, Any] = {"query_time": i[:, a:b], "key_time": j[:, keys], "scale": K**-0.5}
-        wide_q = torch.cat([q[:, :, a:b], root, root * of_queries[..., None].to(q.dtype)], -1)
-        column = of_keys[..., None].to(k.dtype)
-        wide_k = torch.cat([k[:, :, keys], column, torch.ones_like(column)], -1)
-        parts.append(attend(wide_q, wide_k, v[:, :, keys], pattern=banded(window), **options))
-    return torch.cat(parts, 2)
+    outputs = []
+    for start in range(0, T, BLOCK):
+        stop = min(start + BLOCK, T)
+        queries = slice(start, stop)
+        first_key = 0 if past is not None or window is None else max(0, start + 1 - window)
+        keys = slice(first_key, k.shape[2] - T + stop)
+        origin = c[:, :, start, None]  # the first query's sum, which no later token changes
+        key_sums, query_sums = sums[:, :, keys] + origin, c[:, :, queries] - origin
+        root = torch.full_like(q[:, :, queries, :1], K**0.5)  # scores are divided by it
+        options: dict[str, Any] = {"query_time": i[:, queries], "key_time": j[:, keys], "scale": K**-0.5}
+        wide_q = torch.cat([q[:, :, queries], root, root * query_sums[..., None].to(q.dtype)], -1)
+        key_column = key_sums[..., None].to(k.dtype)
+        wide_k = torch.cat([k[:, :, keys], key_column, torch.ones_like(key_column)], -1)
+        outputs.append(attend(wide_q, wide_k, v[:, :, keys], pattern=banded(window), **options))
+    return torch.cat(outputs, 2)
 
 
 def _example(draw: Draw, B: int, T: int) -> Tensor:

@@ -22,7 +22,9 @@ def forgetting(
     key_time: Tensor | None,
 ) -> Tensor:
     """See `forgetting` of the package."""
-    zero, outputs, first = torch.zeros_like(g[..., :1]), [], 0
+    zero = torch.zeros_like(g[..., :1])
+    outputs = []
+    first = 0  # the first key that a query may still see
     sums, P = (g[..., :0], 0) if past is None else (past, past.shape[2])
     for i in range(q.shape[2]):
         if past is None and window is not None:  # drops keys that no query sees any more
@@ -30,21 +32,21 @@ def forgetting(
             first, sums = first + dropped, sums[..., dropped:]
         decayed = torch.cat([sums, zero], -1) + g[..., i, None]
         sums = torch.cat([decayed[..., :-1], zero], -1)
-        seen = None
+        visible = None
         if query_time is not None and key_time is not None:
             now, then = query_time[:, i, None], key_time[:, : P + i + 1]
             within = then >= 0 if window is None else (then >= 0) & (now - then < window)
-            seen = (within & (then <= now))[:, None, None]
+            visible = (within & (then <= now))[:, None, None]
         keys = slice(first, P + i + 1)
-        outputs.append(weighted(q[:, :, i : i + 1], k[:, :, keys], v[:, :, keys], sums, seen))
+        outputs.append(weighted(q[:, :, i : i + 1], k[:, :, keys], v[:, :, keys], sums, visible))
     return torch.cat(outputs, 2)
 
 
-def weighted(q: Tensor, k: Tensor, v: Tensor, sums: Tensor, seen: Tensor | None = None) -> Tensor:
+def weighted(q: Tensor, k: Tensor, v: Tensor, sums: Tensor, visible: Tensor | None = None) -> Tensor:
     """One query (B, H, 1, K) over keys and values (B, H, N, ·) whose scores have these sums (B, H, N) added."""
     z = q @ k.mT / k.shape[-1] ** 0.5 + sums[:, :, None].to(q.dtype)
-    if seen is not None:
-        z = z.masked_fill(~seen, -torch.inf)
+    if visible is not None:
+        z = z.masked_fill(~visible, -torch.inf)
     return z.softmax(-1) @ v
 
 

@@ -35,19 +35,20 @@ def fft(x: Tensor, lengths: Tensor | None) -> Tensor:
 
     x is real, so half of the channels determine all: y_{s,D-c} = y_{-s,c}, with -s modulo the row's number of tokens.
     """
-    wide = torch.promote_types(x.dtype, torch.float32)
-    z = torch.fft.rfft(x.to(wide), dim=2)  # (B, T, D/2 + 1)
-    half = (torch.fft.fft(z, dim=1) if lengths is None else _chirped(z, lengths)).real
-    return torch.cat([half, _mirrored(half, x.shape[2], lengths)], 2).to(x.dtype)
+    wide_dtype = torch.promote_types(x.dtype, torch.float32)
+    z = torch.fft.rfft(x.to(wide_dtype), dim=2)  # (B, T, D/2 + 1)
+    first_half = (torch.fft.fft(z, dim=1) if lengths is None else _chirped(z, lengths)).real
+    return torch.cat([first_half, _mirrored(first_half, x.shape[2], lengths)], 2).to(x.dtype)
 
 
-def _mirrored(half: Tensor, D: int, lengths: Tensor | None) -> Tensor:
-    """The channels from D/2 + 1 on, which are those of -s in reverse order."""
-    others = half[:, :, 1 : D - half.shape[2] + 1].flip(2)
+def _mirrored(first_half: Tensor, D: int, lengths: Tensor | None) -> Tensor:
+    """The channels from D/2 + 1 on: y_{s,D-c} = y_{-s,c}, from the channels (B, T, D/2 + 1) before them."""
+    reversed_channels = first_half[:, :, 1 : D - first_half.shape[2] + 1].flip(2)
     if lengths is None:
-        return others.flip(1).roll(1, 1)
-    s = torch.arange(half.shape[1], device=half.device)
-    return others.gather(1, (-s % lengths.clamp(min=1)[:, None])[:, :, None].expand_as(others))
+        return reversed_channels.flip(1).roll(1, 1)
+    s = torch.arange(first_half.shape[1], device=first_half.device)
+    minus_s = -s % lengths.clamp(min=1)[:, None]
+    return reversed_channels.gather(1, minus_s[:, :, None].expand_as(reversed_channels))
 
 
 def _chirped(z: Tensor, lengths: Tensor) -> Tensor:
@@ -66,8 +67,8 @@ def _chirped(z: Tensor, lengths: Tensor) -> Tensor:
     angle = (k * k % (2 * n)).to(z.real.dtype) / n * torch.pi
     w = torch.polar(torch.ones_like(angle), angle)[:, :, None]  # (B, T, 1)
     size = 1 << (2 * T - 1).bit_length()
-    both = torch.cat([w, w.new_zeros(len(w), size - 2 * T + 1, 1), w[:, 1:].flip(1)], 1)  # w_k at k and at -k
-    spectrum = torch.fft.fft(z * w.conj(), n=size, dim=1) * torch.fft.fft(both, dim=1)
+    symmetric_w = torch.cat([w, w.new_zeros(len(w), size - 2 * T + 1, 1), w[:, 1:].flip(1)], 1)  # w_k at k and at -k
+    spectrum = torch.fft.fft(z * w.conj(), n=size, dim=1) * torch.fft.fft(symmetric_w, dim=1)
     return torch.fft.ifft(spectrum, dim=1)[:, :T] * w.conj()
 
 

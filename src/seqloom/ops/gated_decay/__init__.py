@@ -1,10 +1,10 @@
-"""A decay and an input that a token sets for each channel, such that what is summed stays as loud as what comes in.
+"""The decay a and the input b of a gated recurrence, variance-preserving: h_t = a_t h_{t-1} + b_t.
 
-    [r i] = σ(u W + b)                       W block-diagonal, (H, N, 2N): of each block N numbers r, then N numbers i
+    [r i] = σ(u W + bias)                    W block-diagonal, (H, N, 2N): of each block N numbers r, then N numbers i
     log a = -c r ∘ softplus(Λ)
-    b = √(1 - a²) ∘ (i ∘ u)                  1 in place of the root at a first token
+    b = √(1 - a²) ∘ (i ∘ u)                  at the first token of a text 1 in place of the root
 
-Both go into `scans`. 1 - a² is -(e^{2 log a} - 1) in one piece; the derivative of the root is at most 1000.
+`scans` computes the recurrence. 1 - a² is computed as -expm1(2 log a); the derivative of the root is bounded by 1000.
 
 Source: De et al., Griffin, arXiv:2402.19427, section 2.4, and the authors' recurrentgemma, whose Λ is minus the paper's
 and which bounds the derivative.
@@ -39,26 +39,26 @@ def gated(
     """a and b (B, T, D) of u (B, T, D), in float32 or better; Λ is `rate`, and M = 2N.
 
     `fresh` is whether the first token of each row is the first of its text. Differentiable twice. Backends:
-    `reference`, and `native`, in C on a CPU but for the product.
+    `reference`, and `native`, on a CPU, in C except for the product u W.
     """
     SIGNATURE.bind(u, weight, bias, rate, fresh if isinstance(fresh, Tensor) else None)
-    wide = torch.promote_types(u.dtype, torch.float32)
+    wide_dtype = torch.promote_types(u.dtype, torch.float32)
     if u.numel() == 0:
-        return u.to(wide, copy=True), u.to(wide, copy=True)
-    a, b = OP[OP.choose(u, weight, bias)](u, weight, bias, rate.to(wide), fresh)
+        return u.to(wide_dtype, copy=True), u.to(wide_dtype, copy=True)
+    a, b = OP[OP.choose(u, weight, bias)](u, weight, bias, rate.to(wide_dtype), fresh)
     return a, b
 
 
 def by_size(u: Tensor, *weights: Tensor) -> str:
-    """The fastest backend."""
+    """The fastest backend. An exported graph must run where there is no native code."""
     native_is_able = able(u, *weights) and not torch.compiler.is_exporting() and native.available()
     return "native" if native_is_able else "reference"
 
 
 def able(u: Tensor, *weights: Tensor) -> bool:
-    """Whether C can: on a CPU, in one dtype of float32 or float64, which autocast leaves as it is."""
-    one = u.dtype in (torch.float32, torch.float64) and all(weight.dtype == u.dtype for weight in weights)
-    return one and u.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+    """Whether the C code can run: on a CPU, all in float32 or all in float64, without autocast."""
+    same_dtype = u.dtype in (torch.float32, torch.float64) and all(weight.dtype == u.dtype for weight in weights)
+    return same_dtype and u.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
 
 
 def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:

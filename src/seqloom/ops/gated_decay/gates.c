@@ -1,14 +1,15 @@
-/* The gates of __init__.py from their logits, in its letters, in one pass over memory each way.
+/* The gates of __init__.py from their logits, in its letters: one pass over memory forward and one backward.
 
-   logits (H, B T, 2 N), of each head N numbers of r, then N of i, without their bias (H, 2 N); u, a and b (B, T, H N); `rate` (H N) is -c softplus(Λ), so
-   that log a = rate r; `fresh` (B) is 1 where a row's first token is the first of its text, else 0. A task is SPAN tokens;
-   the sums of what reaches `rate` and the logits of r and i, (3, H N), are left to the caller, one of each task, so that no
-   number depends on the threads. The file includes itself once for each type of number. */
+   logits (H, B T, 2 N) of a head are N of r, then N of i, without their bias (H, 2 N); u, a and b (B, T, H N); `rate` (H N)
+   is -c softplus(Λ), so that log a = rate r; `fresh` (B) is 1 where a row's first token is the first of its text, else 0.
+   A task is SPAN tokens. `sums` has the sums over a task's tokens of the gradients of `rate` and of the logits of r and i,
+   (3, H N) for each task; the caller adds them up, so that results do not depend on the number of threads. The file
+   includes itself once for each floating-point type. */
 #ifndef REAL
 
 #include <stddef.h>
 
-enum { SPAN = 64 };     /* native.py has it too */
+enum { SPAN = 64 };     /* the same number as in native.py */
 #define STEEPEST 1000.0 /* the largest derivative of the root */
 
 #define REAL float
@@ -32,75 +33,78 @@ INLINE VEC NAME(root_)(VEC x)
 
 /* r, i, a, 1 - a² and its root of a vector of channels. */
 typedef struct {
-    VEC r, i, a, rest, root;
+    VEC r, i, a, one_minus_a2, root;
 } NAME(gates_);
 
-INLINE NAME(gates_) NAME(opened_)(VEC of_r, VEC of_i, VEC rate, int first)
+/* The gates for the logits of r and i, bias included; `first` is whether the token is the first of its text. */
+INLINE NAME(gates_) NAME(compute_gates_)(VEC r_logits, VEC i_logits, VEC rate, int first)
 {
     VEC unused;
-    NAME(gates_) g = {NAME(sigmoid_)(of_r, &unused), NAME(sigmoid_)(of_i, &unused)};
-    const VEC log_a = rate * g.r * (REAL)LOG2_E;
-    g.a = NAME(power_)(log_a);
-    g.rest = 0 - NAME(lost_)(2 * log_a); /* not the 0 of the other sign, whose root has the other slope */
-    g.root = first ? NAME(all_)(1) : NAME(root_)(g.rest);
+    NAME(gates_) g = {NAME(sigmoid_)(r_logits, &unused), NAME(sigmoid_)(i_logits, &unused)};
+    const VEC log2_a = rate * g.r * (REAL)LOG2_E;
+    g.a = NAME(power_)(log2_a);
+    g.one_minus_a2 = 0 - NAME(lost_)(2 * log2_a); /* not -x, which makes -0 of 0, and 0.5 / √-0 is -∞ */
+    g.root = first ? NAME(all_)(1) : NAME(root_)(g.one_minus_a2);
     return g;
 }
 
 void NAME(forward_)(
-    int threads, int B, int T, int H, int N, const REAL *logits, const REAL *bias, const REAL *u, const REAL *rate, const REAL *fresh,
-    REAL *a, REAL *b)
+    int threads, int B, int T, int H, int N, const REAL *logits, const REAL *bias, const REAL *u, const REAL *rate,
+    const REAL *fresh, REAL *a, REAL *b)
 {
     const int64_t rows = (int64_t)B * T, D = (int64_t)H * N;
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
     for (int64_t row = 0; row < rows; row++)
         for (int64_t head = 0; head < H; head++) {
-            const REAL *of_r = logits + (head * rows + row) * 2 * N, *own = bias + head * 2 * N;
-            const int64_t at = row * D + head * N;
+            const REAL *head_logits = logits + (head * rows + row) * 2 * N, *head_bias = bias + head * 2 * N;
+            const int64_t start = row * D + head * N;
             const int first = row % T == 0 && fresh[row / T] != 0;
             for (int64_t n = 0; n < N; n += LANES) {
                 const int64_t m = N - n;
-                const VEC to_r = NAME(load_)(of_r + n, m) + NAME(load_)(own + n, m);
-                const VEC to_i = NAME(load_)(of_r + N + n, m) + NAME(load_)(own + N + n, m);
-                const NAME(gates_) g = NAME(opened_)(to_r, to_i, NAME(load_)(rate + head * N + n, m), first);
-                NAME(store_)(a + at + n, g.a, m);
-                NAME(store_)(b + at + n, g.root * (g.i * NAME(load_)(u + at + n, m)), m);
+                const VEC r_logits = NAME(load_)(head_logits + n, m) + NAME(load_)(head_bias + n, m);
+                const VEC i_logits = NAME(load_)(head_logits + N + n, m) + NAME(load_)(head_bias + N + n, m);
+                const VEC rates = NAME(load_)(rate + head * N + n, m);
+                const NAME(gates_) g = NAME(compute_gates_)(r_logits, i_logits, rates, first);
+                NAME(store_)(a + start + n, g.a, m);
+                NAME(store_)(b + start + n, g.root * (g.i * NAME(load_)(u + start + n, m)), m);
             }
         }
 }
 
 void NAME(backward_)(
-    int threads, int B, int T, int H, int N, const REAL *logits, const REAL *bias, const REAL *u, const REAL *rate, const REAL *fresh,
-    const REAL *da, const REAL *db, REAL *dlogits, REAL *du, REAL *sums)
+    int threads, int B, int T, int H, int N, const REAL *logits, const REAL *bias, const REAL *u, const REAL *rate,
+    const REAL *fresh, const REAL *da, const REAL *db, REAL *dlogits, REAL *du, REAL *sums)
 {
     const int64_t rows = (int64_t)B * T, D = (int64_t)H * N;
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
     for (int64_t span = 0; span < parts(rows, SPAN); span++) {
-        REAL *drate = sums + span * 3 * D, *of_r = drate + D, *of_i = of_r + D;
+        REAL *drate = sums + span * 3 * D, *r_sums = drate + D, *i_sums = r_sums + D;
         memset(drate, 0, 3 * D * sizeof(REAL));
         for (int64_t row = span * SPAN; row < least((span + 1) * SPAN, rows); row++)
             for (int64_t head = 0; head < H; head++) {
-                const int64_t of = (head * rows + row) * 2 * N, at = row * D + head * N, own = head * N;
+                const int64_t logit = (head * rows + row) * 2 * N, start = row * D + head * N, channel = head * N;
                 const int first = row % T == 0 && fresh[row / T] != 0;
                 for (int64_t n = 0; n < N; n += LANES) {
                     const int64_t m = N - n;
-                    const VEC by = NAME(load_)(rate + own + n, m), x = NAME(load_)(u + at + n, m);
-                    const VEC to_a = NAME(load_)(da + at + n, m), to_b = NAME(load_)(db + at + n, m);
-                    const VEC for_r = NAME(load_)(logits + of + n, m) + NAME(load_)(bias + 2 * own + n, m);
-                    const VEC for_i = NAME(load_)(logits + of + N + n, m) + NAME(load_)(bias + 2 * own + N + n, m);
-                    const NAME(gates_) g = NAME(opened_)(for_r, for_i, by, first);
-                    VEC to_log = to_a * g.a;
+                    const VEC rates = NAME(load_)(rate + channel + n, m), x = NAME(load_)(u + start + n, m);
+                    const VEC da_n = NAME(load_)(da + start + n, m), db_n = NAME(load_)(db + start + n, m);
+                    const VEC r_logits = NAME(load_)(logits + logit + n, m) + NAME(load_)(bias + 2 * channel + n, m);
+                    const VEC i_logits =
+                        NAME(load_)(logits + logit + N + n, m) + NAME(load_)(bias + 2 * channel + N + n, m);
+                    const NAME(gates_) g = NAME(compute_gates_)(r_logits, i_logits, rates, first);
+                    VEC dlog_a = da_n * g.a;
                     if (!first) {
-                        const VEC steep = (REAL)0.5 / g.root; /* infinite where the root is 0 */
-                        const VEC slope = NAME(pick_)(steep > (REAL)STEEPEST, NAME(all_)(STEEPEST), steep);
-                        to_log -= to_b * g.i * x * slope * 2 * (1 - g.rest);
+                        const VEC unbounded = (REAL)0.5 / g.root; /* infinite where the root is 0 */
+                        const VEC droot = NAME(pick_)(unbounded > (REAL)STEEPEST, NAME(all_)(STEEPEST), unbounded);
+                        dlog_a -= db_n * g.i * x * droot * 2 * (1 - g.one_minus_a2);
                     }
-                    const VEC to_r = to_log * by * g.r * (1 - g.r), to_i = to_b * g.root * x * g.i * (1 - g.i);
-                    NAME(store_)(du + at + n, to_b * g.root * g.i, m);
-                    NAME(store_)(dlogits + of + n, to_r, m);
-                    NAME(store_)(dlogits + of + N + n, to_i, m);
-                    NAME(store_)(drate + own + n, NAME(load_)(drate + own + n, m) + to_log * g.r, m);
-                    NAME(store_)(of_r + own + n, NAME(load_)(of_r + own + n, m) + to_r, m);
-                    NAME(store_)(of_i + own + n, NAME(load_)(of_i + own + n, m) + to_i, m);
+                    const VEC dr = dlog_a * rates * g.r * (1 - g.r), di = db_n * g.root * x * g.i * (1 - g.i);
+                    NAME(store_)(du + start + n, db_n * g.root * g.i, m);
+                    NAME(store_)(dlogits + logit + n, dr, m);
+                    NAME(store_)(dlogits + logit + N + n, di, m);
+                    NAME(store_)(drate + channel + n, NAME(load_)(drate + channel + n, m) + dlog_a * g.r, m);
+                    NAME(store_)(r_sums + channel + n, NAME(load_)(r_sums + channel + n, m) + dr, m);
+                    NAME(store_)(i_sums + channel + n, NAME(load_)(i_sums + channel + n, m) + di, m);
                 }
             }
     }

@@ -1,7 +1,7 @@
 """The gates as they are written, over all tokens at once, and their price, counted from them.
 
-A graph holds them in this form. Their matrix is not part of the price, since it is a part of the mixer and carries its
-own price.
+Exported graphs contain them in this form. Their matrix W is not part of the price: it is a layer of the mixer with a
+price of its own.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ STEEPEST = 1000.0
 
 
 def gated(u: Tensor, weight: Tensor, bias: Tensor, rate: Tensor, fresh: Tensor | bool) -> tuple[Tensor, Tensor]:
-    """See `gated` of the package; a row's share of softplus(Λ) is computed priced per token, as in a step."""
+    """See `gated` of the package; softplus(Λ) is computed again for each token, as in a step."""
     H, N, _ = weight.shape
     blocks = u.reshape(-1, H, N)
     logits = torch.baddbmm(bias[:, None], blocks.transpose(0, 1), weight).transpose(0, 1).to(rate.dtype)
@@ -29,8 +29,8 @@ def gated(u: Tensor, weight: Tensor, bias: Tensor, rate: Tensor, fresh: Tensor |
     return log_a.exp().reshape(u.shape), root * (i * blocks).reshape(u.shape)
 
 
-def opened(logits: Tensor, u: Tensor, rate: Tensor, fresh: Tensor) -> tuple[Tensor, Tensor]:
-    """a and b from logits (H, B T, 2N), log a = rate r, and the rows whose first token is that of a text."""
+def from_logits(logits: Tensor, u: Tensor, rate: Tensor, fresh: Tensor) -> tuple[Tensor, Tensor]:
+    """a and b from logits (H, B T, 2N), with log a = rate r; `fresh` (B,) is not 0 where a row begins a text."""
     r, i = (gate.transpose(0, 1).reshape(u.shape) for gate in torch.sigmoid(logits).chunk(2, -1))
     log_a = rate * r
     return log_a.exp(), first(bounded_root(-torch.expm1(2 * log_a)), fresh != 0) * (i * u)
@@ -41,8 +41,8 @@ def first(root: Tensor, fresh: Tensor | bool) -> Tensor:
     if fresh is False:
         return root
     ones = torch.ones_like(root[:, :1])
-    at = ones if fresh is True else torch.where(fresh[:, None, None], ones, root[:, :1])
-    return torch.cat([at, root[:, 1:]], 1)
+    first_root = ones if fresh is True else torch.where(fresh[:, None, None], ones, root[:, :1])
+    return torch.cat([first_root, root[:, 1:]], 1)
 
 
 def bounded_root(x: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ class _Root(torch.autograd.Function):
 
 
 def price(numbers: int) -> Cost:
-    """The price for so many elements of u: two sigmoids, softplus(Λ), log a, a, 1 - a², its root, and two products."""
+    """The price for `numbers` elements of u: two sigmoids, softplus(Λ), log a, a, 1 - a², its root, two products."""
     path: tuple[Step, ...] = (
         "multiplication",
         "multiplication",
@@ -73,5 +73,5 @@ def price(numbers: int) -> Cost:
         "other",
         "multiplication",
     )
-    rest = Cost(mul=5 * numbers, add=2 * numbers, exp=3 * numbers, other=3 * numbers, path=path)
-    return sigmoid(2 * numbers) + rest
+    decay_and_input = Cost(mul=5 * numbers, add=2 * numbers, exp=3 * numbers, other=3 * numbers, path=path)
+    return sigmoid(2 * numbers) + decay_and_input

@@ -44,20 +44,20 @@ def normed(
     SIGNATURES[gate == "silu first"].bind(y, z, gain)
     if y.numel() == 0:
         return y.flatten(2)
-    found: Tensor = OP[OP.choose(y, z, gain)](y, z, gain, eps, gate)
-    return found
+    outputs: Tensor = OP[OP.choose(y, z, gain)](y, z, gain, eps, gate)
+    return outputs
 
 
 def by_size(y: Tensor, z: Tensor | None, gain: Tensor) -> str:
-    """The fastest backend."""
+    """The fastest backend. An exported graph must run where there is no native code."""
     return "native" if able(y, z, gain) and not torch.compiler.is_exporting() and native.available() else "reference"
 
 
 def able(y: Tensor, z: Tensor | None, gain: Tensor) -> bool:
     """Whether the C code can run: on a CPU, all in float32 or all in float64, without autocast."""
     dtypes = {y.dtype, gain.dtype} | (set() if z is None else {z.dtype})
-    one = dtypes in ({torch.float32}, {torch.float64})
-    return one and y.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+    same_dtype = dtypes in ({torch.float32}, {torch.float64})
+    return same_dtype and y.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
 
 
 def _example(gate: Gate) -> Example:

@@ -29,7 +29,7 @@ FORWARD = Entry(
     "gated_norm",
     SOURCE,
     "forward",
-    "threads way B T H V N z_step",
+    "threads gate B T H V N z_step",
     *READS,
     Argument("out", "B T H*V", written=True),
     least="threads V",
@@ -38,9 +38,9 @@ BACKWARD = Entry(
     "gated_norm",
     SOURCE,
     "backward",
-    "threads way B T H V N z_step given_step",
+    "threads gate B T H V N z_step dout_step",
     *READS,
-    Argument("given", "B T H*V", step="given_step"),
+    Argument("dout", "B T H*V", step="dout_step"),
     Argument("dy", "B T H V", written=True),
     Argument("dz", "B T H*V", optional=True, written=True),
     Argument("sums", "spans N", written=True),
@@ -62,56 +62,57 @@ def lacking() -> dict[str, str]:
 
 def normed(y: Tensor, z: Tensor | None, gain: Tensor, eps: float, gate: str) -> Tensor:
     """As `reference.normed`, in float32 or float64. ValueError where there is no native code."""
-    out: Tensor = BY_GATE["none" if z is None else gate](y, z, gain, y.new_full((1,), eps))
+    out: Tensor = OPERATORS["none" if z is None else gate](y, z, gain, y.new_full((1,), eps))
     return out
 
 
-def _computed(way: int, y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor) -> Tensor:
+def _normed(gate: int, y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor) -> Tensor:
     out = y.new_empty(*y.shape[:2], y.shape[2] * y.shape[3])
-    _right(FORWARD(y, z, gain.flatten(), eps, out, threads=native.threads(y.numel()), way=way))
+    _checked(FORWARD(y, z, gain.flatten(), eps, out, threads=native.threads(y.numel()), gate=gate))
     return out
 
 
 def _gradients(
-    way: int, y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, slope: Tensor
+    gate: int, y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, dout: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    (B, T, _, V), threads = y.shape, native.threads(y.numel())
+    B, T, _, V = y.shape
+    threads = native.threads(y.numel())
     dy, dz = y.new_empty(y.shape), None if z is None else z.new_empty(z.shape)
     spans = -(-B * T // SPAN)
     sums, scratch = y.new_empty(spans, gain.numel()), y.new_empty(threads, V)
-    arguments = (y, z, gain.flatten(), eps, slope, dy, dz, sums, scratch)
-    _right(BACKWARD(*arguments, threads=threads, way=way, spans=spans))
+    arguments = (y, z, gain.flatten(), eps, dout, dy, dz, sums, scratch)
+    _checked(BACKWARD(*arguments, threads=threads, gate=gate, spans=spans))
     dgain = sums.sum(0, dtype=torch.float64).to(gain.dtype).view_as(gain)
     return dy, y.new_empty(0) if dz is None else dz, dgain
 
 
-def _right(status: int) -> None:
-    if status:
+def _checked(error: int) -> None:
+    if error:
         raise ValueError("gated_norm: the gain must have the size of a head or of all heads, and a gate needs z")
 
 
-def _gradient_shapes(y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, slope: Tensor) -> list[tuple[int, ...]]:
+def _gradient_shapes(y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, dout: Tensor) -> list[tuple[int, ...]]:
     return [(0,) if tensor is None else tuple(tensor.shape) for tensor in (y, z, gain)]
 
 
-def _operator(way: int) -> Operator:
+def _operator(gate: int) -> Operator:
+    """The operator of one gate, by its index in `GATES`."""
+
     def forward(y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor) -> Tensor:
-        return _computed(way, y, z, gain, eps)
+        return _normed(gate, y, z, gain, eps)
 
-    def backward(
-        y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, slope: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        return _gradients(way, y, z, gain, eps, slope)
+    def backward(y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, dout: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return _gradients(gate, y, z, gain, eps, dout)
 
-    def differentiable(y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, slope: Tensor) -> list[Tensor | None]:
+    def differentiable(y: Tensor, z: Tensor | None, gain: Tensor, eps: Tensor, dout: Tensor) -> list[Tensor | None]:
 
         def compute(y: Tensor, z: Tensor | None, gain: Tensor) -> tuple[Tensor]:
-            return (reference.normed(y, z, gain, float(eps), GATES[way]),)
+            return (reference.normed(y, z, gain, float(eps), GATES[gate]),)
 
-        return differentiate(compute, (y, z, gain), (slope,))
+        return differentiate(compute, (y, z, gain), (dout,))
 
     return paired(
-        f"norm_{GATES[way].replace(' ', '_')}",
+        f"norm_{GATES[gate].replace(' ', '_')}",
         forward,
         backward,
         shapes=lambda y, *rest: [(*y.shape[:2], y.shape[2] * y.shape[3])],
@@ -121,4 +122,4 @@ def _operator(way: int) -> Operator:
     )
 
 
-BY_GATE = {gate: _operator(way) for way, gate in enumerate(GATES)}
+OPERATORS = {name: _operator(gate) for gate, name in enumerate(GATES)}

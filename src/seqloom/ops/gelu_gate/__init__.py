@@ -20,7 +20,7 @@ SIGNATURE = Signature("gelu_gate", Argument("h", "B T D", "real"), Argument("z",
 def gated(h: Stream, z: Stream) -> Stream:
     """y (B, T, D). Differentiable twice.
 
-    Backends: `reference` by torch's own GELU, and `native` in C on a CPU, in one pass over memory each way.
+    Backends: `reference` by torch's GELU, and `native` in C on a CPU, in one pass over memory forward and one backward.
     """
     SIGNATURE.bind(h, z)
     if h.numel() == 0:
@@ -31,14 +31,14 @@ def gated(h: Stream, z: Stream) -> Stream:
 
 def by_size(h: Tensor, z: Tensor) -> str:
     """The fastest backend. For a single token a call of C takes longer than it saves."""
-    large = h.shape[1] > 1 and able(h, z) and not torch.compiler.is_exporting()
-    return "native" if large and native.available() else "reference"
+    native_pays = h.shape[1] > 1 and able(h, z) and not torch.compiler.is_exporting()
+    return "native" if native_pays and native.available() else "reference"
 
 
 def able(h: Tensor, z: Tensor) -> bool:
-    """Whether the C can run: on a CPU, both in float32 or both in float64, without autocast."""
-    one = h.dtype == z.dtype and h.dtype in (torch.float32, torch.float64)
-    return one and h.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+    """Whether the C code can run: on a CPU, both in float32 or both in float64, without autocast."""
+    same_dtype = h.dtype == z.dtype and h.dtype in (torch.float32, torch.float64)
+    return same_dtype and h.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
 
 
 def _example(draw: Draw, B: int, T: int) -> Tensor:

@@ -1,12 +1,12 @@
-/* The gate of __init__.py, in its letters, n numbers without gaps, in one pass over memory each way. The file includes
-   itself once for each type of number. */
+/* The gate of __init__.py, in its letters, for n numbers without gaps: one pass over memory forward and one backward. The
+   file includes itself once for each floating-point type. */
 #ifndef REAL
 
 #include <stddef.h>
 
 #define INNER 1.5957691216057308 /* 2 √(2/π) */
 #define CUBIC 0.044715
-#define FAR 32.0 /* where σ is 0 or 1 and has no slope */
+#define LARGEST 32.0 /* of |z|: from there on σ is 0 or 1, and its derivative 0 */
 
 #define REAL float
 #include "gelu.c"
@@ -19,21 +19,22 @@
 
 #include "vectors.h"
 
-/* σ(2 √(2/π) (z + 0.044715 z³)), and z as it is between -FAR and FAR, whose square is a number. */
-INLINE VEC NAME(share_)(VEC z, VEC *near)
+/* σ(2 √(2/π) (z + 0.044715 z³)); `clamped` gets z between -LARGEST and LARGEST, whose square is finite. */
+INLINE VEC NAME(gelu_sigmoid_)(VEC z, VEC *clamped)
 {
     VEC unused;
-    *near = NAME(pick_)(z > (REAL)FAR, NAME(all_)(FAR), NAME(pick_)(z < (REAL)-FAR, NAME(all_)(-FAR), z));
-    return NAME(sigmoid_)(*near * (REAL)INNER * (1 + (REAL)CUBIC * *near * *near), &unused);
+    const VEC bounded = NAME(pick_)(z < (REAL)-LARGEST, NAME(all_)(-LARGEST), z);
+    *clamped = NAME(pick_)(z > (REAL)LARGEST, NAME(all_)(LARGEST), bounded);
+    return NAME(sigmoid_)(*clamped * (REAL)INNER * (1 + (REAL)CUBIC * *clamped * *clamped), &unused);
 }
 
 void NAME(forward_)(int threads, int64_t n, const REAL *h, const REAL *z, REAL *y)
 {
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
     for (int64_t i = 0; i < n; i += LANES) {
-        VEC near;
+        VEC clamped;
         const VEC gate = NAME(load_)(z + i, n - i);
-        NAME(store_)(y + i, NAME(load_)(h + i, n - i) * (gate * NAME(share_)(gate, &near)), n - i);
+        NAME(store_)(y + i, NAME(load_)(h + i, n - i) * (gate * NAME(gelu_sigmoid_)(gate, &clamped)), n - i);
     }
 }
 
@@ -41,12 +42,13 @@ void NAME(backward_)(int threads, int64_t n, const REAL *h, const REAL *z, const
 {
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
     for (int64_t i = 0; i < n; i += LANES) {
-        VEC near;
-        const VEC gate = NAME(load_)(z + i, n - i), out = NAME(load_)(dy + i, n - i);
-        const VEC share = NAME(share_)(gate, &near);
-        const VEC inner = (REAL)INNER * (1 + 3 * (REAL)CUBIC * near * near);
-        NAME(store_)(dh + i, out * (gate * share), n - i);
-        NAME(store_)(dz + i, out * NAME(load_)(h + i, n - i) * (share + near * inner * share * (1 - share)), n - i);
+        VEC clamped;
+        const VEC gate = NAME(load_)(z + i, n - i), gradient = NAME(load_)(dy + i, n - i);
+        const VEC sigmoid = NAME(gelu_sigmoid_)(gate, &clamped);
+        const VEC inner = (REAL)INNER * (1 + 3 * (REAL)CUBIC * clamped * clamped); /* derivative of σ's argument */
+        const VEC derivative = sigmoid + clamped * inner * sigmoid * (1 - sigmoid);
+        NAME(store_)(dh + i, gradient * (gate * sigmoid), n - i);
+        NAME(store_)(dz + i, gradient * NAME(load_)(h + i, n - i) * derivative, n - i);
     }
 }
 

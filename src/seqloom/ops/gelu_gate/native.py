@@ -1,4 +1,4 @@
-"""The gate in C (gelu.c): one pass over memory each way, threads over numbers."""
+"""The gate in C (gelu.c): one pass over memory forward and one backward, threads over numbers."""
 
 import ctypes
 from pathlib import Path
@@ -39,12 +39,12 @@ BACKWARD = Entry(
 
 @constant
 def available() -> bool:
-    """Whether there is native code on this machine; the first to ask has it compiled."""
+    """Whether there is native code on this machine; the first call compiles it."""
     return native.library(SOURCE) is not None
 
 
 def lacking() -> dict[str, str]:
-    """This backend and why it is not available, if it is not."""
+    """This backend with the reason why it is not available; empty where it is."""
     return native.lacking("native", SOURCE)
 
 
@@ -74,5 +74,5 @@ forward = paired(
     shapes=lambda h, z: [h.shape],
     gradient_shapes=lambda h, z, dy: [h.shape, z.shape],
     save=lambda inputs, outputs: inputs,
-    differentiable=lambda h, z, dy: differentiate(lambda *of: (reference.gated(*of),), (h, z), (dy,)),
+    differentiable=lambda h, z, dy: differentiate(lambda *inputs: (reference.gated(*inputs),), (h, z), (dy,)),
 )

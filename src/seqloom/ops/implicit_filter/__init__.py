@@ -4,7 +4,7 @@
     t' = t/(L-1),   θ_k = 2π k t/L,   FFN: linear layers (the last without bias) with sin(ω ∘ ·) between them
     α_c = ln 100 (1/slow + c/(D-1) (1/fast - 1/slow))                                       c = 0 … D-1
 
-So the window of a channel falls to 1/100 after a share of the L taps, which goes from `slow` in the first channel to
+So the exponential of a channel falls to 1/100 after a share of the L taps that goes from `slow` in the first channel to
 `fast` in the last. All filters share the window and the network, except for their rows of the last matrix.
 
 Source: Poli et al., Hyena, arXiv:2302.10866, section 3.3, with FFN depth, width, ω and α of the authors' code. What
@@ -51,19 +51,20 @@ def filters(
 ) -> Float[Tensor, "N M D"]:
     """The taps `first` … `last` - 1 of N filters over `dim` channels; the network gives N·D numbers per tap.
 
-    They are computed in float64, also under autocast, and returned in float32 or better: a sine multiplies the error of
-    its input by ω, initially 14, so three of them would multiply the rounding error by more than a thousand.
+    They are computed in float64, also under autocast, and returned in float32 or better: each sine multiplies the error
+    of its input by ω, initially 14, so three sines multiply the rounding error by more than a thousand.
     """
     with nullcontext() if frequency.is_meta else torch.autocast(frequency.device.type, enabled=False):
         t = torch.arange(first, last, dtype=torch.float64, device=frequency.device)[:, None]
-        share = t / max(shape.context - 1, 1)
-        angle = t * _spread(0.0, 2 * math.pi * (shape.features - 1) / shape.context, shape.features, t)
-        h = torch.cat([share, angle.cos(), angle.sin()], 1)
-        for number, (weight, bias) in enumerate(layers):
-            h = torch.sin(frequency.double() * h) if number else h
+        relative_t = t / max(shape.context - 1, 1)  # t'
+        theta = t * _evenly_spaced(0.0, 2 * math.pi * (shape.features - 1) / shape.context, shape.features, t)
+        h = torch.cat([relative_t, theta.cos(), theta.sin()], 1)
+        for index, (weight, bias) in enumerate(layers):
+            if index:
+                h = torch.sin(frequency.double() * h)
             h = linear(h, weight.double(), None if bias is None else bias.double())
-        fall = _spread(-math.log(100) / shape.slow, -math.log(100) / shape.fast, dim, t)
-        window = torch.exp(share * fall) + shape.floor
+        minus_alpha = _evenly_spaced(-math.log(100) / shape.slow, -math.log(100) / shape.fast, dim, t)
+        window = torch.exp(relative_t * minus_alpha) + shape.floor
         taps = (h.unflatten(1, (-1, dim)) * window[:, None]).transpose(0, 1)
     return taps.to(torch.promote_types(frequency.dtype, torch.float32))
 
@@ -74,7 +75,7 @@ def price(span: Span, context: int, dim: int, count: int, sizes: list[int]) -> C
     A tap is computed once, when a sequence first becomes long enough to need it. `sizes` are the widths of the network:
     its encoding of the lag, its hidden layers, and `count` · `dim`. The bias of the first tap is part of the price.
     """
-    new = min(span.T, context) if span.per == "sequence" else int(context >= span.T)
+    new = min(span.T, context) if span.per == "sequence" else int(context >= span.T)  # taps
     encoding, *hidden, outputs = sizes
     layers = [linear_price(new, *pair, bias=True) for pair in pairwise([encoding, *hidden])]
     network = sum(layers, linear_price(new, hidden[-1], outputs))
@@ -88,5 +89,5 @@ def price(span: Span, context: int, dim: int, count: int, sizes: list[int]) -> C
     )
 
 
-def _spread(first: float, last: float, count: int, like: Tensor) -> Tensor:
+def _evenly_spaced(first: float, last: float, count: int, like: Tensor) -> Tensor:
     return torch.linspace(first, last, count, dtype=like.dtype, device=like.device)

@@ -1,9 +1,9 @@
 """The lag sum with taps (L, D), always exactly causal, for inputs that are products, as in Hyena.
 
-A Fourier transform rounds every output by the largest input, including later ones. Products grow as a power of the
-model's inputs, so the effect of a late outlier on earlier outputs would not be small. Where the lag sum chooses an
-exactly causal backend, that backend runs; otherwise C sums up to NEAR lags directly, and longer taps are summed by
-`lag_sum.divide_and_conquer`.
+The rounding error of a Fourier transform is relative to its largest input, which may come later than the output.
+Products grow as a power of the model's inputs, so the effect of a late outlier on earlier outputs would not be small.
+Where the lag sum chooses an exactly causal backend, that backend runs; otherwise C sums up to DIRECT lags one by one,
+and longer taps are summed by `lag_sum.divide_and_conquer`.
 """
 
 import torch
@@ -14,8 +14,8 @@ from seqloom.core.state import Entries, State
 from seqloom.ops import lag_sum, ring
 from seqloom.ops.lag_sum import divide_and_conquer, native
 
-NEAR = 2048
-"""the most lags that are summed directly in C"""
+DIRECT = 2048
+"""the most lags that C sums one by one"""
 
 
 def lags(x: Stream, w: Tensor) -> Stream:
@@ -23,14 +23,14 @@ def lags(x: Stream, w: Tensor) -> Stream:
     if x.numel() == 0 or lag_sum.OP.choose(x, w) in lag_sum.EXACT:
         return lag_sum.lags(x, w)
     on_cpu = x.device.type == "cpu" and not torch.compiler.is_exporting()
-    short = on_cpu and min(x.shape[1], len(w)) <= NEAR and native.available()
+    short = on_cpu and min(x.shape[1], len(w)) <= DIRECT and native.available()
     return (native if short else divide_and_conquer).lags(x, w[: x.shape[1]])
 
 
 def carry(
     z: Stream, w: Tensor, state: State | None, name: str, lengths: Lengths | None = None
 ) -> tuple[Stream, Entries]:
-    """As `seqloom.ops.lag_sum.window.carry`, by `lags` of this module; inputs before the first tap are not read."""
+    """As `seqloom.ops.lag_sum.window.carry`, by `lags` of this module."""
     if state is None:
         return lags(z, w), {}
     length = state["length"]

@@ -24,32 +24,37 @@ class Kept:
 
     def __init__(self) -> None:
         self._entry: tuple[Tensor, Tensor, int] | None = None
+        """the values of the parameters, taps (N, context, D), and how many of these are computed"""
 
     def reaching(
         self, length: Length, tokens: int, context: int, parameters: Sequence[Tensor], compute: Compute
     ) -> Float[Tensor, "N M D"]:
-        """The taps that are needed by rows that have read `length` and read `tokens` more, at most `context` taps.
+        """The taps that rows need which have read `length` tokens and read `tokens` more: at most `context` taps.
 
         `compute` is called for taps that are not cached; with gradients, and while a graph is captured, for all taps.
         The caller must not write into the result.
         """
         if length.bound is None:
-            return compute(0, context)  # inside a compiled graph the number of tokens is not known
+            return compute(0, context)  # inside a compiled graph the number of tokens is unknown
         count = min(length.bound + tokens, context)
         return compute(0, count) if torch.is_grad_enabled() else self._taps(count, context, parameters, compute)
 
     def _taps(self, count: int, context: int, parameters: Sequence[Tensor], compute: Compute) -> Tensor:
+        """The first `count` taps, of which only those that are not cached are computed."""
         values = torch.cat([parameter.detach().flatten() for parameter in parameters])
-        entry = self._entry
-        known_values, taps, known = entry if entry is not None and _same(values, entry[0]) else (values, values, 0)
-        if known < count:
-            more = compute(known, count)
-            if known == 0:
+        if self._entry is not None and _same(values, self._entry[0]):
+            cached_values, taps, cached = self._entry
+        else:
+            cached_values, taps, cached = values, values, 0  # placeholders: nothing is cached
+        if cached < count:
+            new_taps = compute(cached, count)
+            if cached == 0:
                 with torch.inference_mode(False):  # tensors made in inference mode could not be changed outside of it
-                    taps, known_values = more.new_empty(len(more), context, *more.shape[2:]), torch.empty_like(values)
-                known_values.copy_(values)
-            taps[:, known:count] = more
-            self._entry = known_values, taps, count
+                    taps = new_taps.new_empty(len(new_taps), context, *new_taps.shape[2:])
+                    cached_values = torch.empty_like(values)
+                cached_values.copy_(values)
+            taps[:, cached:count] = new_taps
+            self._entry = cached_values, taps, count
         return taps[:, :count]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -57,5 +62,5 @@ class Kept:
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
-    alike = a.dtype == b.dtype and a.device == b.device and a.shape == b.shape
-    return alike and bool((a == b).all())
+    comparable = a.dtype == b.dtype and a.device == b.device and a.shape == b.shape
+    return comparable and bool((a == b).all())

@@ -28,9 +28,9 @@ def centered(x: Stream, w: Float[Tensor, "taps ..."]) -> Stream:
     if backends.forced("lag_sum") == "reference":
         return _reference(x, w)
     middle = len(w) // 2
-    side = min(middle, max(x.shape[1] - 1, 0))  # taps beyond the sequence have no input
-    used_taps = w[middle - side : middle + side + 1]
-    return lags(pad(x, (0, 0, 0, side)), used_taps)[:, side:]
+    reach = min(middle, max(x.shape[1] - 1, 0))  # taps beyond the sequence have no input
+    taps_with_inputs = w[middle - reach : middle + reach + 1]
+    return lags(pad(x, (0, 0, 0, reach)), taps_with_inputs)[:, reach:]
 
 
 def require_middle(kernel: int) -> None:
@@ -43,10 +43,10 @@ def require_middle(kernel: int) -> None:
 
 def _reference(x: Tensor, w: Tensor) -> Tensor:
     """The sum output by output, over the inputs that exist, as in the causal reference."""
-    T, side = x.shape[1], len(w) // 2
+    T, middle = x.shape[1], len(w) // 2
     outputs = []
     for i in range(T):
-        terms = [product(x[:, j], w[i - j + side]) for j in range(max(0, i - side), min(T, i + side + 1))]
+        terms = [product(x[:, j], w[i - j + middle]) for j in range(max(0, i - middle), min(T, i + middle + 1))]
         y = terms[0]
         for term in terms[1:]:
             y = y + term
@@ -54,15 +54,15 @@ def _reference(x: Tensor, w: Tensor) -> Tensor:
     return torch.stack(outputs, 1)
 
 
-def price(span: Span, dim: int, reach: int, inside: int = 1, dilation: int = 1) -> Cost:
-    """The price of rows with inputs less than `reach` away, each with `inside` products per output channel.
+def price(span: Span, dim: int, reach: int, products: int = 1, dilation: int = 1) -> Cost:
+    """The price of rows with inputs less than `reach` away, each with `products` products per output channel.
 
     With `dilation` δ the inputs are 0, δ, 2δ, … tokens away, at most `reach` of them on each side.
     """
     terms = sum(Span(len(range(first, span.T, dilation))).terms_around(reach) for first in range(dilation))
     return Cost(
-        mul=terms * dim * inside,
-        add=terms * dim * (inside - 1) + (terms - span.rows) * dim,
+        mul=terms * dim * products,
+        add=terms * dim * (products - 1) + (terms - span.rows) * dim,
         path=("multiplication", "cumulation"),
     )
 

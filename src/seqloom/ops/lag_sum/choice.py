@@ -25,8 +25,8 @@ NATIVE = 64
 FEW = 5
 """the most lags that plain torch sums one by one; the crossover is between 4 and 8"""
 KERNELS = {1: 64, 2: 64, 3: 8, 4: 8}
-"""the most lags that Triton's kernels sum one by one, by the number of dimensions of the taps. These are estimates from
-the number of products: a direct sum of matrices has L/4 to L/2 times as many as one by transforms"""
+"""the most lags that Triton's kernels sum one by one, by the number of dimensions of the taps. These are estimates: a
+direct sum under matrices has L/4 to L/2 times as many products as one by transforms"""
 
 
 def fastest(x: Tensor, w: Tensor) -> str:
@@ -39,8 +39,8 @@ def fastest(x: Tensor, w: Tensor) -> str:
         return portable(B, T, L, D, w.ndim)
     if w.ndim < 3:
         return "native" if L <= NATIVE else "spectral"
-    few = w.ndim == 3 and D >= 64 and B * T * L <= 2 * D
-    return "direct" if few else "spectral"
+    few_products = w.ndim == 3 and D >= 64 and B * T * L <= 2 * D
+    return "direct" if few_products else "spectral"
 
 
 def portable(B: int, T: int, L: int, D: int, ndim: int) -> str:

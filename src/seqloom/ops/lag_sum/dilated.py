@@ -22,7 +22,7 @@ from seqloom.ops.lag_sum.window import summed
 def dilated(z: Stream, w: Taps, dilation: int, around: bool = False) -> Stream:
     """The sum over a whole sequence z (B, T, D); centered if `around`."""
     T, run = z.shape[1], centered if around else lags
-    return _by_remainder(z, min(dilation, T), lambda part: run(part, w))
+    return _by_remainder(z, min(dilation, T), lambda tokens: run(tokens, w))
 
 
 def carry(
@@ -38,21 +38,22 @@ def carry(
 
 
 def advance(z: Token, w: Taps, dilation: int, past: Tensor, length: Length, reuse: bool) -> tuple[Token, Tensor]:
-    """The sum at one more token z (B, D), and the ring after it; with `reuse` it is written in place."""
+    """The sum at one more token z (B, D), and the ring `past` after it; with `reuse` it is written in place."""
     filled = ring.filled(past.shape[1], length)
-    newest = ring.latest(past, length.tokens, filled).flip(1)[:, dilation - 1 :: dilation]
+    newest_first = ring.latest(past, length.tokens, filled).flip(1)
+    inputs = newest_first[:, dilation - 1 :: dilation]
     y = product(z, w[0].to(z.dtype))
-    if newest.shape[1]:
-        y = y + summed(newest.to(z.dtype), w[1 : 1 + newest.shape[1]].to(z.dtype))
+    if inputs.shape[1]:
+        y = y + summed(inputs.to(z.dtype), w[1 : 1 + inputs.shape[1]].to(z.dtype))
     if reuse:
         return y, ring.write_(past, length.tokens, z.detach())
     return y, ring.write(past, length.tokens, z[:, None])
 
 
-def _by_remainder(z: Tensor, parts: int, run: Callable[[Tensor], Tensor]) -> Tensor:
+def _by_remainder(z: Tensor, dilation: int, run: Callable[[Tensor], Tensor]) -> Tensor:
     """Applies `run` to the tokens of each remainder, and puts the results in the order of time."""
-    if parts <= 1:
+    if dilation <= 1:
         return run(z)
     times = torch.arange(z.shape[1], device=z.device)
-    order = torch.cat([times[first::parts] for first in range(parts)])
-    return torch.cat([run(z[:, first::parts]) for first in range(parts)], 1)[:, order.argsort()]
+    order = torch.cat([times[remainder::dilation] for remainder in range(dilation)])
+    return torch.cat([run(z[:, remainder::dilation]) for remainder in range(dilation)], 1)[:, order.argsort()]

@@ -33,16 +33,16 @@ def lacking() -> dict[str, str]:
 
 def lags(x: Tensor, w: Tensor) -> Tensor:
     """(B, T, D) under taps of any of the four kinds → (B, T, D)."""
-    kind = torch.promote_types(x.dtype, w.dtype)
-    wide = torch.promote_types(kind, torch.float32)
-    taps = w.to(wide) if w.ndim > 1 else w.to(wide)[:, None].expand(-1, x.shape[2])
-    y: Tensor = forward(x.to(wide), taps)
-    return y.to(kind)
+    dtype = torch.promote_types(x.dtype, w.dtype)
+    wide_dtype = torch.promote_types(dtype, torch.float32)
+    taps = w.to(wide_dtype) if w.ndim > 1 else w.to(wide_dtype)[:, None].expand(-1, x.shape[2])
+    y: Tensor = forward(x.to(wide_dtype), taps)
+    return y.to(dtype)
 
 
-def tile(kind: torch.dtype) -> tuple[int, int]:
+def tile(dtype: torch.dtype) -> tuple[int, int]:
     """Positions and channels that a program multiplies at once."""
-    return (NARROW, NARROW) if kind == torch.float64 else (LONG, WIDE)
+    return (NARROW, NARROW) if dtype == torch.float64 else (LONG, WIDE)
 
 
 def _forward(x: Tensor, w: Tensor) -> Tensor:
@@ -50,20 +50,23 @@ def _forward(x: Tensor, w: Tensor) -> Tensor:
     return _summed(x, w, False)
 
 
-def _backward(x: Tensor, w: Tensor, g: Tensor, to_x: bool, to_w: bool) -> tuple[Tensor, Tensor]:
+def _backward(x: Tensor, w: Tensor, g: Tensor, needs_dx: bool, needs_dw: bool) -> tuple[Tensor, Tensor]:
     """The gradients of x and w for g (B, T, D); an empty tensor where one is not needed."""
-    dx = _summed(g, w if w.ndim == 2 else w.mT, True) if to_x else x.new_empty(0)
-    return dx, _slopes(x, w, g) if to_w else w.new_empty(0)
+    dx = _summed(g, w if w.ndim == 2 else w.mT, True) if needs_dx else x.new_empty(0)
+    return dx, _taps_gradient(x, w, g) if needs_dw else w.new_empty(0)
 
 
 forward, backward = adjoint.operators("lag_sum_gpu", _forward, _backward, GPU)
 
 
 def _summed(x: Tensor, w: Tensor, back: bool) -> Tensor:
+    """Σ_k x_{t-k} w_k, or, if `back`, Σ_k x_{t+k} w_k."""
     from seqloom.ops.lag_sum import gpu_kernels
 
-    (B, T, D), L, x, y = x.shape, len(w), x.contiguous(), x.new_empty(x.shape)
-    sizes, grouped = (B * T, T, D, L), w[:, None] if w.ndim == 3 else w
+    B, T, D = x.shape
+    x, y = x.contiguous(), x.new_empty(x.shape)
+    sizes = (B * T, T, D, len(w))
+    grouped = w[:, None] if w.ndim == 3 else w
     with torch.cuda.device_of(x):
         if w.ndim == 2:
             gpu_kernels.alone[blocks(B * T, TIMES), blocks(D, BLOCK)](x, w, y, *sizes, *w.stride(), back, TIMES, BLOCK)
@@ -75,10 +78,12 @@ def _summed(x: Tensor, w: Tensor, back: bool) -> Tensor:
     return y
 
 
-def _slopes(x: Tensor, w: Tensor, g: Tensor) -> Tensor:
+def _taps_gradient(x: Tensor, w: Tensor, g: Tensor) -> Tensor:
+    """The gradient of w: partial sums over parts of the positions, and their sum."""
     from seqloom.ops.lag_sum import gpu_slopes
 
-    (B, T, D), L, x, g = x.shape, len(w), x.contiguous(), g.contiguous()
+    (B, T, D), L = x.shape, len(w)
+    x, g = x.contiguous(), g.contiguous()
     sizes = (B * T, T, D, L)
     with torch.cuda.device_of(x):
         if w.ndim == 2:

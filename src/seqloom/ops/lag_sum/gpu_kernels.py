@@ -31,14 +31,14 @@ def alone(
     m = tl.program_id(0).to(tl.int64) * TIMES + tl.arange(0, TIMES)
     n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     lags = reach(m, M, T, L, BACK)
-    offset, there = m[:, None] * D + n[None, :], (n < D)[None, :]
+    offset, in_width = m[:, None] * D + n[None, :], (n < D)[None, :]
     inputs, taps = x + offset, w + n * by_channel
     sum_ = tl.zeros([TIMES, BLOCK], x.dtype.element_ty)
     for k in range(0, tl.max(lags, 0)):
-        sum_ += tl.load(inputs, mask=(lags > k)[:, None] & there, other=0.0) * tl.load(taps, mask=n < D, other=0.0)
+        sum_ += tl.load(inputs, mask=(lags > k)[:, None] & in_width, other=0.0) * tl.load(taps, mask=n < D, other=0.0)
         inputs += D if BACK else -D
         taps += by_lag
-    tl.store(y + offset, sum_, mask=(m < M)[:, None] & there)
+    tl.store(y + offset, sum_, mask=(m < M)[:, None] & in_width)
 
 
 @triton.jit
@@ -70,9 +70,9 @@ def mixed(
     for k in range(0, tl.max(lags, 0)):
         for first in range(0, W, WIDE):
             into = first + tl.arange(0, WIDE)
-            here = tl.load(inputs + into[None, :], mask=(lags > k)[:, None] & (into < W)[None, :], other=0.0)
-            tap = tl.load(taps + (into * by_in)[:, None], mask=(into < W)[:, None] & (out < W)[None, :], other=0.0)
-            sum_ += tl.dot(here, tap, input_precision="ieee", out_dtype=sum_.dtype)
+            x_block = tl.load(inputs + into[None, :], mask=(lags > k)[:, None] & (into < W)[None, :], other=0.0)
+            w_block = tl.load(taps + (into * by_in)[:, None], mask=(into < W)[:, None] & (out < W)[None, :], other=0.0)
+            sum_ += tl.dot(x_block, w_block, input_precision="ieee", out_dtype=sum_.dtype)
         inputs += D if BACK else -D
         taps += by_lag
     tl.store(y + m[:, None] * D + group * W + out[None, :], sum_, mask=(m < M)[:, None] & (out < W)[None, :])
@@ -82,5 +82,5 @@ def mixed(
 def reach(m, M, T, L, BACK: tl.constexpr):
     """The number of lags that position m reads, at most L: those inside its row of T; 0 after the last row."""
     t = (m % T).to(tl.int32)
-    inside = T - t if BACK else t + 1
-    return tl.where(m < M, tl.minimum(inside, L), 0)
+    in_row = T - t if BACK else t + 1
+    return tl.where(m < M, tl.minimum(in_row, L), 0)

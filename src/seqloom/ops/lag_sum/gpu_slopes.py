@@ -34,8 +34,8 @@ def alone(
     for first in range(start, end, PIECE):
         sum_ = tl.zeros([LAGS, BLOCK], x.dtype.element_ty)
         for m in range(first, tl.minimum(first + PIECE, end)):
-            there = (k <= m % T)[:, None] & (n < D)[None, :]
-            inputs = tl.load(x + (m - k)[:, None] * D + n[None, :], mask=there, other=0.0)
+            in_row = (k <= m % T)[:, None] & (n < D)[None, :]
+            inputs = tl.load(x + (m - k)[:, None] * D + n[None, :], mask=in_row, other=0.0)
             sum_ += inputs * tl.load(g + m * D + n, mask=n < D, other=0.0)
         total += sum_.to(tl.float64)
     tl.store(dw + (part * L + k[:, None]) * D + n[None, :], total, mask=(k < L)[:, None] & (n < D)[None, :])
@@ -66,13 +66,13 @@ def mixed(
     sum_ = tl.zeros([WIDE, WIDE], x.dtype.element_ty)
     for first in range(start, end, TIMES):
         m = first + tl.arange(0, TIMES)
-        there = (m < end) & (m % T >= k)
+        in_row = (m < end) & (m % T >= k)
         inputs = tl.load(
-            x + (m - k)[None, :] * D + group * W + into[:, None], mask=there[None, :] & (into < W)[:, None], other=0.0
+            x + (m - k)[None, :] * D + group * W + into[:, None], mask=in_row[None, :] & (into < W)[:, None], other=0.0
         )
-        slope = tl.load(
-            g + m[:, None] * D + group * W + out[None, :], mask=there[:, None] & (out < W)[None, :], other=0.0
+        g_block = tl.load(
+            g + m[:, None] * D + group * W + out[None, :], mask=in_row[:, None] & (out < W)[None, :], other=0.0
         )
-        sum_ += tl.dot(inputs, slope, input_precision="ieee", out_dtype=sum_.dtype)
+        sum_ += tl.dot(inputs, g_block, input_precision="ieee", out_dtype=sum_.dtype)
     offset = ((part * L + k) * (D // W) + group) * W
     tl.store(dw + (offset + into[:, None]) * W + out[None, :], sum_, mask=(into < W)[:, None] & (out < W)[None, :])

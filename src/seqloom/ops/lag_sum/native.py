@@ -60,11 +60,11 @@ def lacking() -> dict[str, str]:
 
 def lags(x: Tensor, w: Tensor) -> Tensor:
     """(B, T, D) under taps (L, D) or (L,) → (B, T, D). Raises ValueError where there is no native code."""
-    kind = torch.promote_types(x.dtype, w.dtype)
-    wide = torch.promote_types(kind, torch.float32)
-    taps = w.to(wide) if w.ndim == 2 else w.to(wide)[:, None].expand(-1, x.shape[2])
-    y: Tensor = forward(x.to(wide), taps)
-    return y.to(kind)
+    dtype = torch.promote_types(x.dtype, w.dtype)
+    wide_dtype = torch.promote_types(dtype, torch.float32)
+    taps = w.to(wide_dtype) if w.ndim == 2 else w.to(wide_dtype)[:, None].expand(-1, x.shape[2])
+    y: Tensor = forward(x.to(wide_dtype), taps)
+    return y.to(dtype)
 
 
 def parts(x: Tensor) -> int:
@@ -80,13 +80,15 @@ def _forward(x: Tensor, w: Tensor) -> Tensor:
     return y
 
 
-def _backward(x: Tensor, w: Tensor, g: Tensor, to_x: bool, to_w: bool) -> tuple[Tensor, Tensor]:
-    """dx_t = Σ_k g_{t+k} w_k and dw_k = Σ_t x_{t-k} g_t; an empty tensor for a gradient that is not wanted."""
-    summed, scratch = parts(x), _scratch(x, w)
-    dx, dw = x.new_empty(x.shape if to_x else 0), x.new_empty(summed, *w.shape, dtype=torch.float64)
-    inputs = (x, w, g, dx if to_x else None, dw if to_w else None)
-    BACKWARD(*inputs, scratch, threads=len(scratch), parts=summed, L=len(w))
-    return dx, dw.sum(0).to(w.dtype) if to_w else w.new_empty(0)
+def _backward(x: Tensor, w: Tensor, g: Tensor, needs_dx: bool, needs_dw: bool) -> tuple[Tensor, Tensor]:
+    """dx_t = Σ_k g_{t+k} w_k and dw_k = Σ_t x_{t-k} g_t; an empty tensor for a gradient that is not needed."""
+    part_count = parts(x)
+    scratch = _scratch(x, w)
+    dx = x.new_empty(x.shape if needs_dx else 0)
+    dw_parts = x.new_empty(part_count, *w.shape, dtype=torch.float64)
+    tensors = (x, w, g, dx if needs_dx else None, dw_parts if needs_dw else None)
+    BACKWARD(*tensors, scratch, threads=len(scratch), parts=part_count, L=len(w))
+    return dx, dw_parts.sum(0).to(w.dtype) if needs_dw else w.new_empty(0)
 
 
 forward, backward = adjoint.operators("lag_sum", _forward, _backward)

@@ -40,16 +40,16 @@ def products_per_tap(w: Tensor) -> int:
     return w.shape[-1] if w.ndim > 2 else 1
 
 
-def price(span: Span, dim: int, lags: int, inside: int = 1, dilation: int = 1) -> Cost:
-    """The price of the lag sum over `lags` taps with `inside` products per output channel (Tables 3-6 of the paper).
+def price(span: Span, dim: int, lags: int, products: int = 1, dilation: int = 1) -> Cost:
+    """The price of the lag sum over `lags` taps with `products` per output channel (Tables 3-6 of the paper).
 
     With `dilation` δ the lags are 0, δ, 2δ, …
     """
-    reached = min(lags, -(-span.T // dilation))  # taps that have an input at the last position
-    terms = reached if span.per == "token" else reached * span.T - dilation * (reached * (reached - 1) // 2)
+    used_taps = min(lags, -(-span.T // dilation))  # which have an input at the last position
+    terms = used_taps if span.per == "token" else used_taps * span.T - dilation * (used_taps * (used_taps - 1) // 2)
     return Cost(
-        mul=terms * dim * inside,
-        add=terms * dim * (inside - 1) + (terms - span.rows) * dim,
+        mul=terms * dim * products,
+        add=terms * dim * (products - 1) + (terms - span.rows) * dim,
         path=("multiplication", "cumulation"),
     )
 
@@ -60,6 +60,6 @@ def view(w: Tensor) -> View:
         return View("taps", "the weight of the input at each lag, shared by all channels", ("lag",), w)
     if w.ndim == 2:
         return View("taps", "the weight of a channel's own input at each lag", ("lag", "channel"), w)
-    loud = w.square().mean(-2).sqrt().flatten(1)
+    root_mean_square = w.square().mean(-2).sqrt().flatten(1)
     meaning = "how strongly an output channel reads its group's inputs at each lag, root mean square"
-    return View("taps", meaning, ("lag", "channel"), loud)
+    return View("taps", meaning, ("lag", "channel"), root_mean_square)

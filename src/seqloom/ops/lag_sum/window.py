@@ -31,7 +31,7 @@ def empty(batch: int, context: int, dim: int, like: Tensor) -> Window:
 
 
 def carry(z: Stream, w: Taps, state: State | None, name: str, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-    """The lag sum of z (B, T, D), and the entry `name` of the state after it; without a `state` none is computed.
+    """The lag sum of z (B, T, D), and the entry `name` of the state after it; without a `state` no entry is computed.
 
     With `lengths` (B,) each row of z has that many tokens, then padding.
     """
@@ -46,9 +46,11 @@ def carry(z: Stream, w: Taps, state: State | None, name: str, lengths: Lengths |
 
 def advance(z: Token, w: Taps, window: Window, length: Length, reuse: bool) -> tuple[Token, Window]:
     """The lag sum at one more token z (B, D), and the window after it; with `reuse` it is written in place."""
-    y, size, count = product(z, w[0].to(z.dtype)), window.shape[1], length.bound if length.even else None
-    for past, first in _newest_first(window, length) if count is None else _slices(window, count):
-        y = y + summed(past.to(z.dtype), w[first : first + past.shape[1]].to(z.dtype))
+    y = product(z, w[0].to(z.dtype))
+    size = window.shape[1]
+    count = length.bound if length.even else None  # the tokens that all rows have read
+    for past, first_lag in _newest_first(window, length) if count is None else _slices(window, count):
+        y = y + summed(past.to(z.dtype), w[first_lag : first_lag + past.shape[1]].to(z.dtype))
     window, token = (window, z.detach()) if reuse else (window.clone(), z)
     if count is None:
         return y, ring.write_(window, -1 - length.tokens, token)  # the ring is filled backwards
@@ -64,9 +66,9 @@ def _slices(window: Tensor, count: int) -> list[tuple[Tensor, int]]:
     if filled == 0:
         return []
     newest = -count % size
-    straight = min(filled, size - newest)
-    views = [(window[:, newest : newest + straight], 1), (window[:, : filled - straight], 1 + straight)]
-    return views if filled > straight else views[:1]
+    before_wrap = min(filled, size - newest)
+    views = [(window[:, newest : newest + before_wrap], 1), (window[:, : filled - before_wrap], 1 + before_wrap)]
+    return views if filled > before_wrap else views[:1]
 
 
 def _newest_first(window: Tensor, length: Length) -> list[tuple[Tensor, int]]:
@@ -92,11 +94,12 @@ def summed(past: Tensor, w: Tensor) -> Tensor:
 
 def _by_channel(past: Tensor, w: Tensor) -> Tensor:
     """Σ_k past_k w_k for channels that do not mix, a few lags at a time, so that products stay in the cache."""
-    N, many = past.shape[1], max(1, ADDED // max(past[:, 0].numel(), 1))
-    if 2 * many >= N or torch.is_grad_enabled() or torch.compiler.is_compiling():
+    N = past.shape[1]
+    count = max(1, ADDED // max(past[:, 0].numel(), 1))  # lags at a time
+    if 2 * count >= N or torch.is_grad_enabled() or torch.compiler.is_compiling():
         return (past * w).sum(1)
-    added = past[:, :many] * w[:many]
-    for first in range(many, N, many):
-        last = min(first + many, N)
-        added[:, : last - first].addcmul_(past[:, first:last], w[first:last])
-    return added.sum(1)
+    sums = past[:, :count] * w[:count]
+    for first in range(count, N, count):
+        stop = min(first + count, N)
+        sums[:, : stop - first].addcmul_(past[:, first:stop], w[first:stop])
+    return sums.sum(1)

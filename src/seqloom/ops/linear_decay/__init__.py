@@ -1,10 +1,10 @@
-"""The sum over all earlier tokens that is kept as one matrix, and forgets exponentially.
+"""The decaying sum over all earlier tokens, whose state is one matrix per head.
 
     S_t = diag(e^{g_t}) S_{t-1} + k_tᵀ v_t,     y_t = q_t S_t           per head; g ≤ 0
 
-g is nothing (no decay), or one decay per head, per head and token, or per head, token and channel of the keys. Next to
-it may stand a weight of each token, w_t k_tᵀ v_t, what goes past the sum, y_t + d ∘ v_t per head, and a normaliser
-z_t = q_t Σ_j e^{…} w_j k_jᵀ, the same sum of one more channel of v, all ones.
+g is None (no decay), or one decay per head, per head and token, or per head, token and channel of the keys. Optional:
+a weight of each token, w_t k_tᵀ v_t; a skip connection, y_t + d v_t, with one d per head; and a normalizer
+z_t = q_t Σ_j e^{…} w_j k_jᵀ, which is the output for one more channel of v that is always 1.
 
 Source: Katharopoulos et al., arXiv:2006.16236, Eq. 9-12, where g = 0; Sun et al., arXiv:2307.08621, Eq. 5-7, where g is
 fixed; Peng et al., arXiv:2103.02143, where it is a gate; Yang et al., arXiv:2312.06635, and Qin et al.,
@@ -41,7 +41,7 @@ SIGNATURES = {
     for ndim, sizes in ((1, "H"), (3, "B H T"), (4, "B H T K"))
     for columns in ("V", "V+1")
 }
-"""by the dimensions of log_decay, and whether there is a channel of ones"""
+"""signatures by the number of dimensions of log_decay, and whether there is a channel of ones"""
 
 
 def decay(
@@ -57,15 +57,15 @@ def decay(
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
     """The outputs y (B, H, T, V), in the dtype of v, and the state S (B, H, K, V) after the last token.
 
-    q and k may have fewer heads than v: each of their G serves H/G neighbouring heads of v. `log_decay` is g: None,
-    (H,), (B, H, T) or (B, H, T, K), nowhere above 0 (which is not looked at). `state` is S before the first token,
-    None for zeros; `weight` is w, None for 1, and `skip` d, None for 0. Sums are kept in float32 or better, so the
-    state is too. With `lengths` (B,) a row holds so many tokens, then padding, and its state is that after them.
-    Raises ValueError where shapes do not agree.
+    q and k may have fewer heads than v: each of their G serves H/G neighboring heads of v. `log_decay` is g: None,
+    (H,), (B, H, T) or (B, H, T, K), nowhere above 0 (which is not checked). `state` is S before the first token, None
+    for zeros; `weight` is w, None for 1, and `skip` d, None for 0. Sums are in float32 or better, so the state is too.
+    With `lengths` (B,) a row has that many tokens, then padding, and its state is that after them. Raises ValueError
+    where shapes do not agree.
 
-    Backends: `reference` token by token, `chunked`, `parallel` (all T² pairs at once); differentiable in everything,
-    twice too; `native` in C on a CPU, by chunks or, where each channel decays apart, token by token; `triton` the
-    chunks on a GPU, for one decay per head. Later inputs move no output even in the last bit, unless they are infinite.
+    Backends: `reference` token by token; `chunked`; `parallel` (all T² pairs at once); `native` in C on a CPU, by
+    chunks, or token by token where each channel has its own decay; `triton` by chunks on a GPU, for one decay per head.
+    All are differentiable twice. A later input does not change an output even in the last bit, unless it is infinite.
     """
     y, _, new_state = _summed(q, k, v, log_decay, state, weight, skip, lengths, ones=False)
     return y, new_state
@@ -81,7 +81,7 @@ def normalised(
     weight: Float[Tensor, "B H T"] | None = None,
     lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"], Float[Tensor, "B H K N"]]:
-    """As `decay`, with the normaliser z (B, H, T) of each output, which is not divided; S has N = V + 1 columns."""
+    """As `decay`, with the normalizer z (B, H, T) of each output. y is not divided by z; S has N = V + 1 columns."""
     y, z, new_state = _summed(q, k, v, log_decay, state, weight, None, lengths, ones=True)
     assert z is not None
     return y, z, new_state
@@ -98,6 +98,7 @@ def _summed(
     lengths: Lengths | None,
     ones: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor]:
+    """y, z if there is a channel of `ones`, and the state after the last token; arguments as in `decay`."""
     ndim = log_decay.ndim if isinstance(log_decay, Tensor) else 3
     if (ndim, ones) not in SIGNATURES:
         raise ValueError(f"log_decay must be (H,), (B, H, T) or (B, H, T, K), not {ndim} dimensions")
@@ -107,14 +108,14 @@ def _summed(
     G = q.shape[1]
     if G != H and (G == 0 or H % G):
         raise ValueError(f"linear_decay: {H} heads of v are no multiple of {G} heads of q and k")
-    kind = v.dtype
-    exact = promote_types(kind, promote_types(q.dtype, chunked.LEAST))
-    name = OP.choose(q, by_channel)
-    in_c = name == "native" and not by_channel
-    if G < H and not in_c:
+    dtype = v.dtype
+    wide_dtype = promote_types(dtype, promote_types(q.dtype, torch.float32))
+    backend = OP.choose(q, by_channel)
+    chunks_in_c = backend == "native" and not by_channel
+    if G < H and not chunks_in_c:
         q, k = (x.repeat_interleave(H // G, 1) for x in (q, k))
-    q, k, v = q.to(exact), k.to(exact), v.to(exact)
-    g, before, weight, skip = (None if x is None else x.to(exact) for x in (log_decay, state, weight, skip))
+    q, k, v = q.to(wide_dtype), k.to(wide_dtype), v.to(wide_dtype)
+    g, S, weight, skip = (None if x is None else x.to(wide_dtype) for x in (log_decay, state, weight, skip))
     if lengths is not None:  # padding adds nothing to the state and does not decay it
         real = within(lengths, T)[:, None, :, None]
         k, v = torch.where(real, k, 0.0), torch.where(real, v, 0.0)
@@ -122,31 +123,31 @@ def _summed(
             g = torch.where(real if by_channel else real[..., 0], g[:, None] if g.ndim == 1 else g, 0.0)
         weight = None if weight is None else torch.where(real[..., 0], weight, 0.0)
     if T == 0:
-        nothing = v.new_zeros(B, H, q.shape[3], V + int(ones))
-        return v.to(kind), v[..., 0].to(kind) if ones else None, nothing if before is None else before.clone()
+        new_state = v.new_zeros(B, H, q.shape[3], V + int(ones)) if S is None else S.clone()
+        return v.to(dtype), v[..., 0].to(dtype) if ones else None, new_state
     z: Tensor | None
-    with _unrounded(q.device.type):
-        if in_c and T > 1:
-            if ones and before is None:
-                before = v.new_zeros(B, H, q.shape[3], V + 1)
-            y, z, new_state = native.summed(q, k, v, g, before, weight, skip)
+    with _without_autocast(q.device.type):
+        if chunks_in_c and T > 1:
+            if ones and S is None:
+                S = v.new_zeros(B, H, q.shape[3], V + 1)  # its columns tell C that there is a channel of ones
+            y, z, new_state = native.summed(q, k, v, g, S, weight, skip)
         else:
-            y, z, new_state = weighted.summed(OP[name], q, k, v, g, before, weight, skip, ones)
-    return y.to(kind), None if z is None else z.to(kind), new_state
+            y, z, new_state = weighted.summed(OP[backend], q, k, v, g, S, weight, skip, ones)
+    return y.to(dtype), None if z is None else z.to(dtype), new_state
 
 
 def by_size(q: Tensor, by_channel: bool) -> str:
     """The fastest backend for these queries; `by_channel` is whether each channel of the keys has its decay."""
     if q.shape[2] == 1:  # C has a call for a token without gradients
-        alone = q.device.type == "cpu" and not observed(q) and not (torch.is_grad_enabled() and q.requires_grad)
-        return "native" if alone and native.available() else "reference"
+        direct = q.device.type == "cpu" and not observed(q) and not (torch.is_grad_enabled() and q.requires_grad)
+        return "native" if direct and native.available() else "reference"
     if q.device.type == "cpu" and not torch.compiler.is_exporting() and native.available():
         return "native"
     return "triton" if device.best(q.device) and not by_channel else "chunked"
 
 
-def _unrounded(device: str) -> AbstractContextManager[object]:
-    """Autocast would round the sums again, and with them everything that was ever read."""
+def _without_autocast(device: str) -> AbstractContextManager[object]:
+    """Turns autocast off, which would round the state, and so what it holds of all earlier tokens."""
     return autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
 
 
@@ -161,7 +162,7 @@ def _by_channel(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
 
 
 def _streamed(decays: tuple[int, ...] | None) -> Streamed:
-    """Reading on, heads last; `decays` are the axes of g behind rows and tokens, None for a fixed one of each head."""
+    """The op as a streamed example, heads last; `decays` are the axes of g after rows and tokens, None for g (H,)."""
 
     def streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
         fixed = -draw(4).square()
@@ -188,7 +189,7 @@ def decay_token(
     state: Float[Tensor, "B H K V"],
     reuse: bool,
 ) -> tuple[Float[Tensor, "B H 1 V"], Float[Tensor, "B H K V"]]:
-    """`decay` of one token; with `reuse` the state is written over."""
+    """`decay` of one token; with `reuse` the state is overwritten."""
     inputs = q, k, v, log_decay, state
     able = isinstance(state, Tensor) and token.able(*inputs) and state.is_contiguous()
     if able and forced("linear_decay") in (None, "native"):

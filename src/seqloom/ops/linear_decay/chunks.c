@@ -1,27 +1,28 @@
 /* The decaying sum of __init__.py by chunks of CHUNK tokens, in the letters of chunks.py, for one decay per head or none.
 
-   q and k are (B, T, G, K), v and y (B, T, H, V), H/G heads of values for each of keys; tokens of q, k and v may lie at
-   any distance. decay is e^g (B, T, H) or NULL, which means 1; so may weight be. skip is (H) or NULL, which means 0. With z
-   (B, T, H) values have one more channel, all ones, whose sum z is: W = V + 1, else V. States are (B, H, K, W). rest is
-   what rounding took from decay, or NULL for nothing: a decay near 1 that stays the same would be off in the same direction
-   at every token, and its power 400 by 400 times as much. Marks are the states before each chunk, rows of W numbers filled
-   up to whole vectors.
+   q and k are (B, T, G, K), v and y (B, T, H, V); G divides H, and H/G heads of values share a head of keys. The distance
+   between tokens of q, k and v is any. decay is e^g (B, T, H) or NULL, which means 1; weight (B, T, H) too. skip is (H) or
+   NULL, which means 0. With z (B, T, H) values have one more channel of ones, whose output is z: W = V + 1, else W = V.
+   States are (B, H, K, W). rounding is the rounding error of decay, exact minus rounded, or NULL for 0: without it a constant
+   decay near 1 would have the same error at every token, and its power 400 an error 400 times as large. saved_states are the
+   states before each chunk, rows of W numbers padded to whole vectors.
 
-   Two things are done with a chunk: one head of one row carries the state over it, and the heads of values of one head of
-   keys read it, so that what they share is computed once. Each row's groups of heads go through their chunks, doing both,
-   while the chunk is in the nearest caches; or, where there are too few of them for the threads (`apart`), all states are
-   carried first, and then each chunk is read by itself. The numbers are the same.
+   A chunk is processed in two ways: `advance_` computes the state of one head after the chunk, and `read_` the outputs of all
+   heads of values that share a head of keys, so that what they share is computed once. A task does both for all chunks of one
+   row and head of keys, while a chunk is in the nearest caches; or, where there are too few such tasks for the threads
+   (`apart`), first all states are computed, and then the outputs of every chunk, each in a task of its first. The results are
+   the same.
 
-   Of a chunk of n tokens, with d the decays: between_ij = d_{j+1} … d_i, since_i = d_1 … d_i, until_j = d_{j+1} … d_n,
-   products of numbers up to 1, which underflow to 0; matrices of pairs have a row for each j and a place for each i.
-   The file includes itself once for each type of number. */
+   For a chunk of n tokens with decays d: between_ij = d_{j+1} … d_i, since_i = d_1 … d_i, until_j = d_{j+1} … d_n. They are
+   products of numbers up to 1, which underflow to 0. Matrices of pairs have a row for each j and a column for each i. The
+   file includes itself once for each floating-point type. */
 #ifndef REAL
 
 #include <stddef.h>
 
 int omp_get_thread_num(void);
 
-enum { CHUNK = 64 }; /* native.py has it too */
+enum { CHUNK = 64 }; /* the same number as in native.py */
 
 #define REAL float
 #include "chunks.c"
@@ -37,14 +38,14 @@ enum { CHUNK = 64 }; /* native.py has it too */
 
 #define PLACES ((int)(CHUNK / LANES))
 
-/* What a thread works in; rows of pairs have PLACES vectors, as have channels where tokens lie side by side. */
+/* The scratch memory of a thread. Rows of pairs have PLACES vectors, and so have channels where tokens are columns. */
 typedef struct {
-    VEC *between, *pairs, *faded, *sums, *turned;     /* (CHUNK, PLACES) */
-    VEC *q, *k, *dq, *dk, *reached;                   /* (K, PLACES) */
+    VEC *between, *pairs, *decayed, *sums, *turned;   /* (CHUNK, PLACES) */
+    VEC *q, *k, *dq, *dk, *product;                   /* (K, PLACES) */
     VEC *v, *dy;                                      /* (W, PLACES) */
     VEC *packed, *out;                                /* (CHUNK, N) */
     VEC *S;                                           /* (K, N) */
-    VEC *ends;                                        /* five of PLACES: since, until, until ∘ weight, what reaches two */
+    VEC *ends;                                        /* (5, PLACES): since, until, until ∘ weight, dsince, duntil */
 } NAME(room_);
 
 /* The vectors of a row of a state. */
@@ -68,8 +69,8 @@ static NAME(room_) NAME(rooms_)(int K, int W, VEC *at)
 {
     NAME(room_) room;
     const size_t N = NAME(row_)(W);
-    VEC **const squares[] = {&room.between, &room.pairs, &room.faded, &room.sums, &room.turned};
-    VEC **const keys[] = {&room.q, &room.k, &room.dq, &room.dk, &room.reached};
+    VEC **const squares[] = {&room.between, &room.pairs, &room.decayed, &room.sums, &room.turned};
+    VEC **const keys[] = {&room.q, &room.k, &room.dq, &room.dk, &room.product};
     VEC **const values[] = {&room.v, &room.dy}, **const rows[] = {&room.packed, &room.out};
     at += (size_t)omp_get_thread_num() * NAME(vectors_)(K, W);
 #define EACH(all, size) \
@@ -87,33 +88,33 @@ static NAME(room_) NAME(rooms_)(int K, int W, VEC *at)
 
 /* The decays of the tokens of a chunk, H numbers apart; either may be NULL. */
 typedef struct {
-    const REAL *decay, *rest;
+    const REAL *decay, *rounding;
 } NAME(decays_);
 
-INLINE NAME(decays_) NAME(decays_from_)(const REAL *decay, const REAL *rest, size_t at)
+INLINE NAME(decays_) NAME(decays_from_)(const REAL *decay, const REAL *rounding, size_t at)
 {
-    const NAME(decays_) from = {decay ? decay + at : NULL, rest ? rest + at : NULL};
+    const NAME(decays_) from = {decay ? decay + at : NULL, rounding ? rounding + at : NULL};
     return from;
 }
 
 INLINE double NAME(decay_)(NAME(decays_) of, size_t at)
 {
-    return of.decay ? (double)of.decay[at] + (of.rest ? (double)of.rest[at] : 0) : 1;
+    return of.decay ? (double)of.decay[at] + (of.rounding ? (double)of.rounding[at] : 0) : 1;
 }
 
-/* since and until of n tokens; returns what is left of the state after all of them. In double, since the chunks of a
-   constant decay are all rounded alike. */
+/* since and until of n tokens; returns the decay over all of them. In double, because all chunks of a constant decay have
+   the same rounding error. */
 static REAL NAME(ends_)(int n, int H, NAME(decays_) of, REAL *since, REAL *until)
 {
-    double left = 1, after = 1;
+    double across = 1, after = 1;
     memset(since, 0, CHUNK * sizeof(REAL));
     memset(until, 0, CHUNK * sizeof(REAL));
     for (int i = 0; i < n; i++)
-        since[i] = (REAL)(left *= NAME(decay_)(of, (size_t)i * H));
+        since[i] = (REAL)(across *= NAME(decay_)(of, (size_t)i * H));
     until[n - 1] = 1;
     for (int j = n - 2; j >= 0; j--)
         until[j] = (REAL)(after *= NAME(decay_)(of, (size_t)(j + 1) * H));
-    return (REAL)left;
+    return (REAL)across;
 }
 
 /* between of n tokens, 0 for i < j. */
@@ -122,11 +123,11 @@ static void NAME(between_)(int n, int H, NAME(decays_) of, VEC *between)
     VEC row[PLACES];
     memset(row, 0, sizeof row);
     for (int j = n - 1; j >= 0; j--) {
-        const int fades = of.decay && j + 1 < n;
-        const REAL left = fades ? of.decay[(size_t)(j + 1) * H] : 1;
-        const REAL rest = fades && of.rest ? of.rest[(size_t)(j + 1) * H] : 0;
+        const int has_decay = of.decay && j + 1 < n;
+        const REAL decay = has_decay ? of.decay[(size_t)(j + 1) * H] : 1;
+        const REAL rounding = has_decay && of.rounding ? of.rounding[(size_t)(j + 1) * H] : 0;
         for (int i = j / LANES; i < PLACES; i++)
-            row[i] = row[i] * left + row[i] * rest;
+            row[i] = row[i] * decay + row[i] * rounding;
         ((REAL *)row)[j] = 1;
         memcpy(between + j * PLACES, row, sizeof row);
     }
@@ -138,7 +139,7 @@ static void NAME(scale_)(size_t vectors, REAL factor, VEC *x)
         x[n] *= factor;
 }
 
-/* k_j · q_i for i >= j into room->pairs; room->q is q turned. */
+/* k_j · q_i for i >= j to room->pairs; room->q is the transpose of q. */
 static void NAME(pairs_)(int n, int K, const REAL *k, size_t k_step, const NAME(room_) *room)
 {
     memset(room->pairs, 0, CHUNK * PLACES * sizeof(VEC));
@@ -150,15 +151,15 @@ static inline int NAME(tokens_)(int T, int chunk)
     return T - chunk * CHUNK < CHUNK ? T - chunk * CHUNK : CHUNK;
 }
 
-/* The sizes of a call and what it was given. */
+/* The sizes and inputs of a call. */
 typedef struct {
     int B, T, G, H, K, V, W, N, chunks;
     int64_t q_step, k_step, v_step, dy_step;
-    const REAL *q, *k, *v, *decay, *rest, *weight, *skip, *dy, *dz;
+    const REAL *q, *k, *v, *decay, *rounding, *weight, *skip, *dy, *dz;
 } NAME(call_);
 
-/* n tokens with W channels each to rows of vectors, each times its factor (NULL: 1): V channels of x, and `last`, H numbers
-   from token to token, NULL for ones. */
+/* n tokens as rows of W channels, each times its factor (NULL: 1): V channels of x, then, if W is V + 1, `last`, whose
+   numbers are H apart, or 1 where it is NULL. */
 static void NAME(rows_)(
     const NAME(call_) *of, int n, const REAL *x, size_t step, const REAL *last, const REAL *factors, VEC *to)
 {
@@ -168,7 +169,7 @@ static void NAME(rows_)(
             ((REAL *)(to + (size_t)i * of->N))[of->V] = (factors ? factors[i] : 1) * (last ? last[(size_t)i * of->H] : 1);
 }
 
-/* The same as W rows of tokens. */
+/* The same, transposed and without factors: W rows of tokens. */
 static void NAME(columns_)(const NAME(call_) *of, int n, const REAL *x, size_t step, const REAL *last, VEC *to)
 {
     NAME(turn_)(n, of->V, PLACES, x, step, to);
@@ -183,26 +184,26 @@ INLINE REAL NAME(weight_)(const NAME(call_) *of, size_t at, int head)
     return of->weight ? of->weight[at * of->H + head] : 1;
 }
 
-/* The ends of a chunk whose first token is `at`; returns what is left of the state. */
+/* since, until and until ∘ weight of a chunk whose first token is `at`, to room->ends; returns the decay over the chunk. */
 static REAL NAME(all_ends_)(const NAME(call_) *of, int n, size_t at, int head, const NAME(room_) *room)
 {
     REAL *since = (REAL *)room->ends, *until = since + CHUNK, *weighted = until + CHUNK;
-    const REAL left = NAME(ends_)(n, of->H, NAME(decays_from_)(of->decay, of->rest, at * of->H + head), since, until);
+    const REAL across = NAME(ends_)(n, of->H, NAME(decays_from_)(of->decay, of->rounding, at * of->H + head), since, until);
     for (int j = 0; j < CHUNK; j++)
         weighted[j] = j < n ? until[j] * NAME(weight_)(of, at + j, head) : 0;
-    return left;
+    return across;
 }
 
-/* next = left S + aᵀ packed, of n tokens; next may be S. */
-static void NAME(carry_)(const NAME(call_) *of, int n, REAL left, const REAL *a, size_t step, VEC *packed, const VEC *S,
+/* next = across S + aᵀ packed for n tokens; next may be S. */
+static void NAME(carry_)(const NAME(call_) *of, int n, REAL across, const REAL *a, size_t step, VEC *packed, const VEC *S,
                          VEC *next)
 {
     for (size_t p = 0; p < (size_t)of->K * of->N; p++)
-        next[p] = S[p] * left;
+        next[p] = S[p] * across;
     NAME(add_product_)(ALL, of->K, n, of->N, a, 1, step, packed, of->N, next, of->N);
 }
 
-/* A state (K, W) from memory, NULL for zeros, and to it. */
+/* A state (K, W), NULL for zeros, to rows of whole vectors; `end_` is the inverse. */
 static void NAME(begin_)(const NAME(call_) *of, const REAL *state, VEC *S)
 {
     if (state)
@@ -217,25 +218,25 @@ static void NAME(end_)(const NAME(call_) *of, const VEC *S, REAL *state)
         memcpy(state + (size_t)c * of->W, S + (size_t)c * of->N, of->W * sizeof(REAL));
 }
 
-/* The state of a head over a chunk: from its mark to the next one, or to `after`. */
+/* The state of a head after a chunk: to the next saved state, or after the last chunk to `new_state`. */
 static void NAME(advance_)(
-    const NAME(call_) *of, int row, int head, int chunk, VEC *marks, REAL *after, const NAME(room_) *room)
+    const NAME(call_) *of, int row, int head, int chunk, VEC *saved_states, REAL *new_state, const NAME(room_) *room)
 {
     const int n = NAME(tokens_)(of->T, chunk), last = chunk + 1 == of->chunks;
     const size_t at = (size_t)row * of->T + chunk * CHUNK, vectors = (size_t)of->K * of->N, task = (size_t)row * of->H + head;
-    VEC *S = marks + (task * of->chunks + chunk) * vectors, *next = last ? room->S : S + vectors;
-    const REAL left = NAME(all_ends_)(of, n, at, head, room);
+    VEC *S = saved_states + (task * of->chunks + chunk) * vectors, *next = last ? room->S : S + vectors;
+    const REAL across = NAME(all_ends_)(of, n, at, head, room);
     NAME(rows_)(of, n, of->v + at * of->v_step + (size_t)head * of->V, of->v_step, NULL, (REAL *)(room->ends + 2 * PLACES),
                 room->packed);
-    NAME(carry_)(of, n, left, of->k + at * of->k_step + (size_t)(head / (of->H / of->G)) * of->K, of->k_step, room->packed,
+    NAME(carry_)(of, n, across, of->k + at * of->k_step + (size_t)(head / (of->H / of->G)) * of->K, of->k_step, room->packed,
                  S, next);
     if (last)
-        NAME(end_)(of, next, after + task * of->K * of->W);
+        NAME(end_)(of, next, new_state + task * of->K * of->W);
 }
 
-/* What the heads of values of a group read of a chunk. */
+/* The outputs of the heads of values that share head `group` of the keys, for one chunk. */
 static void NAME(read_)(
-    const NAME(call_) *of, int row, int group, int chunk, const VEC *marks, REAL *y, REAL *z, const NAME(room_) *room)
+    const NAME(call_) *of, int row, int group, int chunk, const VEC *saved_states, REAL *y, REAL *z, const NAME(room_) *room)
 {
     const int n = NAME(tokens_)(of->T, chunk), heads = of->H / of->G, K = of->K, V = of->V, N = of->N, H = of->H;
     const size_t at = (size_t)row * of->T + chunk * CHUNK;
@@ -247,22 +248,22 @@ static void NAME(read_)(
     NAME(ahead_)(next, K, of->k + (at + CHUNK) * of->k_step + (size_t)group * K, of->k_step);
     for (int head = group * heads; head < (group + 1) * heads; head++) {
         NAME(ahead_)(next, V, of->v + (at + CHUNK) * of->v_step + (size_t)head * V, of->v_step);
-        const VEC *before = marks + (((size_t)row * H + head) * of->chunks + chunk) * K * N;
+        const VEC *before = saved_states + (((size_t)row * H + head) * of->chunks + chunk) * K * N;
         NAME(all_ends_)(of, n, at, head, room);
-        NAME(between_)(n, H, NAME(decays_from_)(of->decay, of->rest, at * H + head), room->between);
+        NAME(between_)(n, H, NAME(decays_from_)(of->decay, of->rounding, at * H + head), room->between);
         for (int j = 0; j < n; j++) {
             const REAL weight = NAME(weight_)(of, at + j, head);
             for (int p = j * PLACES; p < (j + 1) * PLACES; p++)
-                room->faded[p] = room->pairs[p] * room->between[p] * weight;
+                room->decayed[p] = room->pairs[p] * room->between[p] * weight;
             if (of->skip)
-                ((REAL *)(room->faded + j * PLACES))[j] += of->skip[head];
+                ((REAL *)(room->decayed + j * PLACES))[j] += of->skip[head];
         }
         NAME(rows_)(of, n, of->v + at * of->v_step + (size_t)head * V, of->v_step, NULL, NULL, room->packed);
         memset(room->out, 0, (size_t)n * N * sizeof(VEC));
         NAME(add_product_)(ALL, n, K, N, queries, of->q_step, 1, before, N, room->out, N);
         for (int i = 0; i < n; i++)
             NAME(scale_)(N, since[i], room->out + (size_t)i * N);
-        NAME(add_product_)(LOWER, n, n, N, (REAL *)room->faded, 1, CHUNK, room->packed, N, room->out, N);
+        NAME(add_product_)(LOWER, n, n, N, (REAL *)room->decayed, 1, CHUNK, room->packed, N, room->out, N);
         for (int i = 0; i < n; i++) {
             const REAL *out = (REAL *)(room->out + (size_t)i * N);
             memcpy(y + ((at + i) * H + head) * V, out, V * sizeof(REAL));
@@ -272,32 +273,32 @@ static void NAME(read_)(
     }
 }
 
-/* Returns 1 where sizes do not belong together, as `backward_`. */
+/* Forward and backward return 1 where the sizes do not fit together. */
 int NAME(forward_)(
     int threads, int apart, int B, int T, int G, int H, int K, int V, int W, int64_t q_step, int64_t k_step, int64_t v_step,
-    const REAL *q, const REAL *k, const REAL *v, const REAL *decay, const REAL *rest, const REAL *weight, const REAL *skip,
-    const REAL *state, REAL *y, REAL *z, REAL *after, VEC *marks, VEC *scratch)
+    const REAL *q, const REAL *k, const REAL *v, const REAL *decay, const REAL *rounding, const REAL *weight, const REAL *skip,
+    const REAL *state, REAL *y, REAL *z, REAL *new_state, VEC *saved_states, VEC *scratch)
 {
     if (W != V + !!z || H % G)
         return 1;
     const int chunks = (T + CHUNK - 1) / CHUNK, heads = H / G;
     const NAME(call_) call = {
-        B, T, G, H, K, V, W, NAME(row_)(W), chunks, q_step, k_step, v_step, 0, q, k, v, decay, rest, weight, skip, NULL, NULL};
+        B, T, G, H, K, V, W, NAME(row_)(W), chunks, q_step, k_step, v_step, 0, q, k, v, decay, rounding, weight, skip, NULL, NULL};
     const size_t size = (size_t)K * W, vectors = (size_t)K * call.N;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int task = 0; task < B * H; task++)
-        NAME(begin_)(&call, state ? state + task * size : NULL, marks + (size_t)task * chunks * vectors);
+        NAME(begin_)(&call, state ? state + task * size : NULL, saved_states + (size_t)task * chunks * vectors);
     if (apart) {
 #pragma omp parallel for num_threads(threads) schedule(static)
         for (int task = 0; task < B * H; task++) {
             const NAME(room_) room = NAME(rooms_)(K, W, scratch);
             for (int chunk = 0; chunk < chunks; chunk++)
-                NAME(advance_)(&call, task / H, task % H, chunk, marks, after, &room);
+                NAME(advance_)(&call, task / H, task % H, chunk, saved_states, new_state, &room);
         }
 #pragma omp parallel for num_threads(threads) schedule(static)
         for (int task = 0; task < B * G * chunks; task++) {
             const NAME(room_) room = NAME(rooms_)(K, W, scratch);
-            NAME(read_)(&call, task / chunks / G, task / chunks % G, task % chunks, marks, y, z, &room);
+            NAME(read_)(&call, task / chunks / G, task / chunks % G, task % chunks, saved_states, y, z, &room);
         }
         return 0;
     }
@@ -305,105 +306,107 @@ int NAME(forward_)(
     for (int task = 0; task < B * G; task++) {
         const NAME(room_) room = NAME(rooms_)(K, W, scratch);
         for (int chunk = 0; chunk < chunks; chunk++) {
-            NAME(read_)(&call, task / G, task % G, chunk, marks, y, z, &room);
+            NAME(read_)(&call, task / G, task % G, chunk, saved_states, y, z, &room);
             for (int head = task % G * heads; head < (task % G + 1) * heads; head++)
-                NAME(advance_)(&call, task / G, head, chunk, marks, after, &room);
+                NAME(advance_)(&call, task / G, head, chunk, saved_states, new_state, &room);
         }
     }
     return 0;
 }
 
-/* The gradient of g of one chunk, from what reaches each pair (room->faded times room->pairs), each since and each until
-   (the last two of room->ends, times these), and `across`, which reaches every g. */
-static void NAME(to_decays_)(int n, int H, REAL across, const NAME(room_) *room, REAL *dg)
+/* The gradient of g of one chunk. Each g_t is in the exponents of between_ij for j < t <= i, of since_i for i >= t, of until_j
+   for j < t, and of the decay over the chunk. The gradients of these exponents are room->decayed times room->pairs, the last
+   two of room->ends, and dacross. */
+static void NAME(decay_gradients_)(int n, int H, REAL dacross, const NAME(room_) *room, REAL *dg)
 {
-    const REAL *since = (REAL *)(room->ends + 3 * PLACES), *until = (REAL *)(room->ends + 4 * PLACES);
-    VEC open[PLACES]; /* what reaches i from the j before t */
-    REAL earlier = across, later[CHUNK + 1];
-    memset(open, 0, sizeof open);
+    const REAL *dsince = (REAL *)(room->ends + 3 * PLACES), *duntil = (REAL *)(room->ends + 4 * PLACES);
+    VEC pair_sums[PLACES]; /* for each i, the sum over the j before t */
+    REAL earlier = dacross, later[CHUNK + 1];
+    memset(pair_sums, 0, sizeof pair_sums);
     later[n] = 0;
     for (int t = n - 1; t >= 0; t--)
-        later[t] = later[t + 1] + since[t];
+        later[t] = later[t + 1] + dsince[t];
     for (int t = 0; t < n; t++) {
         VEC sum = {0};
         for (int i = t / LANES + 1; i < PLACES; i++)
-            sum += open[i];
+            sum += pair_sums[i];
         REAL pairs = NAME(total_)(sum);
         for (int l = t % LANES; l < LANES; l++)
-            pairs += open[t / LANES][l];
+            pairs += pair_sums[t / LANES][l];
         dg[(size_t)t * H] = pairs + later[t] + earlier;
-        earlier += until[t];
+        earlier += duntil[t];
         for (int i = t / LANES; i < PLACES; i++)
-            open[i] += room->faded[t * PLACES + i] * room->pairs[t * PLACES + i];
+            pair_sums[i] += room->decayed[t * PLACES + i] * room->pairs[t * PLACES + i];
     }
 }
 
-/* dq or dk of a head of values: what reaches it from a state is faded by `ends` and added to the sum of all heads; `to`
-   is what reaches `ends`. */
+/* The part of dq or dk that a head of values gets through a state: S values, times `ends`, added to `sum` over all heads.
+   `dends` is the gradient of `ends`; `keys` are q or k. */
 static void NAME(from_state_)(
-    const NAME(call_) *of, const VEC *S, const VEC *values, const VEC *ends, const VEC *own, VEC *reached, VEC *sum, VEC *to)
+    const NAME(call_) *of, const VEC *S, const VEC *values, const VEC *ends, const VEC *keys, VEC *product, VEC *sum,
+    VEC *dends)
 {
     const int K = of->K;
-    memset(reached, 0, (size_t)K * PLACES * sizeof(VEC));
-    NAME(add_product_)(ALL, K, of->W, PLACES, (const REAL *)S, (size_t)of->N * LANES, 1, values, PLACES, reached, PLACES);
-    memset(to, 0, PLACES * sizeof(VEC));
+    memset(product, 0, (size_t)K * PLACES * sizeof(VEC));
+    NAME(add_product_)(ALL, K, of->W, PLACES, (const REAL *)S, (size_t)of->N * LANES, 1, values, PLACES, product, PLACES);
+    memset(dends, 0, PLACES * sizeof(VEC));
     for (int c = 0; c < K; c++)
         for (int i = 0; i < PLACES; i++) {
-            const VEC from = reached[c * PLACES + i];
-            sum[c * PLACES + i] += from * ends[i];
-            to[i] += from * own[c * PLACES + i];
+            const VEC p = product[c * PLACES + i];
+            sum[c * PLACES + i] += p * ends[i];
+            dends[i] += p * keys[c * PLACES + i];
         }
 }
 
-/* What reaches the state of a head before a chunk, from what reaches it after: to the mark before, or to dstate. */
+/* The gradient of the state of a head before a chunk from that after it: to the dstates before, or to `dstate`. */
 static void NAME(retreat_)(
-    const NAME(call_) *of, int row, int head, int chunk, int kept, VEC *reached, REAL *dstate, const NAME(room_) *room)
+    const NAME(call_) *of, int row, int head, int chunk, int slots, VEC *dstates, REAL *dstate, const NAME(room_) *room)
 {
     const int n = NAME(tokens_)(of->T, chunk);
     const size_t at = (size_t)row * of->T + chunk * CHUNK, vectors = (size_t)of->K * of->N, task = (size_t)row * of->H + head;
-    VEC *S = reached + (task * kept + chunk % kept) * vectors;
-    VEC *next = chunk == 0 ? room->S : reached + (task * kept + (chunk - 1) % kept) * vectors;
-    const REAL left = NAME(all_ends_)(of, n, at, head, room);
+    VEC *S = dstates + (task * slots + chunk % slots) * vectors;
+    VEC *next = chunk == 0 ? room->S : dstates + (task * slots + (chunk - 1) % slots) * vectors;
+    const REAL across = NAME(all_ends_)(of, n, at, head, room);
     NAME(rows_)(of, n, of->dy + at * of->dy_step + (size_t)head * of->V, of->dy_step,
                 of->dz ? of->dz + at * of->H + head : NULL, (REAL *)room->ends, room->packed);
-    NAME(carry_)(of, n, left, of->q + at * of->q_step + (size_t)(head / (of->H / of->G)) * of->K, of->q_step, room->packed,
+    NAME(carry_)(of, n, across, of->q + at * of->q_step + (size_t)(head / (of->H / of->G)) * of->K, of->q_step, room->packed,
                  S, next);
     if (chunk == 0)
         NAME(end_)(of, next, dstate + task * of->K * of->W);
 }
 
-/* Where gradients go; dg, dweight and dskip may be NULL. */
+/* The gradients that are computed; dg, dweight and dskip may be NULL. */
 typedef struct {
     REAL *dq, *dk, *dv, *dg, *dweight, *dskip;
 } NAME(gradients_);
 
-/* What reaches what a group read of a chunk, and what it added to the states. */
+/* The gradients of the inputs of one chunk, for the heads of values that share head `group` of the keys. */
 static void NAME(read_back_)(
-    const NAME(call_) *of, int row, int group, int chunk, int kept, const VEC *marks, const VEC *reached,
+    const NAME(call_) *of, int row, int group, int chunk, int slots, const VEC *saved_states, const VEC *dstates,
     NAME(gradients_) to, const NAME(room_) *room)
 {
     const int n = NAME(tokens_)(of->T, chunk), heads = of->H / of->G, K = of->K, V = of->V, N = of->N, G = of->G, H = of->H;
     const size_t at = (size_t)row * of->T + chunk * CHUNK, vectors = (size_t)K * N;
     const REAL *queries = of->q + at * of->q_step + (size_t)group * K, *keys = of->k + at * of->k_step + (size_t)group * K;
     const REAL *until = (REAL *)(room->ends + PLACES), *weighted = (REAL *)(room->ends + 2 * PLACES);
-    VEC *to_since = room->ends + 3 * PLACES, *to_until = room->ends + 4 * PLACES;
+    VEC *dsince = room->ends + 3 * PLACES, *duntil = room->ends + 4 * PLACES;
     NAME(turn_)(n, K, PLACES, queries, of->q_step, room->q);
     NAME(turn_)(n, K, PLACES, keys, of->k_step, room->k);
     NAME(pairs_)(n, K, keys, of->k_step, room);
-    const int next = chunk ? CHUNK : 0; /* tokens of the chunk before, which comes next */
+    const int next = chunk ? CHUNK : 0; /* tokens of the chunk before this one, which is computed next */
     NAME(ahead_)(next, K, queries - CHUNK * of->q_step, of->q_step);
     NAME(ahead_)(next, K, keys - CHUNK * of->k_step, of->k_step);
     memset(room->dq, 0, (size_t)K * PLACES * sizeof(VEC));
     memset(room->dk, 0, (size_t)K * PLACES * sizeof(VEC));
     memset(room->sums, 0, CHUNK * PLACES * sizeof(VEC));
     for (int head = group * heads; head < (group + 1) * heads; head++) {
-        const NAME(decays_) decays = NAME(decays_from_)(of->decay, of->rest, at * H + head);
+        const NAME(decays_) decays = NAME(decays_from_)(of->decay, of->rounding, at * H + head);
         const REAL *values = of->v + at * of->v_step + (size_t)head * V;
         const REAL *out = of->dy + at * of->dy_step + (size_t)head * V, *last = of->dz ? of->dz + at * H + head : NULL;
-        const size_t task = (size_t)row * H + head, own = at * H + head;
-        const VEC *before = marks + (task * of->chunks + chunk) * vectors;
-        const VEC *following = reached + (task * kept + chunk % kept) * vectors;
-        const REAL left = NAME(all_ends_)(of, n, at, head, room);
+        const size_t task = (size_t)row * H + head, first = at * H + head;
+        const VEC *before = saved_states + (task * of->chunks + chunk) * vectors;
+        const VEC *dafter = dstates + (task * slots + chunk % slots) * vectors;
+        const REAL across = NAME(all_ends_)(of, n, at, head, room);
         NAME(ahead_)(next, V, values - CHUNK * of->v_step, of->v_step);
         NAME(ahead_)(next, V, out - CHUNK * of->dy_step, of->dy_step);
         NAME(between_)(n, H, decays, room->between);
@@ -412,48 +415,48 @@ static void NAME(read_back_)(
         NAME(rows_)(of, n, out, of->dy_step, last, NULL, room->packed);
         for (int j = 0; j < n; j++) /* the channel of ones */
             if (last)
-                memcpy(room->faded + j * PLACES, room->dy + (size_t)V * PLACES, PLACES * sizeof(VEC));
+                memcpy(room->decayed + j * PLACES, room->dy + (size_t)V * PLACES, PLACES * sizeof(VEC));
             else
-                memset(room->faded + j * PLACES, 0, PLACES * sizeof(VEC));
-        NAME(add_product_)(RIGHT, n, V, PLACES, values, of->v_step, 1, room->dy, PLACES, room->faded, PLACES);
+                memset(room->decayed + j * PLACES, 0, PLACES * sizeof(VEC));
+        NAME(add_product_)(RIGHT, n, V, PLACES, values, of->v_step, 1, room->dy, PLACES, room->decayed, PLACES);
         for (int j = 0; j < n; j++) {
             const REAL weight = NAME(weight_)(of, at + j, head);
-            VEC to_weight = {0};
+            VEC weight_sums = {0};
             if (to.dskip)
-                to.dskip[own + (size_t)j * H] = ((REAL *)(room->faded + j * PLACES))[j];
+                to.dskip[first + (size_t)j * H] = ((REAL *)(room->decayed + j * PLACES))[j];
             for (int p = j * PLACES; p < (j + 1) * PLACES; p++) {
-                const VEC reaches = room->faded[p] * room->between[p];
-                to_weight += reaches * room->pairs[p];
-                room->faded[p] = reaches * weight;
-                room->sums[p] += room->faded[p];
+                const VEC dy_v = room->decayed[p] * room->between[p];
+                weight_sums += dy_v * room->pairs[p];
+                room->decayed[p] = dy_v * weight;
+                room->sums[p] += room->decayed[p];
                 room->between[p] *= room->pairs[p] * weight;
             }
             if (to.dweight)
-                to.dweight[own + (size_t)j * H] = NAME(total_)(to_weight);
+                to.dweight[first + (size_t)j * H] = NAME(total_)(weight_sums);
             if (of->skip)
                 ((REAL *)(room->between + j * PLACES))[j] += of->skip[head];
         }
         memset(room->out, 0, (size_t)n * N * sizeof(VEC));
-        NAME(add_product_)(ALL, n, K, N, keys, of->k_step, 1, following, N, room->out, N);
+        NAME(add_product_)(ALL, n, K, N, keys, of->k_step, 1, dafter, N, room->out, N);
         for (int j = 0; j < n; j++)
             NAME(scale_)(N, weighted[j], room->out + (size_t)j * N);
         NAME(add_product_)(UPPER, n, n, N, (REAL *)room->between, CHUNK, 1, room->packed, N, room->out, N);
         for (int j = 0; j < n; j++)
             memcpy(to.dv + ((at + j) * H + head) * V, room->out + (size_t)j * N, V * sizeof(REAL));
-        NAME(from_state_)(of, before, room->dy, room->ends, room->q, room->reached, room->dq, to_since);
-        NAME(from_state_)(of, following, room->v, room->ends + 2 * PLACES, room->k, room->reached, room->dk, to_until);
+        NAME(from_state_)(of, before, room->dy, room->ends, room->q, room->product, room->dq, dsince);
+        NAME(from_state_)(of, dafter, room->v, room->ends + 2 * PLACES, room->k, room->product, room->dk, duntil);
         if (to.dweight)
             for (int j = 0; j < n; j++)
-                to.dweight[own + (size_t)j * H] += ((REAL *)to_until)[j] * until[j];
+                to.dweight[first + (size_t)j * H] += ((REAL *)duntil)[j] * until[j];
         if (to.dg) {
-            VEC across = {0};
+            VEC state_products = {0};
             for (size_t p = 0; p < vectors; p++)
-                across += before[p] * following[p];
+                state_products += before[p] * dafter[p];
             for (int i = 0; i < PLACES; i++) {
-                to_since[i] *= room->ends[i];
-                to_until[i] *= room->ends[2 * PLACES + i];
+                dsince[i] *= room->ends[i];
+                duntil[i] *= room->ends[2 * PLACES + i];
             }
-            NAME(to_decays_)(n, H, left * NAME(total_)(across), room, to.dg + own);
+            NAME(decay_gradients_)(n, H, across * NAME(total_)(state_products), room, to.dg + first);
         }
     }
     NAME(add_product_)(ALL, K, n, PLACES, keys, 1, of->k_step, room->sums, PLACES, room->dq, PLACES);
@@ -463,35 +466,36 @@ static void NAME(read_back_)(
     NAME(turn_back_)(n, K, PLACES, room->dk, to.dk + at * G * K + (size_t)group * K, (size_t)G * K);
 }
 
-/* dstate begins as what reaches the state after the last token; `reached` is for what reaches the states after `kept` chunks,
-   all of them if `apart`, else one. dskip is (B, T, H): its parts. */
+/* dstate holds the gradient of the state after the last token, and is replaced by that of the first state. `dstates` has room
+   for the gradients of the states after `slots` chunks: all chunks if `apart`, else 1. dskip is (B, T, H), one part for each
+   token. */
 int NAME(backward_)(
-    int threads, int apart, int B, int T, int G, int H, int K, int V, int W, int kept, int64_t q_step, int64_t k_step,
-    int64_t v_step, int64_t dy_step, const REAL *q, const REAL *k, const REAL *v, const REAL *decay, const REAL *rest,
-    const REAL *weight, const REAL *skip, const VEC *marks, const REAL *dy, const REAL *dz, REAL *dq, REAL *dk, REAL *dv,
-    REAL *dg, REAL *dweight, REAL *dskip, REAL *dstate, VEC *reached, VEC *scratch)
+    int threads, int apart, int B, int T, int G, int H, int K, int V, int W, int slots, int64_t q_step, int64_t k_step,
+    int64_t v_step, int64_t dy_step, const REAL *q, const REAL *k, const REAL *v, const REAL *decay, const REAL *rounding,
+    const REAL *weight, const REAL *skip, const VEC *saved_states, const REAL *dy, const REAL *dz, REAL *dq, REAL *dk, REAL *dv,
+    REAL *dg, REAL *dweight, REAL *dskip, REAL *dstate, VEC *dstates, VEC *scratch)
 {
     const int chunks = (T + CHUNK - 1) / CHUNK, heads = H / G;
-    if (W != V + !!dz || H % G || kept != (apart ? chunks : 1))
+    if (W != V + !!dz || H % G || slots != (apart ? chunks : 1))
         return 1;
     const NAME(call_) call = {B,      T,      G,       H, K, V, W,     NAME(row_)(W), chunks, q_step, k_step,
-                              v_step, dy_step, q,      k, v, decay, rest, weight, skip,   dy,     dz};
+                              v_step, dy_step, q,      k, v, decay, rounding, weight, skip,   dy,     dz};
     const NAME(gradients_) to = {dq, dk, dv, dg, dweight, dskip};
     const size_t size = (size_t)K * W, vectors = (size_t)K * call.N;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int task = 0; task < B * H; task++)
-        NAME(begin_)(&call, dstate + task * size, reached + ((size_t)task * kept + (chunks - 1) % kept) * vectors);
+        NAME(begin_)(&call, dstate + task * size, dstates + ((size_t)task * slots + (chunks - 1) % slots) * vectors);
     if (apart) {
 #pragma omp parallel for num_threads(threads) schedule(static)
         for (int task = 0; task < B * H; task++) {
             const NAME(room_) room = NAME(rooms_)(K, W, scratch);
             for (int chunk = chunks - 1; chunk >= 0; chunk--)
-                NAME(retreat_)(&call, task / H, task % H, chunk, kept, reached, dstate, &room);
+                NAME(retreat_)(&call, task / H, task % H, chunk, slots, dstates, dstate, &room);
         }
 #pragma omp parallel for num_threads(threads) schedule(static)
         for (int task = 0; task < B * G * chunks; task++) {
             const NAME(room_) room = NAME(rooms_)(K, W, scratch);
-            NAME(read_back_)(&call, task / chunks / G, task / chunks % G, task % chunks, kept, marks, reached, to, &room);
+            NAME(read_back_)(&call, task / chunks / G, task / chunks % G, task % chunks, slots, saved_states, dstates, to, &room);
         }
         return 0;
     }
@@ -499,9 +503,9 @@ int NAME(backward_)(
     for (int task = 0; task < B * G; task++) {
         const NAME(room_) room = NAME(rooms_)(K, W, scratch);
         for (int chunk = chunks - 1; chunk >= 0; chunk--) {
-            NAME(read_back_)(&call, task / G, task % G, chunk, kept, marks, reached, to, &room);
+            NAME(read_back_)(&call, task / G, task % G, chunk, slots, saved_states, dstates, to, &room);
             for (int head = task % G * heads; head < (task % G + 1) * heads; head++)
-                NAME(retreat_)(&call, task / G, head, chunk, kept, reached, dstate, &room);
+                NAME(retreat_)(&call, task / G, head, chunk, slots, dstates, dstate, &room);
         }
     }
     return 0;

@@ -1,6 +1,6 @@
 """The decaying sum by chunks of C tokens: pairs of tokens inside a chunk, a matrix state from chunk to chunk.
 
-With one decay for all channels of the keys, `equal`:
+With one decay per head for all channels of the keys, or none, `by_head`:
 
     y_i = Σ_{j≤i} (q_i · k_j) e^{g_{j+1} + … + g_i} v_j     over the j of i's own chunk
         + q_i e^{g_1 + … + g_i} S                            S before the chunk; positions counted from its first token
@@ -32,21 +32,23 @@ CHANNEL_CHUNK = 16
 """tokens of a chunk where each channel has its decay"""
 
 
-def equal(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None, C: int) -> tuple[Tensor, Tensor]:
+def by_head(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None, C: int) -> tuple[Tensor, Tensor]:
     """The equation of `seqloom.ops.linear_decay`; shapes as in `decay` there, T a multiple of C."""
     q, k, v = (x.contiguous().unflatten(2, (-1, C)) for x in (q, k, v))  # (B, H, N, C, ·)
     a = q @ k.mT
     across = None
     if g is not None:
         g = g.unflatten(2, (-1, C)) if g.ndim == 3 else g[:, None, None].expand(-1, 1, C)  # (B, H, N, C) or (H, 1, C)
-        between = g[..., None].expand(*g.shape, C).tril(-1).cumsum(-2)  # (…, i, j): from j to i; 0 where j ≥ i
-        a = a * between.exp()
+        sums = g[..., None].expand(*g.shape, C).tril(-1).cumsum(-2)  # (…, i, j): g_{j+1} + … + g_i; 0 where j ≥ i
+        a = a * sums.exp()
         since = g.cumsum(-1).exp()  # from the start of the chunk
-        q, k, across = q * since[..., None], k * between[..., -1, :].exp()[..., None], since[..., -1]
+        until = sums[..., -1, :].exp()  # to its end
+        q, k = q * since[..., None], k * until[..., None]
+        across = since[..., -1, None, None]
     y = a.tril() @ v
     added = k.mT @ v  # (B, H, N, K, V)
-    before, state = carried(added, None if across is None else across[..., None, None], state)
-    return (y if before is None else y + q @ before).flatten(2, 3), state
+    states_before, new_state = carried(added, across, state)
+    return (y if states_before is None else y + q @ states_before).flatten(2, 3), new_state
 
 
 def by_channel(q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor | None, C: int) -> tuple[Tensor, Tensor]:
@@ -58,10 +60,10 @@ def by_channel(q: Tensor, k: Tensor, v: Tensor, g: Tensor, state: Tensor | None,
     a = (q[..., :, None, :] * between * k[..., None, :, :]).sum(-1).tril()
     since = g.cumsum(-2).exp()  # from the start of the chunk
     until = between[..., -1, :, :]  # to its end
-    before, new_state = carried((k * until).mT @ v, since[..., -1, :, None], state)
+    states_before, new_state = carried((k * until).mT @ v, since[..., -1, :, None], state)
     y = a @ v
-    if before is not None:
-        y = y + (q * since) @ before
+    if states_before is not None:
+        y = y + (q * since) @ states_before
     return y.flatten(2, 3)[:, :, :T], new_state
 
 
@@ -75,8 +77,8 @@ def carried(added: Tensor, across: Tensor | None, state: Tensor | None) -> tuple
         return None, added[:, :, 0]
     S = torch.zeros_like(added[:, :, 0]) if state is None else state
     decays = None if across is None else across.expand(*added.shape[:3], *across.shape[-2:]).unbind(2)
-    before = []
-    for n, new in enumerate(added.unbind(2)):
-        before.append(S)
-        S = new + (S if decays is None else decays[n] * S)
-    return torch.stack(before, 2), S
+    states_before = []
+    for n, added_n in enumerate(added.unbind(2)):
+        states_before.append(S)
+        S = added_n + (S if decays is None else decays[n] * S)
+    return torch.stack(states_before, 2), S

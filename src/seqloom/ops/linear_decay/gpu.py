@@ -26,9 +26,9 @@ def decay(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | Non
     return y, new_state
 
 
-def chunk(kind: torch.dtype) -> int:
+def chunk(dtype: torch.dtype) -> int:
     """Tokens of a chunk."""
-    return NARROW if kind == torch.float64 else CHUNK
+    return NARROW if dtype == torch.float64 else CHUNK
 
 
 def _forward(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -40,10 +40,10 @@ def _forward(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | 
     q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
     log_decay, strides = _decay_and_strides(g, q)
     sizes, precise = (H, T, K, V, *strides), PRECISION[torch.get_float32_matmul_precision()]
-    begun = q if state is None else state.contiguous()
+    first_state = q if state is None else state.contiguous()  # without a state an arbitrary tensor, which is not read
     with torch.cuda.device_of(q):
         gpu_kernels.states[B * H, blocks(K, wide), blocks(V, wide)](
-            k, v, log_decay, begun, before, new_state, *sizes, g is not None, state is not None, C, wide, precise
+            k, v, log_decay, first_state, before, new_state, *sizes, g is not None, state is not None, C, wide, precise
         )
         gpu_kernels.outputs[B * H, blocks(T, C), blocks(V, wide)](
             q, k, v, log_decay, before, y, *sizes, g is not None, C, wide, precise, num_warps=8, num_stages=2
@@ -70,12 +70,23 @@ def _backward(
     q, k, v, dy = q.contiguous(), k.contiguous(), v.contiguous(), dy.contiguous()
     log_decay, strides = _decay_and_strides(g, q)
     sizes, precise = (H, T, K, V, *strides), PRECISION[torch.get_float32_matmul_precision()]
-    ends = q if dnew_state is None else dnew_state.contiguous()
+    dlast_state = q if dnew_state is None else dnew_state.contiguous()  # an arbitrary tensor where there is none
     with torch.cuda.device_of(q):
-        gpu_slopes.reached[B * H, blocks(K, wide), blocks(V, wide)](
-            q, dy, log_decay, ends, dadded, dstate, *sizes, g is not None, dnew_state is not None, C, wide, precise
+        gpu_slopes.state_gradients[B * H, blocks(K, wide), blocks(V, wide)](
+            q,
+            dy,
+            log_decay,
+            dlast_state,
+            dadded,
+            dstate,
+            *sizes,
+            g is not None,
+            dnew_state is not None,
+            C,
+            wide,
+            precise,
         )
-        gpu_slopes.slopes[B * H, blocks(T, C)](
+        gpu_slopes.input_gradients[B * H, blocks(T, C)](
             *(q, k, v, log_decay, before, dy, dadded, dq, dk, dv, dg, later, *sizes, g is not None, C, wide, precise),
             num_warps=8,
             num_stages=1,
@@ -109,6 +120,7 @@ forward = paired(
 
 
 def _sizes(q: Tensor) -> tuple[int, int]:
+    """Tokens of a chunk, and channels that a program multiplies at once."""
     return chunk(q.dtype), NARROW if q.dtype == torch.float64 else WIDE
 
 

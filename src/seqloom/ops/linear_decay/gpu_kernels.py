@@ -37,22 +37,22 @@ def states(
     head = tl.program_id(0).to(tl.int64)
     rows = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
     columns = tl.program_id(2) * WIDE + tl.arange(0, WIDE)
-    entry, there = rows[:, None] * V + columns[None, :], (rows < K)[:, None] & (columns < V)[None, :]
-    of_head = g + head // H * by_row + head % H * by_head
+    entry, in_state = rows[:, None] * V + columns[None, :], (rows < K)[:, None] & (columns < V)[None, :]
+    head_g = g + head // H * by_row + head % H * by_head
     S = tl.zeros([WIDE, WIDE], k.dtype.element_ty)
     if BEGUN:
-        S += tl.load(state + head * K * V + entry, mask=there, other=0.0)
+        S += tl.load(state + head * K * V + entry, mask=in_state, other=0.0)
     before += head * tl.cdiv(T, C) * K * V
     for first in range(0, T, C):
-        tl.store(before + entry, S, mask=there)
+        tl.store(before + entry, S, mask=in_state)
         before += K * V
         keys = tile(k, head, first, T, K, tl.program_id(1) * WIDE, C, WIDE)
         values = tile(v, head, first, T, V, tl.program_id(2) * WIDE, C, WIDE)
         if DECAYS:
-            values *= tl.exp(left(of_head, first, T, by_token, C))[:, None]
-            S *= tl.exp(tl.sum(decays(of_head, first, T, by_token, C), 0))
+            values *= tl.exp(left(head_g, first, T, by_token, C))[:, None]
+            S *= tl.exp(tl.sum(decays(head_g, first, T, by_token, C), 0))
         S += tl.dot(tl.trans(keys), values, input_precision=PRECISION, out_dtype=S.dtype)
-    tl.store(new_state + head * K * V + entry, S, mask=there)
+    tl.store(new_state + head * K * V + entry, S, mask=in_state)
 
 
 @triton.jit
@@ -79,22 +79,22 @@ def outputs(
     head, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
     first, column = chunk * C, tl.program_id(2) * WIDE
     before += (head * tl.cdiv(T, C) + chunk) * K * V
-    of_head = g + head // H * by_row + head % H * by_head
-    pairs = tl.zeros([C, C], q.dtype.element_ty)
-    read = tl.zeros([C, WIDE], q.dtype.element_ty)
+    head_g = g + head // H * by_row + head % H * by_head
+    a = tl.zeros([C, C], q.dtype.element_ty)
+    y_block = tl.zeros([C, WIDE], q.dtype.element_ty)
     for row in range(0, K, WIDE):
         queries = tile(q, head, first, T, K, row, C, WIDE)
         keys = tile(k, head, first, T, K, row, C, WIDE)
         S = part(before, K, V, row, column, WIDE)
-        pairs += tl.dot(queries, tl.trans(keys), input_precision=PRECISION, out_dtype=pairs.dtype)
-        read += tl.dot(queries, S, input_precision=PRECISION, out_dtype=read.dtype)
+        a += tl.dot(queries, tl.trans(keys), input_precision=PRECISION, out_dtype=a.dtype)
+        y_block += tl.dot(queries, S, input_precision=PRECISION, out_dtype=y_block.dtype)
     if DECAYS:
-        g_here = decays(of_head, first, T, by_token, C)
-        pairs *= tl.exp(between(g_here, C))
-        read *= tl.exp(tl.cumsum(g_here, 0))[:, None]
+        chunk_g = decays(head_g, first, T, by_token, C)
+        a *= tl.exp(between(chunk_g, C))
+        y_block *= tl.exp(tl.cumsum(chunk_g, 0))[:, None]
     values = tile(v, head, first, T, V, column, C, WIDE)
-    read += tl.dot(lower(pairs, C), values, input_precision=PRECISION, out_dtype=read.dtype)
-    put(y, read, head, first, T, V, column, C, WIDE)
+    y_block += tl.dot(lower(a, C), values, input_precision=PRECISION, out_dtype=y_block.dtype)
+    put(y, y_block, head, first, T, V, column, C, WIDE)
 
 
 @triton.jit

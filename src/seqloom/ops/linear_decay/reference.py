@@ -26,10 +26,10 @@ def decay(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | Non
 
 def price(rows: int, H: int, K: int, V: int, decay: Literal["none", "head", "channel"] = "none") -> Cost:
     """The price of `rows` tokens in H heads with keys of width K and values of width V: e^g, e^g S, kᵀ v, and q S."""
-    numbers = H * K * V
+    state = H * K * V
     return Cost(
-        mul=rows * numbers * (2 if decay == "none" else 3),
-        add=rows * (numbers + H * (K - 1) * V),
+        mul=rows * state * (2 if decay == "none" else 3),
+        add=rows * (state + H * (K - 1) * V),
         exp=rows * {"none": 0, "head": H, "channel": H * K}[decay],
         path=("multiplication", "addition", "multiplication", "cumulation"),
     )

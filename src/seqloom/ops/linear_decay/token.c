@@ -1,7 +1,7 @@
-/* One token of the decaying sum for each row and head: S = e^g S + kᵀ v, y = q S. Numbers are (B, G, K), (B, H, K) and
-   (B, H, V) without gaps, states (B, H, K, V); H/G heads of v share one of q and k. `decay` (B, H) and `decays` (B, H, K)
-   are g; either may be NULL. A thread computes whole heads, so that no number depends on the threads. The file includes
-   itself once for each type of number. */
+/* One token of the decaying sum for each row and head: S = e^g S + kᵀ v, y = q S. q and k are (B, G, K), v and y (B, H, V),
+   states (B, H, K, V), all without gaps; H/G heads of v share one of q and k. g is `log_decay` (B, H) or `log_decays`
+   (B, H, K); one of them or both are NULL. A thread computes whole heads, so that results do not depend on the number of
+   threads. The file includes itself once for each floating-point type. */
 #ifndef REAL
 
 #include <stddef.h>
@@ -19,38 +19,39 @@
 
 #else
 
-/* e^g is `whole` and what is returned: near 1 a rounded e^g, to the power of the tokens remembered, is another decay. */
+/* e^g as whole + part, of which it returns the part: where e^g is near 1, its rounding error, to the power of the number of
+   tokens, would change how long the state remembers. */
 static inline REAL NAME(split_)(REAL g, REAL *whole)
 {
     *whole = g > (REAL)-0.6931;
     return *whole ? expm1(g) : exp(g);
 }
 
-/* `after` NULL: in the place of the state. */
+/* Where `new_state` is NULL the state is overwritten. Returns 1 where H is no multiple of G. */
 int NAME(token_)(
-    int threads, int B, int G, int H, int K, int V, const REAL *q, const REAL *k, const REAL *v, const REAL *decay,
-    const REAL *decays, REAL *state, REAL *y, REAL *after)
+    int threads, int B, int G, int H, int K, int V, const REAL *q, const REAL *k, const REAL *v, const REAL *log_decay,
+    const REAL *log_decays, REAL *state, REAL *y, REAL *new_state)
 {
     if (H % G)
         return 1;
-    if (!after)
-        after = state;
+    if (!new_state)
+        new_state = state;
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
     for (int head = 0; head < B * H; head++) {
-        const size_t shared = (size_t)(head / (H / G)) * K, own = (size_t)head * K;
+        const size_t first_key = (size_t)(head / (H / G)) * K, first_row = (size_t)head * K;
         const REAL *value = v + (size_t)head * V;
-        REAL *out = y + (size_t)head * V, whole, left = NAME(split_)(decay ? decay[head] : 0, &whole);
+        REAL *out = y + (size_t)head * V, whole, part = NAME(split_)(log_decay ? log_decay[head] : 0, &whole);
         for (int c = 0; c < V; c++)
             out[c] = 0;
         for (int n = 0; n < K; n++) {
-            const REAL key = k[shared + n], query = q[shared + n];
-            if (decays)
-                left = NAME(split_)(decays[own + n], &whole);
-            const REAL *before = state + (own + n) * V;
-            REAL *row = after + (own + n) * V;
+            const REAL key = k[first_key + n], query = q[first_key + n];
+            if (log_decays)
+                part = NAME(split_)(log_decays[first_row + n], &whole);
+            const REAL *before = state + (first_row + n) * V;
+            REAL *row = new_state + (first_row + n) * V;
 #pragma omp simd
             for (int c = 0; c < V; c++) {
-                row[c] = whole * before[c] + (left * before[c] + key * value[c]);
+                row[c] = whole * before[c] + (part * before[c] + key * value[c]);
                 out[c] += query * row[c];
             }
         }

@@ -1,4 +1,4 @@
-"""One token of the decaying sum in one call of C (token.c), around torch's operators, which cost more than it does."""
+"""One token of the decaying sum in one call of C (token.c): calls of torch's operators take longer than the sum."""
 
 from pathlib import Path
 
@@ -21,19 +21,19 @@ ENTRY = Entry(
     Argument("log_decays", "B H 1 K", optional=True),
     Argument("state", "B H K V", written=True),
     Argument("y", "B H 1 V", written=True),
-    Argument("after", "B H K V", optional=True, written=True),
+    Argument("new_state", "B H K V", optional=True, written=True),
     least="G",
 )
 
 
 def able(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> bool:
-    """Whether C can do a token of these tensors (B, heads, 1, ·), decays and state: on a CPU, without gradients."""
+    """Whether the C code supports a token of these tensors (B, heads, 1, ·): on a CPU, without gradients."""
     if not native.callable_directly(q, k, v, *[tensor for tensor in (g, state) if tensor is not None]):
         return False
-    if g is not None and g.layout != torch.strided:  # which cannot be expanded
+    if g is not None and g.layout != torch.strided:  # other layouts cannot be expanded
         return False
-    one = q.ndim == v.ndim == 4 and q.shape[2] == 1 and v.numel() > 0
-    return one and q.is_cpu and q.dtype in native.WORD and native.library(SOURCE) is not None
+    single_token = q.ndim == v.ndim == 4 and q.shape[2] == 1 and v.numel() > 0
+    return single_token and q.is_cpu and q.dtype in native.WORD and native.library(SOURCE) is not None
 
 
 def token(
@@ -41,14 +41,19 @@ def token(
 ) -> tuple[Tensor, Tensor]:
     """`decay` of `seqloom.ops.linear_decay` for T = 1: y (B, H, 1, V), and the state after it.
 
-    With `reuse` the state is written over. ValueError where sizes do not agree or there is no native code.
+    With `reuse` the state is overwritten. ValueError where sizes do not agree or there is no native code.
     """
     (B, H, _, V), K = v.shape, q.shape[3]
     if g is not None and g.ndim == 1:
         g = g[None, :, None].expand(B, -1, 1)
-    of_heads, of_channels = (None, g) if g is not None and g.ndim == 4 else (g, None)
-    before = v.new_zeros(B, H, K, V) if state is None else state if reuse else state.contiguous()
-    y, new_state = v.new_empty(v.shape), None if reuse or state is None else v.new_empty(state.shape)
-    if ENTRY(q, k, v, of_heads, of_channels, before, y, new_state, threads=native.threads(before.numel())):
+    log_decay, log_decays = (None, g) if g is not None and g.ndim == 4 else (g, None)
+    if state is None:
+        S, new_state = v.new_zeros(B, H, K, V), None
+    elif reuse:
+        S, new_state = state, None
+    else:
+        S, new_state = state.contiguous(), v.new_empty(state.shape)
+    y = v.new_empty(v.shape)
+    if ENTRY(q, k, v, log_decay, log_decays, S, y, new_state, threads=native.threads(S.numel())):
         raise ValueError(f"linear_decay: {H} heads of v are no multiple of {q.shape[1]} heads of q and k")
-    return y, before if new_state is None else new_state
+    return y, S if new_state is None else new_state

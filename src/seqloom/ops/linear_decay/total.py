@@ -23,9 +23,9 @@ def total(
 
 def price(rows: int, H: int, K: int, V: int) -> Cost:
     """The price of `rows` tokens in H heads with keys of width K and values of width V: Σ kᵀ v, and q S."""
-    numbers = H * K * V
+    state = H * K * V
     return Cost(
-        mul=2 * rows * numbers,
-        add=max(rows - 1, 0) * numbers + rows * H * (K - 1) * V,
+        mul=2 * rows * state,
+        add=max(rows - 1, 0) * state + rows * H * (K - 1) * V,
         path=("multiplication", "cumulation", "multiplication", "cumulation"),
     )

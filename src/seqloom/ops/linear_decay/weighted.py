@@ -2,7 +2,7 @@
 
     S_t = e^{g_t} S_{t-1} + w_t k_tᵀ [v_t, 1],   [y_t, z_t] = q_t S_t,   y_t + d ∘ v_t
 
-The C of `native` computes all of it in one pass, while the numbers are in the cache. `quotient` divides the sums by
+The C code of `native` computes all of it in one pass, while the data is in the cache. `quotient` divides the sums by
 their normalizer, with gradients in few passes over memory.
 """
 
@@ -41,12 +41,12 @@ def summed(
 
 
 def parts(sums: Tensor) -> tuple[Tensor, Tensor]:
-    """The sums and their last channel, split. Slices would each fill a whole tensor with zeros as gradient."""
-    s, z = _Parts.apply(sums)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
+    """(…, V + 1) → (…, V) and the last channel (…). The gradient of each slice would be a whole tensor of zeros."""
+    s, z = _LastChannel.apply(sums)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
     return s, z
 
 
-class _Parts(torch.autograd.Function):
+class _LastChannel(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, sums: Tensor) -> tuple[Tensor, Tensor]:
         return sums[..., :-1], sums[..., -1]
@@ -57,7 +57,7 @@ class _Parts(torch.autograd.Function):
 
 
 def quotient(s: Float[Tensor, "*rows V"], z: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows V"]:
-    """y = s / z, one z for all channels of s. Gradients: ds = dy / z, dz = -Σ ds y; torch's own divide twice more."""
+    """y = s / z, one z for all channels of s. Gradients: ds = dy / z, dz = -Σ ds y; torch's would divide twice more."""
     y: Tensor = _Quotient.apply(s, z)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
     return y
 

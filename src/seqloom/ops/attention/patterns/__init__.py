@@ -1,7 +1,7 @@
 """Sparse attention patterns: which keys a query attends to.
 
     pattern(i, j)       True where the query at time i attends to the key at time j; elementwise, any broadcast shapes
-    pattern.tiles(T)    the tiles of the matrix of scores of T tokens that are touched
+    pattern.tiles(T)    the tiles of the matrix of scores of T tokens that may have a visible pair
     pattern.keys(t)     the times of the keys that the last of t + 1 tokens attends to, in order
 
     Neighbors      `local`, `around`, `segment` (fixed, first part), `blocks_before` (Image Transformer, 1-D)

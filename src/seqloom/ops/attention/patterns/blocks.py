@@ -35,20 +35,24 @@ class Raster(Pattern):
         row, column = i // self.width, i % self.width
         top, left = row // self.rows * self.rows, column // self.columns * self.columns
         y, x = j // self.width, j % self.width
-        inside = (y >= top - self.above) & (x >= left - self.side) & (x < left + self.columns + self.side)
-        return inside & (j <= i)
+        in_halo = (y >= top - self.above) & (x >= left - self.side) & (x < left + self.columns + self.side)
+        return in_halo & (j <= i)
 
     @override
     def tiles(self, T: int) -> list[Tiles]:
-        down, across = (-(-n // size) for n, size in ((-(-T // self.width), self.rows), (self.width, self.columns)))
+        # the picture has `down` rows of `across` rectangles; axes: row and column of a rectangle, row and column in it
+        picture_rows = -(-T // self.width)
+        down = -(-picture_rows // self.rows)
+        across = -(-self.width // self.columns)
         y = torch.arange(down)[:, None, None, None] * self.rows + torch.arange(self.rows)[:, None]
         x = torch.arange(across)[:, None, None] * self.columns + torch.arange(self.columns)
         times = y * self.width + x
         times = torch.where((x < self.width) & (times < T), times, -1).flatten(0, 1).flatten(1)
-        up, aside = -(-self.above // self.rows), -(-self.side // self.columns)
-        row, column = torch.arange(down)[:, None, None, None], torch.arange(across)[:, None, None]
-        row = row + torch.arange(-up, 1)[:, None]
-        column = column + torch.arange(-aside, aside + 1)
+        # the rectangles that a halo touches: `up` above, `aside` on either side
+        up = -(-self.above // self.rows)
+        aside = -(-self.side // self.columns)
+        row = torch.arange(down)[:, None, None, None] + torch.arange(-up, 1)[:, None]
+        column = torch.arange(across)[:, None, None] + torch.arange(-aside, aside + 1)
         exists = (row >= 0) & (column >= 0) & (column < across)
         blocks = torch.where(exists, row * across + column, -1).flatten(0, 1).flatten(1)
         return [Tiles(times, times, blocks, self)]
@@ -109,6 +113,6 @@ class Permuted(Pattern):
     def counted(self, T: int) -> tuple[int, int]:
         size = -(-T // len(self.permutation))
         tokens = [max(0, min(size, T - block * size)) for block in range(len(self.permutation))]
-        seen = [tokens[other] for other in self.permutation]
-        looking = sum(n for n, keys in zip(tokens, seen, strict=True) if keys)
-        return looking, sum(n * keys for n, keys in zip(tokens, seen, strict=True))
+        keys = [tokens[other] for other in self.permutation]
+        queries_with_keys = sum(queries for queries, seen in zip(tokens, keys, strict=True) if seen)
+        return queries_with_keys, sum(queries * seen for queries, seen in zip(tokens, keys, strict=True))

@@ -16,7 +16,7 @@ from seqloom.ops.attention.tiles import Tiles, among
 class Summary(Pattern):
     """Queries attend to the last `size` tokens of each earlier segment of `length` tokens.
 
-    With `own_segment` also of the segment of the query.
+    With `own_segment` also to those of the query's own segment, up to the query.
     """
 
     length: int

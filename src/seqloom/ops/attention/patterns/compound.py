@@ -45,10 +45,10 @@ class Union(Pattern):
 
     @override
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
-        first, *others = (part(i, j) for part in self.parts)
+        visible, *others = (part(i, j) for part in self.parts)
         for other in others:
-            first = first | other
-        return first
+            visible = visible | other
+        return visible
 
     @override
     def tiles(self, T: int) -> list[Tiles]:

@@ -1,4 +1,4 @@
-"""Windows: neighboring keys, of the text or of every d-th token."""
+"""Windows: neighboring keys, in the text or among every d-th token."""
 
 from dataclasses import dataclass
 from typing import final
@@ -16,8 +16,8 @@ from seqloom.ops.attention.tiles import Tiles, blocks_of, ranges, vectors
 class Neighbors(Pattern):
     """Each query attends to the keys from `before` before the start of its block to `after` after the block's end.
 
-    Blocks are of `block` tokens; with 1 this is a window around the query. With `before` None it attends to all earlier
-    keys and, if not causal, at all later ones.
+    Blocks have `block` tokens; with 1 this is a window around the query. With `before` None it attends to all earlier
+    keys and, if not causal, to all later ones.
     """
 
     before: int | None
@@ -32,13 +32,13 @@ class Neighbors(Pattern):
 
     @override
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
-        low, high = self._ends(i)
+        low, high = self._first_and_last_key(i)
         return (j >= low) & (j <= high)
 
     @override
     def tiles(self, T: int) -> list[Tiles]:
         times = blocks_of(T, self.block)
-        low, high = self._ends(times.clamp(min=0))
+        low, high = self._first_and_last_key(times.clamp(min=0))
         keys = vectors(torch.arange(T))
         size = keys.shape[1]
         first = torch.where(times < 0, T, low.clamp(min=0)).amin(1) // size
@@ -50,13 +50,14 @@ class Neighbors(Pattern):
         low = 0 if self.before is None else t // self.block * self.block - self.before
         return torch.arange(max(0, low), t + 1)
 
-    def _ends(self, i: Tensor) -> tuple[Tensor, Tensor]:
-        first = i // self.block * self.block
-        low = torch.zeros_like(i) if self.before is None else first - self.before
+    def _first_and_last_key(self, i: Tensor) -> tuple[Tensor, Tensor]:
+        """The first and the last time that a query at time i attends to; may be outside of the text."""
+        block_start = i // self.block * self.block
+        low = torch.zeros_like(i) if self.before is None else block_start - self.before
         if self.causal:
             return low, i
-        span = 1 << 40 if self.before is None else self.block - 1 + self.after
-        return low, first + span
+        ahead = 1 << 40 if self.before is None else self.block - 1 + self.after
+        return low, block_start + ahead
 
 
 def local(window: int) -> Neighbors:
@@ -124,5 +125,6 @@ class Dilated(Pattern):
 
 
 def _spread(times: Tensor, residues: Tensor, by: int, T: int) -> Tensor:
-    then = times * by + residues
-    return torch.where((times >= 0) & (then < T), then, -1).flatten(0, 1)
+    """Times (N, b) in a text of every `by`-th token as times in the text, once for each residue: (by N, b)."""
+    spread = times * by + residues
+    return torch.where((times >= 0) & (spread < T), spread, -1).flatten(0, 1)

@@ -18,7 +18,7 @@ class Pattern(ABC):
 
     @property
     def reach(self) -> int | None:
-        """The most tokens that a query attends to, itself included; None for all."""
+        """How many tokens a query looks back at most, itself included; None for all."""
         return None
 
     @property

@@ -56,21 +56,26 @@ class RandomBlocks(Pattern):
         return visible
 
     def drawn(self, row: Tensor) -> list[Tensor]:
-        """The random blocks of the blocks `row`; -1 where a share is empty."""
-        low, window = (row - self.half).clamp(min=self.first), torch.zeros_like(row)
+        """The random blocks of the blocks `row`, one tensor for each share; -1 where a share is empty.
+
+        Blocks are drawn from those between the global ones; the `window` blocks near the row are skipped.
+        """
+        low = (row - self.half).clamp(min=self.first)
+        window = torch.zeros_like(row)
         if self.causal:
             count = low - self.first
         else:
             end = torch.as_tensor(-(-self.length // self.size) - self.last, device=row.device)
             window = (torch.minimum(row + self.half + 1, end) - low).clamp(min=0)
             count = (end - self.first - window).clamp(min=0)
-        chosen = []
+        blocks = []
         for number in range(self.random):
-            share = (count * (number + 1)) // self.random - (count * number) // self.random
-            at = self.first + (count * number) // self.random + (_hashed(row, number, self.seed) * share >> 31)
-            at = torch.where(at >= low, at + window, at)
-            chosen.append(torch.where(share > 0, at, -1))
-        return chosen
+            share_start = (count * number) // self.random
+            share = (count * (number + 1)) // self.random - share_start
+            block = self.first + share_start + (_hashed(row, number, self.seed) * share >> 31)
+            block = torch.where(block >= low, block + window, block)
+            blocks.append(torch.where(share > 0, block, -1))
+        return blocks
 
     @override
     def tiles(self, T: int) -> list[Tiles]:
@@ -91,9 +96,9 @@ class RandomBlocks(Pattern):
         if row < self.first:
             return torch.arange(t + 1)
         drawn = torch.tensor([-1]) if not self.random else torch.stack(self.drawn(torch.tensor(row)))
-        around_it = torch.arange(max(0, row - self.half), row + 1)
-        numbers = torch.cat([torch.arange(self.first), around_it, drawn[drawn >= 0]]).unique()
-        then = (numbers[:, None] * self.size + torch.arange(self.size)).flatten()
+        neighbors = torch.arange(max(0, row - self.half), row + 1)
+        blocks = torch.cat([torch.arange(self.first), neighbors, drawn[drawn >= 0]]).unique()
+        then = (blocks[:, None] * self.size + torch.arange(self.size)).flatten()
         return then[then <= t]
 
 

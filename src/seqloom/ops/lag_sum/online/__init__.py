@@ -29,8 +29,8 @@ from seqloom.ops.lag_sum.online.blocks import add, longest
 from seqloom.ops.lag_sum.reference import product
 from seqloom.ops.native import Argument, Signature
 
-PULLED = 1 << 19
-"""the most products of a token that are faster by a sum over the window, where the schedule is not in C (measured)"""
+WINDOW_PRODUCTS = 1 << 19
+"""the number of products of a token from which on the schedule, if not in C, is faster than a sum over the window"""
 
 SIGNATURES = {
     of.count(" ") + 1: Signature(
@@ -53,7 +53,7 @@ def entries(L: int, dim: int) -> Memory:
 
 
 def carry(z: Stream, w: Tensor, state: State | None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-    """The lag sum of z (B, T, D), and the state after it; without a `state` none is computed.
+    """The lag sum of z (B, T, D), and the state after it; without a `state` no state is computed.
 
     With `lengths` (B,) each row of z has that many tokens, then padding.
     """
@@ -76,12 +76,12 @@ def advance(z: Token, w: Tensor, state: State, reuse: bool) -> tuple[Token, Entr
     Raises ValueError where the state does not fit the taps.
     """
     past, ahead, origin, length = state["past"], state["ahead"], state["origin"], state["length"]
-    written = reuse and not _observed(z, w)
-    if written and token.able(z, w, past, ahead, length, origin):
-        y = _advanced(z, w, state)
+    in_place = reuse and not _observed(z, w)
+    if in_place and token.able(z, w, past, ahead, length, origin):
+        y = _advance_in_c(z, w, state)
         return y, {"past": past, "ahead": ahead, "origin": origin}
     taps.declared(SIGNATURES, w).bind(z, w, past, ahead, length, origin)
-    if written and _pays(z, w):
+    if in_place and _schedule_pays(z, w):
         y = read(z, w, state)
         push(w, state)
     else:
@@ -91,13 +91,13 @@ def advance(z: Token, w: Tensor, state: State, reuse: bool) -> tuple[Token, Entr
     return y, {"past": past, "ahead": ahead, "origin": origin}
 
 
-def _advanced(z: Tensor, w: Tensor, state: State) -> Tensor:
+def _advance_in_c(z: Tensor, w: Tensor, state: State) -> Tensor:
     """`read` and `push` in one call of C."""
-    y, longer = token.advance(z, w, *_rings(state), longest(len(w)))
+    y, has_longer_blocks = token.advance(z, w, *_rings(state), longest(len(w)))
     if y is None:
         _recompute_ahead(w, state)
-        return _advanced(z, w, state)
-    if longer:
+        return _advance_in_c(z, w, state)
+    if has_longer_blocks:
         _push_longer(w, state, token.LEAF[w.ndim])
     return y
 
@@ -114,10 +114,10 @@ def read(z: Token, w: Tensor, state: State) -> Token:
         return read(z, w, state)
     P, rows = past.shape[1], torch.arange(len(z), device=z.device)
     phase = length % P
-    summed = product(z, w[0].to(z.dtype)) + ahead[rows, phase].to(z.dtype)
+    y = product(z, w[0].to(z.dtype)) + ahead[rows, phase].to(z.dtype)
     ahead[rows, phase] = 0.0
     past[rows, P - 1 - phase] = z.to(past.dtype)
-    return summed
+    return y
 
 
 def push(w: Tensor, state: State) -> None:
@@ -149,25 +149,27 @@ def _observed(z: Tensor, w: Tensor) -> bool:
     return torch.compiler.is_compiling() or (torch.is_grad_enabled() and (z.requires_grad or w.requires_grad))
 
 
-def _pays(z: Tensor, w: Tensor) -> bool:
+def _schedule_pays(z: Tensor, w: Tensor) -> bool:
     """Whether, without C, a sum over the window takes longer than the small operations of the schedule.
 
     Never on a GPU, where the schedule would have to copy `origin` to the host.
     """
-    return z.is_cpu and len(w) > 1 and len(z) * max(w.numel(), len(w) * z.shape[1]) >= PULLED
+    return z.is_cpu and len(w) > 1 and len(z) * max(w.numel(), len(w) * z.shape[1]) >= WINDOW_PRODUCTS
 
 
 def _recompute_ahead(w: Tensor, state: State) -> None:
     """Computes `ahead` from the window: as the schedule would have left it, or all at once where the window is full."""
     past, ahead, length, origin = _rings(state)
-    P, rows, read = past.shape[1], torch.arange(len(past), device=past.device), length_of(state)
+    P, rows = past.shape[1], torch.arange(len(past), device=past.device)
+    read_tokens = length_of(state)
     ahead.zero_()
-    if not read.even or read.bound is None or read.bound >= P:
+    if not read_tokens.even or read_tokens.bound is None or read_tokens.bound >= P:
         origin.copy_(length)
         add(w, past, ahead, rows, length, P)
         return
     origin.zero_()
-    end, count = 0, read.bound
+    # the blocks of the schedule whose outputs are still ahead: one for each bit of the number of tokens
+    end, count = 0, read_tokens.bound
     for size in (1 << bit for bit in reversed(range(count.bit_length())) if count >> bit & 1):
         end += size
         add(w, past, ahead, rows, torch.full_like(length, end), size, count - end)

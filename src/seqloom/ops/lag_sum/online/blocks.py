@@ -1,4 +1,4 @@
-"""What a block of inputs adds to the block of outputs after it, and the schedule of these blocks.
+"""The sums that a block of inputs adds to the block of outputs after it, and the schedule of these blocks.
 
     added_a = Σ_b x_{r-1-b} W_{a+b+1},    0 ≤ a, b < U          U inputs before position r, U outputs from it on
 
@@ -41,46 +41,52 @@ def block(r: int, L: int) -> Block:
     return Block(range(r - size, r), range(r, r + size))
 
 
-def add(w: Tensor, past: Tensor, ahead: Tensor, rows: Tensor, end: Tensor, size: int, late: int = 0) -> None:
-    """Adds the `size` inputs before `end` (N,) to the `size` outputs from there on, except the first `late` outputs."""
-    P, ends, sums_after = past.shape[1], {*end.tolist()}, _lag_by_lag if size <= LEAF else _transformed
+def add(w: Tensor, past: Tensor, ahead: Tensor, rows: Tensor, end: Tensor, size: int, skipped: int = 0) -> None:
+    """Adds the `size` inputs before `end` (N,) to the `size` outputs from there on, in N `rows` of the rings.
+
+    The first `skipped` outputs are left out.
+    """
+    P = past.shape[1]
+    ends = {*end.tolist()}
+    sums_after = _lag_by_lag if size <= LEAF else _transformed
     if len(rows) == len(past) and len(ends) == 1:  # all rows at one position: the rings are read as they are
-        when = ends.pop()
-        newest_first = torch.cat([past[:, span] for span in _spans(-when % P, size, P)], 1)
-        added = sums_after(newest_first.to(ahead.dtype), w)[:, late:]
-        for span in _spans((when + late) % P, size - late, P):
-            ahead[:, span] += added[:, : span.stop - span.start]
-            added = added[:, span.stop - span.start :]
+        common_end = ends.pop()
+        newest_first = torch.cat([past[:, span] for span in _spans(-common_end % P, size, P)], 1)
+        sums = sums_after(newest_first.to(ahead.dtype), w)[:, skipped:]
+        for span in _spans((common_end + skipped) % P, size - skipped, P):
+            ahead[:, span] += sums[:, : span.stop - span.start]
+            sums = sums[:, span.stop - span.start :]
     else:
         offset = torch.arange(size, device=past.device)
         newest_first = past[rows[:, None], (offset - end[:, None]) % P]
-        added = sums_after(newest_first.to(ahead.dtype), w)
-        ahead[rows[:, None], (end[:, None] + offset[late:]) % P] += added[:, late:]
+        sums = sums_after(newest_first.to(ahead.dtype), w)
+        ahead[rows[:, None], (end[:, None] + offset[skipped:]) % P] += sums[:, skipped:]
 
 
 def _spans(first: int, count: int, P: int) -> list[slice]:
     """The slices of `count` consecutive positions of a ring of P: one, or two where they wrap around."""
-    straight = min(count, P - first)
-    spans = [slice(first, first + straight), slice(0, count - straight)]
-    return spans if straight < count else spans[:1]
+    before_wrap = min(count, P - first)
+    spans = [slice(first, first + before_wrap), slice(0, count - before_wrap)]
+    return spans if before_wrap < count else spans[:1]
 
 
 def _lag_by_lag(newest_first: Tensor, w: Tensor) -> Tensor:
     """The lag sums over N inputs (B, N, D) at the N positions after them: (B, N, D), lag by lag."""
     N = newest_first.shape[1]
     w = w.detach()[1 : 2 * N].to(newest_first.dtype)
-    by_lag = pad(newest_first, (0, 0, N - 1, N - 1)).unfold(1, len(w), 1)[:, :N].flip(1)  # (B, N, D, K): lags 1 … K
+    # the inputs at lags 1 … K of each of the N positions: (B, N, D, K), 0 where there is none
+    by_lag = pad(newest_first, (0, 0, N - 1, N - 1)).unfold(1, len(w), 1)[:, :N].flip(1)
     return window.summed(by_lag.transpose(2, 3).flatten(0, 1), w).unflatten(0, (-1, N))
 
 
 def _transformed(newest_first: Tensor, w: Tensor) -> Tensor:
     """As `_lag_by_lag`, by Fourier transforms."""
-    N, kind = newest_first.shape[1], newest_first.dtype
+    N, dtype = newest_first.shape[1], newest_first.dtype
     n = 2 << (N - 1).bit_length()
     x = newest_first.flip(1)
     if w.ndim > 2:
-        return fft.signal(kept.times(fft.spectrum(x, n), kept.spectrum(w, n, kind)), n, 2 * N)[:, N:]
-    W = torch.fft.rfft(w.detach()[:n].to(kind).t().contiguous(), n)  # (D, F), or (F,) of taps that are shared
-    rows = max(1, SLAB // (n * x.shape[2]))
-    parts = [torch.fft.rfft(part.transpose(1, 2).contiguous(), n).mul_(W) for part in x.split(rows)]
-    return torch.cat([torch.fft.irfft(part, n)[:, :, N : 2 * N] for part in parts]).transpose(1, 2)
+        return fft.signal(kept.times(fft.spectrum(x, n), kept.spectrum(w, n, dtype)), n, 2 * N)[:, N:]
+    W = torch.fft.rfft(w.detach()[:n].to(dtype).t().contiguous(), n)  # (D, F), or (F,) of taps that are shared
+    row_count = max(1, SLAB // (n * x.shape[2]))
+    spectra = [torch.fft.rfft(rows.transpose(1, 2).contiguous(), n).mul_(W) for rows in x.split(row_count)]
+    return torch.cat([torch.fft.irfft(Y, n)[:, :, N : 2 * N] for Y in spectra]).transpose(1, 2)

@@ -1,6 +1,6 @@
-/* One token of the lag sum under taps (L, G, d, d), its later outputs paid ahead: as token.c, which says how, with a matrix
-   for each lag and group of channels; and the product of spectra under such taps.
-   The file includes itself once for each type of number. */
+/* One token of the lag sum under taps (L, G, d, d), with later outputs computed ahead as in token.c, by a matrix for each lag
+   and group of channels; and the product of spectra under such taps. The file includes itself once for each floating-point
+   type. */
 #include "token.h"
 #ifndef REAL
 
@@ -18,7 +18,7 @@ int same(size_t bytes, const void *a, const void *b)
 
 #else
 
-/* out_r += x_r W for R pairs of rows, C vectors wide. */
+/* out_r += x_r W for R pairs of rows x_r and out_r, C vectors of columns from `from` on. */
 INLINE void NAME(tile_)(int R, int C, int d, const REAL *const *x, REAL *const *out, const REAL *W, int from)
 {
     VECTOR sum[4][WIDE];
@@ -67,12 +67,12 @@ int NAME(mixed_read_)(TOKEN(G, d))
 {
     const size_t D = (size_t)G * d;
     const int strips = (d + WIDE * LANES - 1) / (WIDE * LANES);
-    const int wrong = unfit(B, seen, origin);
-    if (wrong)
-        return wrong;
+    const int error = state_error(B, length, origin);
+    if (error)
+        return error;
     for (int b = 0; b < B; b++)
-        memcpy(y + b * D, ahead + ((size_t)b * P + seen[b] % P) * D, D * sizeof(REAL));
-    threads = team(threads, (double)B * D * d);
+        memcpy(y + b * D, ahead + ((size_t)b * P + length[b] % P) * D, D * sizeof(REAL));
+    threads = threads_for(threads, (double)B * D * d);
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int s = 0; s < G * strips; s++) {
         const int g = s / strips, from = s % strips * WIDE * LANES, to = from + WIDE * LANES;
@@ -85,7 +85,7 @@ int NAME(mixed_read_)(TOKEN(G, d))
         }
     }
     for (int b = 0; b < B; b++)
-        NAME(written_)(P, D, seen[b] % P, z + b * across, past + b * P * D, ahead + b * P * D);
+        NAME(write_token_)(P, D, length[b] % P, z + b * across, past + b * P * D, ahead + b * P * D);
     return 0;
 }
 
@@ -94,29 +94,29 @@ int NAME(mixed_push_)(TOKEN(G, d))
 {
     const size_t D = (size_t)G * d;
     const int strips = (d + WIDE * LANES - 1) / (WIDE * LANES);
-    int longer = 0, longest = 0;
+    int longer = 0, longest_added = 0;
     double products = 0;
-    const int wrong = unfit(B, seen, origin);
-    if (wrong)
-        return wrong == -1 ? 0 : wrong;
+    const int error = state_error(B, length, origin);
+    if (error)
+        return error == -1 ? 0 : error;
     for (int b = 0; b < B; b++) {
-        const int size = block(seen[b] + 1 - origin[b], P, cap);
+        const int size = block(length[b] + 1 - origin[b], P, longest);
         longer |= size > leaf;
         if (size <= leaf) {
-            longest = size > longest ? size : longest;
+            longest_added = size > longest_added ? size : longest_added;
             products += (double)size * size * D * d;
         }
     }
-    threads = team(threads, products);
+    threads = threads_for(threads, products);
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int s = 0; s < G * strips; s++) {
         const int g = s / strips, from = s % strips * WIDE * LANES, to = from + WIDE * LANES < d ? from + WIDE * LANES : d;
-        for (int k = 1; k < 2 * longest && k <= P; k++) {
+        for (int k = 1; k < 2 * longest_added && k <= P; k++) {
             const REAL *x[PAIRS], *W = w + ((size_t)k * G + g) * d * d;
             REAL *out[PAIRS];
             int count = 0;
             for (int b = 0; b < B; b++) {
-                const int size = block(seen[b] + 1 - origin[b], P, cap), slot = seen[b] % P;
+                const int size = block(length[b] + 1 - origin[b], P, longest), slot = length[b] % P;
                 if (size > leaf)
                     continue;
                 for (int a = k > size ? k - size : 0; a < size && a < k; a++) { /* input k-1-a from the newest on */
@@ -134,17 +134,18 @@ int NAME(mixed_push_)(TOKEN(G, d))
     return longer;
 }
 
-/* Both: less than 0 where the rows are `unfit`, else whether a row's block is longer than `leaf`. */
+/* `read`, then `push`: returns a `state_error`, or else whether a row's block is longer than `leaf`. */
 int NAME(mixed_token_)(TOKEN(G, d))
 {
-    const int wrong = NAME(mixed_read_)(threads, B, P, G, d, cap, leaf, across, z, w, past, ahead, seen, origin, y);
-    if (wrong)
-        return wrong;
-    return NAME(mixed_push_)(threads, B, P, G, d, cap, leaf, across, z, w, past, ahead, seen, origin, y);
+    const int error = NAME(mixed_read_)(threads, B, P, G, d, longest, leaf, across, z, w, past, ahead, length, origin, y);
+    if (error)
+        return error;
+    return NAME(mixed_push_)(threads, B, P, G, d, longest, leaf, across, z, w, past, ahead, length, origin, y);
 }
 
-/* (re, im) of y_r = x_r W for R rows of complex numbers, C vectors wide; the matrix has its parts beside each other. */
-INLINE void NAME(turn_)(int R, int C, int d, size_t across, const REAL *x, const REAL *W, REAL *y, int from)
+/* y_r = x_r W for R rows of complex numbers (re, im), C vectors of columns from `from` on; a row of the matrix has its real
+   parts, then its imaginary ones. */
+INLINE void NAME(complex_tile_)(int R, int C, int d, size_t across, const REAL *x, const REAL *W, REAL *y, int from)
 {
     VECTOR re[2][2], im[2][2];
     for (int r = 0; r < R; r++)
@@ -177,7 +178,7 @@ INLINE void NAME(turn_)(int R, int C, int d, size_t across, const REAL *x, const
 void NAME(multiply_)(int threads, int F, int B, int G, int d, const REAL *W, const REAL *X, REAL *Y)
 {
     const size_t across = 2 * (size_t)G * d;
-    threads = team(threads, 4.0 * F * B * G * d * d);
+    threads = threads_for(threads, 4.0 * F * B * G * d * d);
 #pragma omp parallel for collapse(2) num_threads(threads) schedule(static) if (threads > 1)
     for (int f = 0; f < F; f++)
         for (int g = 0; g < G; g++) {
@@ -188,9 +189,9 @@ void NAME(multiply_)(int threads, int F, int B, int G, int d, const REAL *W, con
             for (; from + 2 * LANES <= d; from += 2 * LANES) {
                 int b = 0;
                 for (; b + 2 <= B; b += 2)
-                    NAME(turn_)(2, 2, d, across, x + b * across, w, y + b * across, from);
+                    NAME(complex_tile_)(2, 2, d, across, x + b * across, w, y + b * across, from);
                 for (; b < B; b++)
-                    NAME(turn_)(1, 2, d, across, x + b * across, w, y + b * across, from);
+                    NAME(complex_tile_)(1, 2, d, across, x + b * across, w, y + b * across, from);
             }
             for (int b = 0; from < d && b < B; b++)
                 for (int j = from; j < d; j++) {

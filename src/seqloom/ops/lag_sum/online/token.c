@@ -1,10 +1,11 @@
-/* One token of the lag sum under taps (L, D) or (L,), its later outputs paid ahead (see online.py):
+/* One token of the lag sum under taps (L, D) or (L,), with later outputs computed ahead (see __init__.py):
 
        y = z W_0 + ahead[now],        then the last n inputs are added to the next n outputs by the taps 1 ... 2n-1
 
-   Both rings are (B, P, D) without gaps: `past` is filled backwards, so that it runs from the newest input on, `ahead`
-   forwards. Every row has its own count of tokens, and a thread its own channels, so the numbers do not depend on how
-   many threads there are. `per` is how many numbers a tap has: D, or 0 where all channels share one. The file includes itself once for each type of number. */
+   Both rings are (B, P, D) without gaps: `past` is filled backwards, so that its slots run from the newest input on, `ahead`
+   forwards. Every row has its own count of tokens, and a thread its own channels, so results do not depend on the number of
+   threads. `per` is the number of weights of a tap: D, or 0 where all channels share one. The file includes itself once for
+   each floating-point type. */
 #include "token.h"
 #ifndef REAL
 
@@ -17,10 +18,10 @@
 
 #else
 
-/* n channels of places p, p+1, ... of a ring of P, one vector a place; the rest of it 0. */
-static void NAME(lay_)(VECTOR *out, const REAL *ring, size_t D, int P, int p, int many, int n)
+/* n channels of `count` slots p, p+1, ... of a ring of P, a vector for each slot, padded with 0. */
+static void NAME(load_slots_)(VECTOR *out, const REAL *ring, size_t D, int P, int p, int count, int n)
 {
-    for (int i = 0; i < many; i++, p = p + 1 < P ? p + 1 : 0)
+    for (int i = 0; i < count; i++, p = p + 1 < P ? p + 1 : 0)
         if (n == LANES)
             out[i] = NAME(load_)(ring + p * D);
         else {
@@ -29,10 +30,10 @@ static void NAME(lay_)(VECTOR *out, const REAL *ring, size_t D, int P, int p, in
         }
 }
 
-/* Taps first, first + 1, ...; those beyond P are 0. Where `per` is 0 a tap is one number for all channels. */
-static void NAME(taps_)(VECTOR *out, const REAL *w, size_t per, int P, int first, int many, int n)
+/* n channels of the `count` taps first, first + 1, ..., a vector for each; those beyond P are 0. */
+static void NAME(load_taps_)(VECTOR *out, const REAL *w, size_t per, int P, int first, int count, int n)
 {
-    for (int i = 0; i < many; i++) {
+    for (int i = 0; i < count; i++) {
         out[i] = (VECTOR){0};
         if (first + i > P)
             continue;
@@ -43,8 +44,8 @@ static void NAME(taps_)(VECTOR *out, const REAL *w, size_t per, int P, int first
     }
 }
 
-/* What n places right after read in the n inputs before them, for some channels of one row. */
-static void NAME(join_)(
+/* Adds the last `size` inputs to the next `size` outputs, for n channels of one row. */
+static void NAME(add_block_)(
     int size, int P, size_t D, int n, const REAL *past, int newest, REAL *ahead, int next, const REAL *w, size_t per)
 {
     VECTOR inputs[SPAN], taps[2 * SPAN], sums[SPAN];
@@ -52,10 +53,10 @@ static void NAME(join_)(
         const int outputs = size - a < SPAN ? size - a : SPAN, sides = (outputs + SIDE - 1) / SIDE * SIDE;
         memset(sums, 0, sides * sizeof(VECTOR));
         for (int b = 0; b < size && a + b < P; b += SPAN) {
-            const int many = size - b < SPAN ? size - b : SPAN, rounded = (many + SIDE - 1) / SIDE * SIDE;
-            NAME(lay_)(inputs, past, D, P, (newest + b) % P, many, n);
-            memset(inputs + many, 0, (rounded - many) * sizeof(VECTOR));
-            NAME(taps_)(taps, w, per, P, a + b + 1, rounded + sides, n);
+            const int count = size - b < SPAN ? size - b : SPAN, rounded = (count + SIDE - 1) / SIDE * SIDE;
+            NAME(load_slots_)(inputs, past, D, P, (newest + b) % P, count, n);
+            memset(inputs + count, 0, (rounded - count) * sizeof(VECTOR));
+            NAME(load_taps_)(taps, w, per, P, a + b + 1, rounded + sides, n);
             for (int i = 0; i < sides; i += SIDE) {
                 VECTOR sum[SIDE];
 #pragma GCC unroll 8
@@ -68,10 +69,10 @@ static void NAME(join_)(
                         tap[k] = taps[i + j + k];
 #pragma GCC unroll 8
                     for (int m = 0; m < SIDE; m++) {
-                        const VECTOR one = inputs[j + m];
+                        const VECTOR input = inputs[j + m];
 #pragma GCC unroll 8
                         for (int k = 0; k < SIDE; k++)
-                            sum[k] += one * tap[m + k];
+                            sum[k] += input * tap[m + k];
                     }
                 }
 #pragma GCC unroll 8
@@ -85,56 +86,56 @@ static void NAME(join_)(
     }
 }
 
-/* y, and 0; less than 0 where the rows are `unfit`, and then nothing is written. */
+/* Computes y, and returns 0; or returns a `state_error`, and then writes nothing. */
 int NAME(each_read_)(TOKEN(D, per))
 {
-    const int wrong = unfit(B, seen, origin);
-    if (wrong)
-        return wrong;
+    const int error = state_error(B, length, origin);
+    if (error)
+        return error;
     for (int b = 0; b < B; b++, z += across, y += D) {
-        const int slot = seen[b] % P;
+        const int slot = length[b] % P;
         const size_t row = (size_t)b * P * D;
         for (int d = 0; d < D; d++)
             y[d] = z[d] * w[per ? d : 0] + ahead[row + (size_t)slot * D + d];
-        NAME(written_)(P, D, slot, z, past + row, ahead + row);
+        NAME(write_token_)(P, D, slot, z, past + row, ahead + row);
     }
     return 0;
 }
 
-/* What comes after the token: whether a row's block is longer than `leaf`, which then is not done; -2 as `unfit`. Where
-   an `ahead` is not valid there is nothing to add to. */
+/* Adds the blocks after the token. Returns whether a row's block is longer than `leaf`, and therefore not added; -2 as
+   `state_error`. Where an `ahead` is not valid nothing is added. */
 int NAME(each_push_)(TOKEN(D, per))
 {
     int longer = 0;
     double products = 0;
-    const int wrong = unfit(B, seen, origin);
-    if (wrong)
-        return wrong == -1 ? 0 : wrong;
+    const int error = state_error(B, length, origin);
+    if (error)
+        return error == -1 ? 0 : error;
     for (int b = 0; b < B; b++) {
-        const double size = block(seen[b] + 1 - origin[b], P, cap);
+        const double size = block(length[b] + 1 - origin[b], P, longest);
         longer |= size > leaf;
         products += size > leaf ? 0 : size * size * D;
     }
-    threads = team(threads, products);
+    threads = threads_for(threads, products);
 #pragma omp parallel for collapse(2) num_threads(threads) schedule(static) if (threads > 1)
     for (int b = 0; b < B; b++)
         for (int from = 0; from < D; from += LANES) {
-            const int size = block(seen[b] + 1 - origin[b], P, cap), slot = seen[b] % P;
-            const size_t at = (size_t)b * P * D + from;
+            const int size = block(length[b] + 1 - origin[b], P, longest), slot = length[b] % P;
+            const size_t ring = (size_t)b * P * D + from;
             if (size <= leaf)
-                NAME(join_)(size, P, D, D - from < LANES ? D - from : LANES, past + at, P - 1 - slot, ahead + at,
-                            (slot + 1) % P, per ? w + from : w, per);
+                NAME(add_block_)(size, P, D, D - from < LANES ? D - from : LANES, past + ring, P - 1 - slot, ahead + ring,
+                                 (slot + 1) % P, per ? w + from : w, per);
         }
     return longer;
 }
 
-/* Both: less than 0 where the rows are `unfit`, else whether a row's block is longer than `leaf`. */
+/* `read`, then `push`: returns a `state_error`, or else whether a row's block is longer than `leaf`. */
 int NAME(each_token_)(TOKEN(D, per))
 {
-    const int wrong = NAME(each_read_)(threads, B, P, D, per, cap, leaf, across, z, w, past, ahead, seen, origin, y);
-    if (wrong)
-        return wrong;
-    return NAME(each_push_)(threads, B, P, D, per, cap, leaf, across, z, w, past, ahead, seen, origin, y);
+    const int error = NAME(each_read_)(threads, B, P, D, per, longest, leaf, across, z, w, past, ahead, length, origin, y);
+    if (error)
+        return error;
+    return NAME(each_push_)(threads, B, P, D, per, longest, leaf, across, z, w, past, ahead, length, origin, y);
 }
 
 #endif

@@ -1,5 +1,5 @@
-/* What the C of one token shares (token.c, matrix_token.c): how long a block is, vectors, what `past` and `ahead` are. The
-   first time it is included it has what does not depend on the type of number, and each time what does. */
+/* The common part of token.c and matrix_token.c: vectors, the length of a block, writing a token into the rings. The first
+   time it is included it defines what does not depend on the floating-point type, and each time what does. */
 #ifndef BYTES
 
 #include <stddef.h>
@@ -15,44 +15,46 @@
 #define SIDE 4
 #define WIDE 2
 #endif
-#define SPAN 128        /* inputs and outputs that are laid out at a time: they and their taps stay near */
-#define PAIRS 256       /* of an input and an output under one matrix, at a time */
-#define WORTH (1 << 16) /* products that are worth a thread */
+#define SPAN 128        /* inputs and outputs that are copied to vectors at a time: they and their taps stay in the cache */
+#define PAIRS 256       /* pairs of an input and an output that are multiplied by one matrix at a time */
+#define WORTH (1 << 16) /* the fewest products for which a thread is started */
 #define INLINE static inline __attribute__((always_inline))
 
-/* What every function of a token takes: sizes of the rings (B, P, D); two of the taps; the longest block of the schedule,
-   and the longest that is added up here; z (B, D), its rows `across` numbers apart; the taps, the rings, the counts, y. */
+/* The parameters of every function of a token: the sizes of the rings (B, P, D); two sizes of the taps; the longest block of
+   the schedule, and the longest that is summed here (`leaf`); z (B, D), its rows `across` numbers apart; the taps, the rings,
+   the counts `length` and `origin`, and y. */
 #define TOKEN(first, second) \
-    int threads, int B, int P, int first, int second, int cap, int leaf, size_t across, const REAL *z, const REAL *w, \
-        REAL *past, REAL *ahead, const int64_t *seen, const int64_t *origin, REAL *y
+    int threads, int B, int P, int first, int second, int longest, int leaf, size_t across, const REAL *z, const REAL *w, \
+        REAL *past, REAL *ahead, const int64_t *length, const int64_t *origin, REAL *y
 
 #define JOINED(a, b) a##b
 #define JOIN(a, b) JOINED(a, b)
 #define NAME(name) JOIN(name, REAL)
 
-/* How many inputs are added to as many outputs after the r-th token: see online.py. */
-static int block(int64_t r, int P, int cap)
+/* The number of inputs that are added to as many outputs after token r of the schedule: see online/__init__.py. */
+static int block(int64_t r, int P, int longest)
 {
-    const int64_t low = r & -r, size = low == 0 || low > cap ? cap : low;
+    const int64_t lowest_bit = r & -r, size = lowest_bit == 0 || lowest_bit > longest ? longest : lowest_bit;
     return size < P ? (int)size : P;
 }
 
-/* 0; -1 where a row's `ahead` is not valid; -2 where a count cannot be, which would lead out of the rings. */
-static int unfit(int B, const int64_t *seen, const int64_t *origin)
+/* 0 if the counts are right; -1 where a row's `ahead` is not valid; -2 where a length is not possible. */
+static int state_error(int B, const int64_t *length, const int64_t *origin)
 {
-    int found = 0;
+    int error = 0;
     for (int b = 0; b < B; b++) {
-        if (seen[b] < 0 || seen[b] == INT64_MAX)
+        if (length[b] < 0 || length[b] == INT64_MAX)
             return -2;
-        found |= origin[b] < 0 ? -1 : 0;
+        error |= origin[b] < 0 ? -1 : 0;
     }
-    return found;
+    return error;
 }
 
-static int team(int threads, double products)
+/* The number of threads for this many products, at most `threads`. */
+static int threads_for(int threads, double products)
 {
-    const double worth = products / WORTH;
-    return worth < 2 ? 1 : worth < threads ? (int)worth : threads;
+    const double useful = products / WORTH;
+    return useful < 2 ? 1 : useful < threads ? (int)useful : threads;
 }
 
 #endif
@@ -71,8 +73,8 @@ INLINE VECTOR NAME(load_)(const REAL *from)
 }
 
 
-/* The token into `past`; its place in `ahead` is free again. */
-static void NAME(written_)(int P, size_t D, int slot, const REAL *z, REAL *past, REAL *ahead)
+/* Writes a token into `past`, and sets its slot in `ahead`, whose sum has been read, to 0. */
+static void NAME(write_token_)(int P, size_t D, int slot, const REAL *z, REAL *past, REAL *ahead)
 {
     memcpy(past + (P - 1 - slot) * D, z, D * sizeof(REAL));
     memset(ahead + slot * D, 0, D * sizeof(REAL));

@@ -67,14 +67,15 @@ SAME = Entry(
 
 def able(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, origin: Tensor) -> bool:
     """Whether C supports this token: one dtype, on a CPU, contiguous tensors, and native code."""
-    whole = native.alike(z, w, past, ahead) and w.is_contiguous() and past.is_contiguous() and ahead.is_contiguous()
-    return whole and past.ndim == 3 and past.shape[1] > 0 and w.ndim in LEAF and available(z, w.ndim)
+    contiguous = w.is_contiguous() and past.is_contiguous() and ahead.is_contiguous()
+    readable = native.alike(z, w, past, ahead) and contiguous
+    return readable and past.ndim == 3 and past.shape[1] > 0 and w.ndim in LEAF and available(z, w.ndim)
 
 
 def available(like: Tensor, ndim: int) -> bool:
     """Whether there is native code for the dtype of `like` and taps of `ndim` dimensions."""
-    here = like.is_cpu and like.dtype in native.WORD
-    return here and native.library(MATRICES if ndim > 2 else SOURCE) is not None
+    supported = like.is_cpu and like.dtype in native.WORD
+    return supported and native.library(MATRICES if ndim > 2 else SOURCE) is not None
 
 
 def advance(
@@ -82,8 +83,8 @@ def advance(
 ) -> tuple[Tensor | None, bool]:
     """`read` and `push` in one call: y, or None if an `ahead` is not valid, and the result of `push`."""
     y = z.new_empty(z.shape)
-    done = _call("token", z, w, past, ahead, length, origin, y, longest)
-    return (None, False) if done < 0 else (y, bool(done))
+    status = _call("token", z, w, past, ahead, length, origin, y, longest)
+    return (None, False) if status < 0 else (y, bool(status))
 
 
 def read(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, origin: Tensor) -> Tensor | None:
@@ -125,12 +126,14 @@ def _call(
     y: Tensor | None,
     longest: int,
 ) -> int:
-    entry, sizes = ENTRIES[verb, w.ndim], {"threads": native.threads(1 << 40), "longest": longest, "leaf": LEAF[w.ndim]}
+    """Calls the C function `verb`: its status, 1 where a row's block is longer than LEAF. ValueError for NEGATIVE."""
+    entry = ENTRIES[verb, w.ndim]
+    sizes = {"threads": native.threads(1 << 40), "longest": longest, "leaf": LEAF[w.ndim]}
     if w.ndim < 3:
         sizes["per"] = past.shape[2] if w.ndim == 2 else 0
     elif w.ndim == 3:
         sizes["G"] = 1
-    done = entry(z, w, past, ahead, length, origin, y, **sizes)
-    if done == NEGATIVE:
+    status = entry(z, w, past, ahead, length, origin, y, **sizes)
+    if status == NEGATIVE:
         raise ValueError("lag_sum: `length` must not be negative: this is no state of an Extractor")
-    return done
+    return status

@@ -31,11 +31,11 @@ def lacking() -> dict[str, str]:
 
 def lags(x: Tensor, w: Tensor) -> Tensor:
     """(B, T, D) under taps of any of the four kinds → (B, T, D). Raises ValueError where there is no native code."""
-    kind = torch.promote_types(x.dtype, w.dtype)
-    wide = torch.promote_types(kind, torch.float32)
-    taps = w.to(wide) if w.ndim > 1 else w.to(wide)[:, None].expand(-1, x.shape[2])
-    y: Tensor = forward(x.to(wide), taps)
-    return y.to(kind)
+    dtype = torch.promote_types(x.dtype, w.dtype)
+    wide_dtype = torch.promote_types(dtype, torch.float32)
+    taps = w.to(wide_dtype) if w.ndim > 1 else w.to(wide_dtype)[:, None].expand(-1, x.shape[2])
+    y: Tensor = forward(x.to(wide_dtype), taps)
+    return y.to(dtype)
 
 
 def _forward(x: Tensor, w: Tensor) -> Tensor:
@@ -45,14 +45,16 @@ def _forward(x: Tensor, w: Tensor) -> Tensor:
     return y
 
 
-def _backward(x: Tensor, w: Tensor, g: Tensor, to_x: bool, to_w: bool) -> tuple[Tensor, Tensor]:
+def _backward(x: Tensor, w: Tensor, g: Tensor, needs_dx: bool, needs_dw: bool) -> tuple[Tensor, Tensor]:
     """The gradients of x and w for the gradient g (B, T, D) of the output; empty where one is not needed."""
-    dx = x.new_empty(x.shape if to_x else 0)
-    summed = [parts(x)] if w.ndim == 2 else []
-    dw = w.new_empty((*summed, *w.shape) if to_w else 0)
-    run = kernels.channels if summed else kernels.matrices
-    run("backward", x, w, g, dx if to_x else None, dw if to_w else None)
-    return dx, dw.sum(0) if summed and to_w else dw
+    dx = x.new_empty(x.shape if needs_dx else 0)
+    if w.ndim == 2:
+        dw_parts = w.new_empty((parts(x), *w.shape) if needs_dw else 0)
+        kernels.channels("backward", x, w, g, dx if needs_dx else None, dw_parts if needs_dw else None)
+        return dx, dw_parts.sum(0) if needs_dw else dw_parts
+    dw = w.new_empty(w.shape if needs_dw else 0)
+    kernels.matrices("backward", x, w, g, dx if needs_dx else None, dw if needs_dw else None)
+    return dx, dw
 
 
 forward, backward = adjoint.operators("spectral_lag_sum", _forward, _backward)

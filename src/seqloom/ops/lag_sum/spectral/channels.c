@@ -1,11 +1,11 @@
-/* The lag sum under a tap for each channel and lag, its transpose, and what the taps receive, by Fourier transforms:
+/* The lag sum under a tap for each channel and lag, its transpose, and the gradient of the taps, by Fourier transforms:
 
        y_t = sum_k x_{t-k} w_k      dx_t = sum_k g_{t+k} w_k      dw_k = sum_t x_{t-k} g_t
 
-   x (B, T, D) and w (L, D) without gaps. The signal is cut in chunks of N >= L places. Chunk c of y is what fits of its
-   own product and what runs over from the chunk before: the real part of (X_c - i X_{c-1}) W, see transform.h. Chunk c
-   of dx is that of (G_c + i G_{c+1}) conj(W), and dw that of the sum of (G_c + i G_{c+1}) conj(X_c) over chunks and rows.
-   A thread takes one vector of channels of some rows. */
+   x (B, T, D) and w (L, D) are without gaps. The signal is cut into chunks of N >= L times. Chunk c of y is the first N
+   numbers of its own product plus the last N of the product of the chunk before: the real part of (X_c - i X_{c-1}) W, see
+   transform.h. Chunk c of dx is the real part of (G_c + i G_{c+1}) conj(W), and dw that of the sum of (G_c + i G_{c+1})
+   conj(X_c) over chunks and rows. A thread takes one vector of channels of some rows. */
 #ifndef REAL
 
 #define REAL float
@@ -33,17 +33,17 @@ void NAME(forward_)(
 #pragma omp parallel num_threads(threads)
     {
         VECTOR *W = (VECTOR *)(scratch + omp_get_thread_num() * NAME(scratch_)(N)), *z = W + 2 * (ptrdiff_t)N;
-        int known = -1;
+        int W_channel = -1;
 #pragma omp for collapse(2) schedule(static)
         for (int from = 0; from < D; from += LANES)
             for (int b = 0; b < B; b++) {
                 const int n = D - from < LANES ? D - from : LANES;
                 const REAL *signal = x + (size_t)b * T * D + from;
-                if (known != from) {
+                if (W_channel != from) {
                     NAME(place_)(W, N, w + from, D, L, 0, n, 0, 1);
                     NAME(place_)(W, N, w, D, L, -1, n, 1, 1);
                     NAME(spread_)(W, N, turns);
-                    known = from;
+                    W_channel = from;
                 }
                 for (int first = 0; first < T; first += N) {
                     NAME(place_)(z, N, signal, D, T, first, n, 0, 1);
@@ -61,7 +61,7 @@ void NAME(forward_)(
     }
 }
 
-/* dx or dw may be NULL, which is not computed; dw is (parts, L, D), each the sum of every parts-th row. */
+/* dx and dw are not computed where they are NULL; part p of dw (parts, L, D) is the sum over rows p, p + parts, ... */
 void NAME(backward_)(
     int threads, int parts, int B, int T, int D, int L, int N, const REAL *turns, const REAL *x, const REAL *w,
     const REAL *g, REAL *dx, REAL *dw, char *scratch)

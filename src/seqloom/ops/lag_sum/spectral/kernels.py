@@ -12,31 +12,31 @@ from seqloom.ops.lag_sum.native import parts
 from seqloom.ops.native import Argument, Entry
 
 CHANNELS, MATRICES = Path(__file__).with_name("channels.c"), Path(__file__).with_name("matrices.c")
-LEAST = 16
+FEWEST = 16
 """the fewest positions of a transform; fewer lags are padded"""
 TAPS = {2: "L D", 3: "L H H", 4: "L G H H"}
 """sizes of the taps by their number of dimensions; a group has H channels"""
 
 
 def _entry(name: str, ndim: int) -> Entry:
-    of, taps = ("B T G*H", TAPS[ndim]) if ndim > 2 else ("B T D", TAPS[ndim])
-    received = taps if ndim > 2 else f"parts {taps}"
+    signal = "B T G*H" if ndim > 2 else "B T D"
+    taps = TAPS[ndim]
     backward = (
-        Argument("g", of),
-        Argument("dx", of, optional=True, written=True),
-        Argument("dw", received, optional=True, written=True),
+        Argument("g", signal),
+        Argument("dx", signal, optional=True, written=True),
+        Argument("dw", taps if ndim > 2 else f"parts {taps}", optional=True, written=True),
     )
     scratch = (Argument("scratch", "threads room", torch.uint8, written=True),)
-    values = (Argument("values", "space", written=True), Argument("own", "threads room", written=True))
+    values = (Argument("values", "space", written=True), Argument("scratch", "threads room", written=True))
     return Entry(
         "lag_sum",
         MATRICES if ndim > 2 else CHANNELS,
         name,
         "threads B T G*H G L N" if ndim > 2 else "threads parts B T D L N",
         Argument("turns", "factors"),
-        Argument("x", of),
+        Argument("x", signal),
         Argument("w", taps),
-        *((Argument("y", of, written=True),) if name == "forward" else backward),
+        *((Argument("y", signal, written=True),) if name == "forward" else backward),
         *(values if ndim > 2 else scratch),
         backend="spectral",
         least="threads",
@@ -49,11 +49,11 @@ OF_MATRICES = {(name, ndim): _entry(name, ndim) for name in ("forward", "backwar
 
 def points(L: int) -> int:
     """The number of positions of a transform: the smallest power of two that is not below L."""
-    return max(LEAST, 1 << (L - 1).bit_length())
+    return max(FEWEST, 1 << (L - 1).bit_length())
 
 
 def channels(name: str, x: Tensor, w: Tensor, *rest: Tensor | None) -> None:
-    """Calls `forward` (the `rest` is y) or `backward` (the `rest` is g, dx, dw) for taps (L, D)."""
+    """Calls `forward` (`rest` is y) or `backward` (`rest` are g, dx and dw) for taps (L, D)."""
     N = points(len(w))
     threads = native.threads(x.numel() * math.ceil(math.log2(N)))
     scratch = torch.empty(threads, _size(CHANNELS, "scratch", x.dtype, N), dtype=torch.uint8)
@@ -63,14 +63,16 @@ def channels(name: str, x: Tensor, w: Tensor, *rest: Tensor | None) -> None:
 
 def matrices(name: str, x: Tensor, w: Tensor, *rest: Tensor | None) -> None:
     """As `channels`, for taps (L, D, D) or (L, G, D/G, D/G)."""
-    (B, T, D), L = x.shape, len(w)
-    G, N, kind = w.shape[1] if w.ndim == 4 else 1, points(L), x.dtype
-    rows, width = B * -(-T // N), D // G
+    (B, T, D), L, dtype = x.shape, len(w), x.dtype
+    G = w.shape[1] if w.ndim == 4 else 1
+    N = points(L)
+    chunks = B * -(-T // N)
+    width = D // G
     threads = native.threads(x.numel() * width)
-    signals = _size(MATRICES, "signals", kind, rows, D, N) * (2 if name == "forward" else 3)
-    values = x.new_empty(signals + _size(MATRICES, "blocks", kind, width, N))
-    scratch = x.new_empty(threads, _size(MATRICES, "own", kind, rows, width, N))
-    OF_MATRICES[name, w.ndim](turns(N, kind), x, w, *rest, values, scratch, threads=threads, G=G, L=L, N=N)
+    signals = _size(MATRICES, "signals", dtype, chunks, D, N) * (2 if name == "forward" else 3)
+    values = x.new_empty(signals + _size(MATRICES, "blocks", dtype, width, N))
+    scratch = x.new_empty(threads, _size(MATRICES, "own", dtype, chunks, width, N))
+    OF_MATRICES[name, w.ndim](turns(N, dtype), x, w, *rest, values, scratch, threads=threads, G=G, L=L, N=N)
 
 
 @functools.lru_cache(64)
@@ -86,8 +88,8 @@ def turns(N: int, dtype: torch.dtype) -> Tensor:
         root = angle / ways
         steps.append(torch.stack([root, 2 * root, 3 * root], 1))
         angle = (root[:, None] + torch.arange(ways, dtype=torch.float64) / ways).flatten()
-    around = 2 * math.pi * torch.cat(steps)
-    return torch.stack([around.cos(), around.sin()], -1).flatten().to(dtype)
+    radians = 2 * math.pi * torch.cat(steps)
+    return torch.stack([radians.cos(), radians.sin()], -1).flatten().to(dtype)
 
 
 def _size(source: Path, name: str, dtype: torch.dtype, *sizes: int) -> int:

@@ -1,12 +1,14 @@
-/* A Fourier transform of many channels side by side: each number is a vector of channels.
+/* A Fourier transform of many channels at once: each number is a vector of channels.
 
-   A polynomial of N complex coefficients modulo z^N - i, N a power of two, is known by its values at the N roots of i.
-   `spread` goes there and `gather` back, each by steps that split z^M - s into z^(M/4) - r, r the fourth roots of s
-   (and once into halves where N is no power of four). All inside one part take the same factor, nothing is reordered,
-   and products of values are products modulo z^N - i. So what a product has beyond N places comes back times i: of real
-   signals the real part is what fits, untouched, and the imaginary part what runs over. No zeros are padded.
+   A polynomial of N complex coefficients modulo z^N - i, N a power of two, is determined by its values at the N roots of i.
+   `spread_` computes the values and `gather_` the coefficients, each by steps that split z^M - s into the four z^(M/4) - r,
+   where r are the fourth roots of s (and once into two where N is no power of four). All numbers of a part are multiplied by
+   the same factor, nothing is reordered, and products of values are products modulo z^N - i. So the coefficients of a product
+   from N on are added, times i, to the first N: for real signals the real part has the first N coefficients, and the
+   imaginary part those from N on. No padding with zeros is needed.
 
-   `turns` holds, for each step and in it each part, r, r^2, r^3 as pairs. Included once for each type of number, REAL. */
+   `turns` has r, r^2 and r^3, as pairs of reals, for each part of each step. Included once for each floating-point type,
+   REAL. */
 #ifndef BYTES
 
 #include <stddef.h>
@@ -19,7 +21,7 @@ int omp_get_thread_num(void);
 #else
 #define BYTES 32
 #endif
-#define NEAR 16384 /* bytes of a part that is worked on step by step, not part by part */
+#define NEAR 16384 /* the most bytes of a part whose steps are done one after another, each over all of its parts */
 
 #define JOINED(a, b) a##b
 #define JOIN(a, b) JOINED(a, b)
@@ -33,6 +35,7 @@ typedef REAL NAME(vector_) __attribute__((vector_size(BYTES)));
 #define VECTOR NAME(vector_)
 typedef __typeof__((VECTOR){0} < (VECTOR){0}) NAME(places_);
 
+/* One part of 4 q numbers to four parts of q; `join_` is its inverse, times 4. */
 INLINE void NAME(split_)(VECTOR *z, const REAL *turn, int q)
 {
     const REAL r1 = turn[0], i1 = turn[1], r2 = turn[2], i2 = turn[3], r3 = turn[4], i3 = turn[5];
@@ -65,7 +68,8 @@ INLINE void NAME(join_)(VECTOR *z, const REAL *turn, int q)
     }
 }
 
-/* `count` parts of N places each, from part number `part` of a step that has `parts`, by its `turns`, to the end. */
+/* Splits `count` parts of N numbers each, or joins their quarters if `back`; the first is part number `part` of its step,
+   whose factors are `turns`. */
 static void NAME(parts_)(int back, VECTOR *z, int N, const REAL *turns, int part, int count)
 {
     const int q = N / 4;
@@ -117,6 +121,7 @@ static void NAME(gather_part_)(VECTOR *z, int N, const REAL *turns, int part, in
     }
 }
 
+/* Whether N is an odd power of two. */
 static int NAME(odd_)(int N)
 {
     return __builtin_ctz(N) & 1;
@@ -176,32 +181,32 @@ INLINE void NAME(store_)(REAL *to, VECTOR lane, int n)
         memcpy(to, &lane, n * sizeof(REAL));
 }
 
-/* N places of a signal x of T, `stride` numbers apart, from `first` on, n channels, times `sign`, as the real or the
-   imaginary parts of z; 0 where the signal has ended, and all 0 where `first` is below 0. */
+/* n channels of a signal x at N times from `first` on, `stride` numbers apart, times `sign`, to the real or the imaginary
+   parts of z; 0 from time T on, and all 0 where `first` is below 0. */
 INLINE void NAME(place_)(
     VECTOR *z, int N, const REAL *x, ptrdiff_t stride, int T, int first, int n, int imaginary, REAL sign)
 {
-    const int here = T - first < 0 || first < 0 ? 0 : T - first < N ? T - first : N;
+    const int count = T - first < 0 || first < 0 ? 0 : T - first < N ? T - first : N;
     z += imaginary;
     if (n == LANES)
-        for (int t = 0; t < here; t++)
+        for (int t = 0; t < count; t++)
             z[2 * t] = NAME(lane_)(x + (first + t) * stride, LANES) * sign;
     else
-        for (int t = 0; t < here; t++)
+        for (int t = 0; t < count; t++)
             z[2 * t] = NAME(lane_)(x + (first + t) * stride, n) * sign;
-    for (int t = here; t < N; t++)
+    for (int t = count; t < N; t++)
         z[2 * t] = (VECTOR){0};
 }
 
-/* The real parts of z, times `scale`, where they fit into the signal y. */
+/* The real parts of z, times `scale`, to the signal y at N times from `first` on, up to time T. */
 INLINE void NAME(fetch_)(
     const VECTOR *z, int N, REAL *y, ptrdiff_t stride, int T, int first, int n, REAL scale)
 {
-    const int here = T - first < N ? T - first : N;
+    const int count = T - first < N ? T - first : N;
     if (n == LANES)
-        for (int t = 0; t < here; t++)
+        for (int t = 0; t < count; t++)
             NAME(store_)(y + (first + t) * stride, z[2 * t] * scale, LANES);
     else
-        for (int t = 0; t < here; t++)
+        for (int t = 0; t < count; t++)
             NAME(store_)(y + (first + t) * stride, z[2 * t] * scale, n);
 }
