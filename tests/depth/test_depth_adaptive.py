@@ -11,7 +11,7 @@ from torch import Tensor
 
 import seqloom
 from seqloom.data.tokens import Tokens
-from seqloom.depth.classifier import Classifier, Seen, seen
+from seqloom.depth.classifier import Classifier, LayerPredictions, layer_predictions
 from seqloom.depth.geometric import Geometric, GeometricConfig
 from seqloom.depth.kinds import KINDS, classifier_config
 from seqloom.depth.multinomial import Multinomial, MultinomialConfig
@@ -33,12 +33,12 @@ def drawn(config: Any) -> Any:
     return built
 
 
-def windows(B: int = 2, T: int = 4, L: int = 3, D: int = 2) -> Seen:
+def windows(B: int = 2, T: int = 4, L: int = 3, D: int = 2) -> LayerPredictions:
     generator = torch.Generator().manual_seed(5)
     streams = [torch.randn(B, T, D, dtype=torch.float64, generator=generator) for _ in range(L)]
     likelihood = -torch.rand(B, T, L, dtype=torch.float64, generator=generator) * 3
     right = torch.rand(B, T, L, generator=generator) < 0.5
-    return Seen(streams, right, right, likelihood)
+    return LayerPredictions(streams, right, right, likelihood)
 
 
 def softmax(z: list[float]) -> list[float]:
@@ -117,7 +117,7 @@ def test_the_loss_of_sequence_by_hand() -> None:
 def test_predictions_of_each_layer() -> None:
     deep = model().double()
     ids = torch.from_numpy(text(26).ids.astype(np.int64)).view(2, 13)
-    read = seen(deep, ids)
+    read = layer_predictions(deep, ids)
     for layer, x in enumerate(read.streams):
         log_p = deep.exit_logits(x, layer + 1).log_softmax(-1)
         for t in range(12):

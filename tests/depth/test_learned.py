@@ -15,7 +15,7 @@ from torch import Tensor
 import seqloom
 from seqloom.core.model import Model
 from seqloom.data.tokens import Tokens
-from seqloom.depth.classifier import Seen, seen
+from seqloom.depth.classifier import LayerPredictions, layer_predictions
 from seqloom.depth.learned import Learned, LearnedConfig
 from seqloom.depth.store import NAME, WEIGHTS, open_exits, save_exits
 from seqloom.generation.exits import Exits, confidence
@@ -70,7 +70,7 @@ def test_confidence_and_loss_by_hand() -> None:
         torch.testing.assert_close(learned.confidence(layer, STREAMS[layer - 1]), expected, rtol=0, atol=1e-15)
     same = torch.tensor([[[True, True, True], [False, True, True]]])
     terms = [-math.log(sigmoid(1.25)), -math.log(sigmoid(2)), -math.log(1 - sigmoid(-0.75)), -math.log(sigmoid(2))]
-    loss = learned.loss(Seen(STREAMS, same, same, torch.zeros(1, 2, 3)))
+    loss = learned.loss(LayerPredictions(STREAMS, same, same, torch.zeros(1, 2, 3)))
     torch.testing.assert_close(loss, torch.tensor(sum(terms) / 4, dtype=torch.float64), rtol=0, atol=1e-15)
     loss.backward()
     gradient = torch.zeros(2, 2, dtype=torch.float64)  # dBCE/dz = c - target, over four terms
@@ -90,7 +90,7 @@ def test_the_first_layer_that_is_sure() -> None:
 def test_what_a_model_predicts_after_each_layer() -> None:
     deep = model()
     ids = torch.from_numpy(text(26).ids.astype(np.int64)).view(2, 13)
-    read = seen(deep, ids)
+    read = layer_predictions(deep, ids)
     streams, _ = deep.exits(ids[:, :-1])
     last = deep.logits(streams[-1]).argmax(-1)
     for layer, x in enumerate(streams):
@@ -109,7 +109,7 @@ def test_it_is_trained_apart_from_its_model() -> None:
     assert deep.training
     assert all(parameter.grad is None for parameter in deep.parameters())
     assert fitted.before == pytest.approx(math.log(2), abs=1e-6)
-    rates = seen(deep.eval(), torch.from_numpy(text(4000).ids[3600:].astype(np.int64))[None, :13]).same
+    rates = layer_predictions(deep.eval(), torch.from_numpy(text(4000).ids[3600:].astype(np.int64))[None, :13]).same
     shares = np.array([float(rates[..., layer].float().mean()) for layer in range(2)]).clip(0.05, 0.95)
     constant = float(-(shares * np.log(shares) + (1 - shares) * np.log(1 - shares)).mean())
     assert fitted.after < constant

@@ -46,7 +46,7 @@ def as_written(mixer: Linformer, x: np.ndarray, how: str) -> np.ndarray:
     """The equation for one row (n, D)."""
     w_q, w_k, w_v, w_out = (w.weight.detach().numpy().T for w in (mixer.w_q, mixer.w_k, mixer.w_v, mixer.w_out))
     both = mixer.mixtures
-    e, f = (None, None) if both is None else (both.keys.detach().numpy(), both.of_values.detach().numpy())
+    e, f = (None, None) if both is None else (both.keys.detach().numpy(), both.for_values.detach().numpy())
     y, K = np.zeros_like(x), D // H
     for h in range(H):
         part = slice(h * K, (h + 1) * K)

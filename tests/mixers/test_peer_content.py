@@ -34,7 +34,7 @@ def test_linformer(share: str, length: int) -> None:
         for one, other in pairs:
             one.weight.copy_(other.weight)
         ours.mixtures.keys.copy_(theirs.proj_k.T[None])
-        ours.mixtures.of_values.copy_(values[1].T[None])
+        ours.mixtures.for_values.copy_(values[1].T[None])
     x, dy = draw(2, length, D), draw(2, length, D, seed=2)
     inputs = [x.clone().requires_grad_() for _ in range(2)]
     y, expected = ours(inputs[0]), theirs(inputs[1])

@@ -11,7 +11,7 @@ import torch
 
 from seqloom.retrieval import followed as module
 from seqloom.retrieval.building import build
-from seqloom.retrieval.followed import followed, others
+from seqloom.retrieval.followed import followed, without_own
 from seqloom.retrieval.lookup import opened
 from seqloom.retrieval.store import Store
 from seqloom.runs.manifest import Damaged
@@ -38,7 +38,7 @@ def test_it_is_of_the_nearest_others(k: int, tmp_path: Path) -> None:
 def test_the_own_position_is_left_out_and_no_other() -> None:
     numbers = torch.tensor([[4, 0, 2], [1, 5, 3], [7, 8, 9]])
     values = numbers * 10
-    assert others(values, numbers, torch.tensor([0, 1, 2])).tolist() == [[40, 20], [50, 30], [70, 80]]
+    assert without_own(values, numbers, torch.tensor([0, 1, 2])).tolist() == [[40, 20], [50, 30], [70, 80]]
 
 
 class Stopped(Exception):
@@ -47,7 +47,7 @@ class Stopped(Exception):
 
 def test_it_resumes_where_it_was_stopped_and_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AT_ONCE", 5)
-    monkeypatch.setattr(module, "NOTED", 0.0)
+    monkeypatch.setattr(module, "RECORD_SECONDS", 0.0)
     store = built(model(), tmp_path / "store", distinct())
     begun: list[float] = []
 

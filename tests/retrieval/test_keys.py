@@ -58,11 +58,11 @@ def test_it_is_what_the_last_network_reads(name: str) -> None:
         torch.testing.assert_close(keys.read(model, ids()), wanted, rtol=0, atol=0)
         model(ids())
         assert torch.equal(keys.latest, wanted)
-        assert torch.equal(keys.newest, wanted[:, -1])
+        assert torch.equal(keys.last_token, wanted[:, -1])
         _, state = model.extend(ids()[:, :8], model.start(2))
         torch.testing.assert_close(keys.latest, wanted[:, :8], rtol=0, atol=1e-12)
         model.step(ids()[:, 8], state)
-        torch.testing.assert_close(keys.newest, wanted[:, 8], rtol=0, atol=1e-12)
+        torch.testing.assert_close(keys.last_token, wanted[:, 8], rtol=0, atol=1e-12)
         keys.close()
         before = keys.latest
         model(ids().flip(0))

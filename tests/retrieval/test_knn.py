@@ -105,7 +105,7 @@ def test_it_resumes_where_it_was_stopped(
 
         yield advance
 
-    monkeypatch.setattr(building, "NOTED", 0.0)
+    monkeypatch.setattr(building, "RECORD_SECONDS", 0.0)
     reads: list[int] = []
     read = Keys.read
     monkeypatch.setattr(Keys, "read", lambda *given: (reads.append(len(given[2])), read(*given))[1])

@@ -10,7 +10,7 @@ from seqloom.cli.retrieval import model_of, tokens_of
 from seqloom.core.config import suggestion
 from seqloom.core.model import Model
 from seqloom.core.table import table
-from seqloom.depth.classifier import Confident
+from seqloom.depth.classifier import ConfidenceClassifier
 from seqloom.depth.store import NAME, open_exits, require_new, save_exits, save_thresholds
 from seqloom.evaluation.calibration import calibrate
 from seqloom.evaluation.thresholds import search_thresholds
@@ -57,7 +57,7 @@ def searched(
     """Finds a threshold for each layer of a classifier, stores them with it and returns what they give."""
     model = model_of(run, step)
     classifier = open_exits(folder, model)
-    if not isinstance(classifier, Confident):
+    if not isinstance(classifier, ConfidenceClassifier):
         raise ValueError(f"a classifier of kind {classifier.config.kind} chooses the layer itself, without thresholds")
     tokens = tokens_of(run, model, data, column)
     result = search_thresholds(model, classifier, tokens, grid=grid, delta=delta, seed=seed)

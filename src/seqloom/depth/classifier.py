@@ -1,4 +1,4 @@
-"""What says after which layer a token has its output, by weights of its own; the model's own stay as they are."""
+"""Classifiers that choose after which layer a token has its output. They are trained; the model's weights are not."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class ClassifierConfig(Config, ABC):
 
 
 class TaughtConfig(ClassifierConfig, ABC):
-    """The settings of one that learns which layer an oracle would choose: `seqloom.depth.oracles`."""
+    """The settings of a classifier that learns which layer an oracle would choose: `seqloom.depth.oracles`."""
 
     oracle: Literal["likelihood", "correctness"] = Field(
         "likelihood",
@@ -38,57 +38,57 @@ class TaughtConfig(ClassifierConfig, ABC):
 
 @final
 @dataclass(frozen=True)
-class Seen:
-    """What a model made of B windows of T tokens."""
+class LayerPredictions:
+    """The streams of a model in B windows of T tokens, and how good the prediction after each of its L layers is."""
 
     streams: list[Float[Tensor, "B T D"]]
-    """after each layer"""
+    """the stream after each layer"""
     same: Bool[Tensor, "B T L"]
-    """whether the likeliest next token after a layer is that after the last"""
+    """whether a layer and the last layer have the same likeliest next token"""
     right: Bool[Tensor, "B T L"]
-    """whether it is the one that came"""
+    """whether a layer's likeliest next token is the one that follows in the text"""
     likelihood: Float[Tensor, "B T L"]
-    """ln p of the one that came"""
+    """ln p of the token that follows in the text"""
 
     def worth(self, oracle: Literal["likelihood", "correctness"]) -> Float[Tensor, "B T L"]:
-        """v of `seqloom.depth.oracles`."""
+        """The values v of `seqloom.depth.oracles`: what each layer's prediction is worth to this oracle."""
         return self.likelihood if oracle == "likelihood" else self.right.to(self.likelihood.dtype)
 
 
 class Classifier(nn.Module, ABC):
-    """Weights over the streams of a model."""
+    """Chooses layers from the streams of a model, by weights of its own."""
 
     def __init__(self, config: ClassifierConfig) -> None:
         super().__init__()
         self.config = config
 
     @abstractmethod
-    def loss(self, seen: Seen) -> Float[Tensor, ""]:
-        """What training makes small: the mean over some windows."""
+    def loss(self, predictions: LayerPredictions) -> Float[Tensor, ""]:
+        """The training loss, a mean over these windows."""
 
     @abstractmethod
     def depths(self, streams: list[Float[Tensor, "B T D"]], threshold: float | None = None) -> Int[Tensor, "B T"]:
-        """After which layer, from 1 to L, each token has its output, given the streams after all layers."""
+        """The layer, from 1 to L, after which each token has its output, from the streams after all layers."""
 
-    def target(self, seen: Seen) -> Int[Tensor, "B T"] | None:
-        """The layer of each token that it is to choose; None, as by default, where no oracle says."""
+    def target(self, predictions: LayerPredictions) -> Int[Tensor, "B T"] | None:
+        """The layer that an oracle chooses for each token; None, the default, for a classifier without an oracle."""
         return None
 
     def first(self, T: int) -> int:
-        """The first token of a window of T that it says something of; those before are its prompt."""
+        """The first token of a window of T for which a layer is chosen; the tokens before it are the prompt."""
         return 0
 
 
-class Confident(Classifier, ABC):
-    """One that says after each layer but the last how sure a token is; it ends where that reaches a threshold.
+class ConfidenceClassifier(Classifier, ABC):
+    """A classifier with a confidence after each layer but the last; a token ends where it reaches a threshold.
 
     c_l = σ(w_l · x_l + b_l) with x_l the stream after layer l; before training all weights are 0.
     """
 
-    usual: ClassVar[float | None] = None
-    """the threshold, where none is given"""
+    default_threshold: ClassVar[float | None] = None
+    """the threshold of every layer, unless a call or `thresholds` has another"""
     thresholds: tuple[float, ...] | None = None
-    """one for each layer but the last, where a search has found them: `seqloom.evaluation.thresholds`"""
+    """thresholds of all layers but the last, if a search was made: `seqloom.evaluation.thresholds`"""
 
     def __init__(self, config: ClassifierConfig) -> None:
         super().__init__(config)
@@ -96,35 +96,37 @@ class Confident(Classifier, ABC):
         self.bias = nn.Parameter(torch.zeros(config.depth - 1))
 
     def threshold(self, layer: int) -> float:
-        """That of a layer, where none is given. ValueError where there is none."""
+        """The threshold of a layer if a call gives none. ValueError if the classifier has none either."""
         if self.thresholds is not None:
             return self.thresholds[layer - 1]
-        if self.usual is None:
+        if self.default_threshold is None:
             raise ValueError(f"a classifier of kind {self.config.kind} ends where it is sure enough: give a threshold")
-        return self.usual
+        return self.default_threshold
 
     def confidence(self, layer: int, x: Float[Tensor, "... D"]) -> Float[Tensor, "..."]:
         """c of the stream after a layer, from 1 to L - 1."""
         return torch.sigmoid(self.logit(layer, x))
 
     def logit(self, layer: int, x: Float[Tensor, "... D"]) -> Float[Tensor, "..."]:
-        """c before σ."""
+        """The logit w_l · x_l + b_l of c, for the stream after a layer."""
         return x.to(self.weight.dtype) @ self.weight[layer - 1] + self.bias[layer - 1]
 
     def logits(self, streams: list[Float[Tensor, "B T D"]]) -> Float[Tensor, "B T L-1"]:
-        """Those of all layers but the last."""
+        """The logits of all layers but the last."""
         return torch.stack([self.logit(layer, x) for layer, x in enumerate(streams[:-1], 1)], -1)
 
     @override
     def depths(self, streams: list[Float[Tensor, "B T D"]], threshold: float | None = None) -> Int[Tensor, "B T"]:
         c = torch.sigmoid(self.logits(streams))
-        given = [self.threshold(layer) if threshold is None else threshold for layer in range(1, self.config.depth)]
-        sure = c >= torch.tensor(given).to(c)
-        return torch.cat([sure, torch.ones_like(sure[..., :1])], -1).int().argmax(-1) + 1
+        layers = range(1, self.config.depth)
+        thresholds = [self.threshold(layer) if threshold is None else threshold for layer in layers]
+        sure = c >= torch.tensor(thresholds).to(c)
+        ends = torch.cat([sure, torch.ones_like(sure[..., :1])], -1)  # a token ends after the last layer in any case
+        return ends.int().argmax(-1) + 1
 
 
 class Chooser(Classifier, ABC):
-    """One that chooses the layer at once: argmax W x + b of one vector; before training all weights are 0."""
+    """A classifier that chooses the layer from one vector: argmax W x + b; before training all weights are 0."""
 
     def __init__(self, config: ClassifierConfig) -> None:
         super().__init__(config)
@@ -132,17 +134,17 @@ class Chooser(Classifier, ABC):
         self.bias = nn.Parameter(torch.zeros(config.depth))
 
     def chosen(self, x: Float[Tensor, "... D"]) -> Int[Tensor, "..."]:
-        """The likeliest layer, from 1 to L."""
+        """The layer with the largest logit, from 1 to L."""
         return self.logits(x).argmax(-1) + 1
 
     def logits(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... L"]:
-        """W x + b."""
+        """The logits W x + b of all layers."""
         return x.to(self.weight.dtype) @ self.weight.T + self.bias
 
 
 @torch.no_grad()
-def seen(model: Model, ids: Int[Tensor, "B T+1"]) -> Seen:
-    """The streams of all layers over windows, and what each of them predicts; one layer's logits at a time."""
+def layer_predictions(model: Model, ids: Int[Tensor, "B T+1"]) -> LayerPredictions:
+    """The streams and predictions of all layers over windows of ids; logits of only one layer are held at a time."""
     inputs, targets = ids[:, :-1], ids[:, 1:]
     streams, _ = model.exits(inputs)
     likeliest, likelihoods = [], []
@@ -152,6 +154,9 @@ def seen(model: Model, ids: Int[Tensor, "B T+1"]) -> Seen:
         likeliest.append(logits.argmax(-1))
         likelihoods.append(log_p.gather(-1, targets[..., None])[..., 0])
     predicted = torch.stack(likeliest, -1)
-    return Seen(
-        streams, predicted == predicted[..., -1:], predicted == targets[..., None], torch.stack(likelihoods, -1)
+    return LayerPredictions(
+        streams,
+        same=predicted == predicted[..., -1:],
+        right=predicted == targets[..., None],
+        likelihood=torch.stack(likelihoods, -1),
     )

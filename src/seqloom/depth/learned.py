@@ -1,12 +1,13 @@
-"""CALM's learned confidence: how surely later layers would leave a token's likeliest successor as it is.
+"""CALM's learned confidence: the probability that later layers do not change the likeliest next token.
 
     c_l = σ(w_l · x_l + b_l)                                         x_l: the stream after layer l = 1 … L - 1
     loss = mean over tokens and l < L of BCE(c_l, 1[argmax logits(x_l) = argmax logits(x_L)])
 
-The model's weights stay as they are. Before training all are 0 and c_l = 1/2.
+The model's weights stay as they are. Before training w and b are 0, and c_l = 1/2.
 
-Source: Schuster et al., CALM, arXiv:2207.07061, section 3.3 and appendix, the objective of independent layers. The one
-of sequences of layers, there found worse, is that of `geometric`. Each layer has weights of its own here.
+Source: Schuster et al., CALM, arXiv:2207.07061, section 3.3 and appendix, the objective of independent layers. The
+other, over the sequence of layers, which the paper finds worse, is that of `geometric`. Here each layer has weights of
+its own.
 """
 
 from typing import Literal, final
@@ -16,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 from typing_extensions import override
 
-from seqloom.depth.classifier import ClassifierConfig, Confident, Seen
+from seqloom.depth.classifier import ClassifierConfig, ConfidenceClassifier, LayerPredictions
 
 
 @final
@@ -31,10 +32,10 @@ class LearnedConfig(ClassifierConfig):
 
 
 @final
-class Learned(Confident):
+class Learned(ConfidenceClassifier):
     """A linear classifier of each layer but the last."""
 
     @override
-    def loss(self, seen: Seen) -> Float[Tensor, ""]:
-        logits = self.logits(seen.streams)
-        return binary_cross_entropy_with_logits(logits, seen.same[..., :-1].to(logits.dtype))
+    def loss(self, predictions: LayerPredictions) -> Float[Tensor, ""]:
+        logits = self.logits(predictions.streams)
+        return binary_cross_entropy_with_logits(logits, predictions.same[..., :-1].to(logits.dtype))

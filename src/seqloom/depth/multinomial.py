@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from seqloom.depth.classifier import Chooser, Seen, TaughtConfig
+from seqloom.depth.classifier import Chooser, LayerPredictions, TaughtConfig
 from seqloom.depth.oracles import token_oracle
 
 
@@ -42,13 +42,13 @@ class Multinomial(Chooser):
         self.config: MultinomialConfig = config
 
     @override
-    def loss(self, seen: Seen) -> Float[Tensor, ""]:
-        return cross_entropy(self.logits(seen.streams[0]).flatten(0, 1), self.target(seen).flatten() - 1)
+    def loss(self, predictions: LayerPredictions) -> Float[Tensor, ""]:
+        return cross_entropy(self.logits(predictions.streams[0]).flatten(0, 1), self.target(predictions).flatten() - 1)
 
     @override
     def depths(self, streams: list[Float[Tensor, "B T D"]], threshold: float | None = None) -> Int[Tensor, "B T"]:
         return self.chosen(streams[0])
 
     @override
-    def target(self, seen: Seen) -> Int[Tensor, "B T"]:
-        return token_oracle(seen.worth(self.config.oracle), self.config.penalty, self.config.width)
+    def target(self, predictions: LayerPredictions) -> Int[Tensor, "B T"]:
+        return token_oracle(predictions.worth(self.config.oracle), self.config.penalty, self.config.width)

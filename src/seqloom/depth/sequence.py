@@ -6,7 +6,7 @@
 All tokens end after argmax_n q(n). In training the first half of each window is the prompt.
 
 Source: Elbayad et al., Depth-Adaptive Transformer, arXiv:1910.10073, section 4.1, where x̄ is the mean of the encoder's
-output. What differs: a decoder alone has a prompt in its place; the model's weights stay as they are.
+output. What differs: a decoder has no encoder, so the prompt takes its place; the model's weights are not trained.
 """
 
 from typing import Literal, final
@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
-from seqloom.depth.classifier import Chooser, Seen, TaughtConfig
+from seqloom.depth.classifier import Chooser, LayerPredictions, TaughtConfig
 from seqloom.depth.oracles import sequence_oracle
 
 
@@ -40,24 +40,24 @@ class Sequence(Chooser):
         self.config: SequenceConfig = config
 
     @override
-    def loss(self, seen: Seen) -> Float[Tensor, ""]:
-        return cross_entropy(self.logits(self._mean(seen.streams)), self._layers(seen) - 1)
+    def loss(self, predictions: LayerPredictions) -> Float[Tensor, ""]:
+        return cross_entropy(self.logits(self._mean(predictions.streams)), self._layers(predictions) - 1)
 
     @override
     def depths(self, streams: list[Float[Tensor, "B T D"]], threshold: float | None = None) -> Int[Tensor, "B T"]:
         return self.chosen(self._mean(streams))[:, None].expand(streams[0].shape[:2])
 
     @override
-    def target(self, seen: Seen) -> Int[Tensor, "B T"]:
-        return self._layers(seen)[:, None].expand(seen.same.shape[:2])
+    def target(self, predictions: LayerPredictions) -> Int[Tensor, "B T"]:
+        return self._layers(predictions)[:, None].expand(predictions.same.shape[:2])
 
     @override
     def first(self, T: int) -> int:
         return (T + 1) // 2
 
-    def _layers(self, seen: Seen) -> Tensor:
+    def _layers(self, predictions: LayerPredictions) -> Tensor:
         """n* of each row."""
-        worth = seen.worth(self.config.oracle)
+        worth = predictions.worth(self.config.oracle)
         return sequence_oracle(worth[:, self.first(worth.shape[1]) :], self.config.penalty)
 
     def _mean(self, streams: list[Tensor]) -> Tensor:

@@ -1,7 +1,7 @@
 """A trained classifier on disk, for the model that it was trained on.
 
 FOLDER/weights.safetensors
-FOLDER/exits.json             the hash of the model, the settings, the sum of the weights; under its own sha256
+FOLDER/exits.json             hashes of the model and of the weights, the settings; sealed by its own sha256
 """
 
 from hashlib import sha256
@@ -14,7 +14,7 @@ from safetensors.torch import save
 from seqloom.core.config import Config, read
 from seqloom.core.files import parse_json, read_bytes
 from seqloom.core.model import Model
-from seqloom.depth.classifier import Classifier, Confident
+from seqloom.depth.classifier import Classifier, ConfidenceClassifier
 from seqloom.depth.kinds import AnyClassifier
 from seqloom.runs.durable import replace
 from seqloom.runs.layout import make_folder, sealed
@@ -24,7 +24,7 @@ from seqloom.runs.tensors import read_tensors
 
 NAME, WEIGHTS, THRESHOLDS = "exits.json", "weights.safetensors", "thresholds.json"
 _LARGEST = 1 << 20
-"""bytes of exits.json"""
+"""the most bytes of exits.json and thresholds.json"""
 
 
 @final
@@ -82,20 +82,21 @@ def open_exits(folder: str | Path, model: Model) -> Classifier:
         raise ValueError(f"{folder} is of another model, or of other weights: run `seqloom study exits` with this run")
     trained = stored.classifier.build()
     path = folder / WEIGHTS
-    most = 1024 + 8 * sum(tensor.nbytes + 256 for tensor in trained.state_dict().values())
-    if sha256(read_bytes(path, most, follow=False)).hexdigest() != stored.weights:
+    max_bytes = 1024 + 8 * sum(tensor.nbytes + 256 for tensor in trained.state_dict().values())
+    if sha256(read_bytes(path, max_bytes, follow=False)).hexdigest() != stored.weights:
         raise Damaged(f"{path} is altered: its sha256 is not that in {NAME}: train it again")
     tensors = read_tensors(path, trained.state_dict(), ())
     for name, tensor in trained.state_dict().items():
         if tensors[name].shape != tensor.shape:
             raise Damaged(f"{path}: {name} has {tuple(tensors[name].shape)}, not {tuple(tensor.shape)}: train it again")
     trained.load_state_dict(tensors)
-    if isinstance(trained, Confident) and (folder / THRESHOLDS).exists():
+    if isinstance(trained, ConfidenceClassifier) and (folder / THRESHOLDS).exists():
         trained.thresholds = _thresholds(folder, stored)
     return trained.to(model.device).eval()
 
 
 def _stored(folder: Path) -> Stored:
+    """The contents of exits.json. FileNotFoundError where it is missing."""
     if not (folder / NAME).is_file():
         raise FileNotFoundError(f"{folder} has no {NAME}: give the --out of `seqloom study exits`")
     stored: Stored = read(Stored, _read(folder / NAME))
@@ -103,6 +104,7 @@ def _stored(folder: Path) -> Stored:
 
 
 def _thresholds(folder: Path, stored: Stored) -> tuple[float, ...]:
+    """The thresholds in a folder. ValueError if they are of other weights than those that are stored."""
     thresholds: Thresholds = read(Thresholds, _read(folder / THRESHOLDS))
     if thresholds.weights != stored.weights or len(thresholds.thresholds) != stored.classifier.depth - 1:
         raise ValueError(f"{folder / THRESHOLDS} is of another classifier: run `seqloom study thresholds` again")
@@ -110,6 +112,7 @@ def _thresholds(folder: Path, stored: Stored) -> tuple[float, ...]:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    """The values of a sealed JSON file without its sha256. ValueError for one that is cut or altered."""
     data = read_bytes(path, _LARGEST, follow=False)
     try:
         values: Any = parse_json(data)

@@ -25,7 +25,7 @@ from seqloom.core.seeds import require_seed
 from seqloom.data.probes.draws import Draws
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows
-from seqloom.depth.classifier import Confident, seen
+from seqloom.depth.classifier import ConfidenceClassifier, layer_predictions
 from seqloom.evaluation.scores import require_logits, require_tokens
 
 MOST = 10_000
@@ -64,7 +64,7 @@ class Searched:
 
 def search_thresholds(
     model: Model,
-    classifier: Confident,
+    classifier: ConfidenceClassifier,
     tokens: Tokens,
     *,
     grid: Sequence[float],
@@ -90,7 +90,7 @@ def search_thresholds(
     try:
         with torch.no_grad(), show("reading", count * ROWS, "windows") as advance:
             for step in range(count):
-                read = seen(model, windows.batch(step, ROWS).to(model.device))
+                read = layer_predictions(model, windows.batch(step, ROWS).to(model.device))
                 confidences.append(torch.sigmoid(classifier.logits(read.streams)).flatten(0, 1).cpu())
                 correct.append(read.right.flatten(0, 1).cpu())
                 advance(ROWS)

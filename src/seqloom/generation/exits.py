@@ -32,7 +32,7 @@ from seqloom.core.config import suggestion
 from seqloom.core.layered import layered
 from seqloom.core.model import Model
 from seqloom.core.state import ModelState
-from seqloom.depth.classifier import Chooser, Classifier, Confident
+from seqloom.depth.classifier import Chooser, Classifier, ConfidenceClassifier
 from seqloom.depth.multinomial import Multinomial
 from seqloom.depth.sequence import Sequence
 from seqloom.generation.modes import Step
@@ -66,7 +66,7 @@ class Exits:
     def at(self, token: int, layer: int = 1) -> float:
         """The threshold λ_t of token number `token`, from 0; without λ the classifier's threshold for `layer`."""
         if self.threshold is None:
-            assert isinstance(self.by, Confident)
+            assert isinstance(self.by, ConfidenceClassifier)
             return self.by.threshold(layer)
         return min(max(0.9 * self.threshold + 0.1 * exp(-self.decay * token / self.most), 0.0), 1.0)
 
@@ -115,7 +115,7 @@ def confidence(
     model: Model, layer: int, before: Float[Tensor, "B D"], after: Float[Tensor, "B D"], by: Measure
 ) -> Float[Tensor, " B"]:
     """How sure the prediction after `layer` (1 for the first) is, given the stream before and after that layer."""
-    if isinstance(by, Confident):
+    if isinstance(by, ConfidenceClassifier):
         return by.confidence(layer, after)
     if isinstance(by, Classifier):
         raise ValueError(f"a classifier of kind {by.config.kind} chooses the layer itself and has no confidence")
@@ -195,7 +195,7 @@ def _require_threshold(exits: Exits) -> None:
     if isinstance(by, Chooser) and exits.threshold is not None:
         raise ValueError(f"a classifier of kind {by.config.kind} chooses the layer itself: leave the threshold out")
     if exits.threshold is None and not isinstance(by, Chooser):
-        if not isinstance(by, Confident):
+        if not isinstance(by, ConfidenceClassifier):
             raise ValueError(f"exits by {by} need a threshold from 0 to 1: give one, as 0.9")
         by.threshold(1)
 

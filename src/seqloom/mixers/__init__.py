@@ -1,7 +1,7 @@
 """One equation per file, in folders by family. A new mixer is one file and one name below.
 
-Who asks for mixers by name imports this package, so that they are registered by then, in the order of this list; those
-of other installed packages follow (`plugins`).
+Importing this package registers its mixers in the order of the list below. Those of other installed packages are
+registered after them (`plugins`).
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
-"""What every causal mixer shares: arguments checked, dropped tokens packed away, rows of different lengths, the count.
+"""What every causal mixer shares: it checks arguments, packs dropped tokens away, and counts each row's tokens.
 
-A mixer writes its equation once, in `read`: over a whole sequence, over a piece that follows a state, and so over one
-token. Where a single token has a faster form, it is in `advance`.
+A mixer writes its equation once, in `read`, over a whole sequence or over a piece that follows a state. A single token
+is a piece of one token; where it has a faster form, that is in `advance`.
 """
 
 from abc import abstractmethod
@@ -19,10 +19,10 @@ class PackedMixer(Mixer):
 
     @abstractmethod
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        """The equation over x (B, T, D): what it writes, and the entries that `memory` declares after the last token.
+        """The equation over x (B, T, D): the outputs, and the entries that `memory` declares after the last token.
 
-        Without a `state` x is the whole sequence, and the entries are not used. With `lengths` (B,) each row holds so
-        many tokens, then padding that must not show in the entries. No output may depend on a later token.
+        Without a `state` x is the whole sequence, and the entries are not used. With `lengths` (B,) each row holds that
+        many tokens, then padding, on which the entries may not depend. No output may depend on a later token.
         """
 
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:

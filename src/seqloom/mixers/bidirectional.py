@@ -1,4 +1,4 @@
-"""What every bidirectional mixer shares: whole sequences only, arguments checked, dropped tokens packed away."""
+"""What every bidirectional mixer shares: it reads whole sequences only, checks arguments, packs dropped tokens away."""
 
 from abc import abstractmethod
 from typing import Any, NoReturn
@@ -50,8 +50,8 @@ class BidirectionalMixer(WholeSequenceMixer):
     def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         """The equation over x (B, T, D), the whole sequence.
 
-        With `lengths` (B,) each row holds this many tokens, then zeros that no output may read. What is written at
-        their positions is not used.
+        With `lengths` (B,) each row holds that many tokens, then zeros, on which no output of a token may depend. The
+        outputs at their positions are not used.
         """
 
     @override

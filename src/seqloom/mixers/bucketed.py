@@ -3,9 +3,9 @@
     q = x W_qk,  v = x W_v,  k = s q / |q|        H heads of width K = D/H, one vector for queries and keys; no biases
     y = concat_h(attention inside buckets) W_out
 
-Two forms: in the one a token attends to the latest keys of its buckets, which only the past decides, and reads on from
-a cache. In the other the whole text decides where buckets are cut, and so what a token attends to, but not what it
-reads there.
+There are two forms. In `PastBuckets` a token attends to the latest keys of its buckets; these depend on the past alone,
+so the mixer can continue from a cache. In `TextBuckets` the whole text decides where buckets are cut into chunks: later
+tokens influence which keys a token attends to, and if causal these keys are still its own and earlier ones.
 """
 
 from abc import ABC, abstractmethod
@@ -55,17 +55,17 @@ class SharedHeads(Mixer, ABC):
         return q, v
 
     def keys(self, q: Tensor) -> Tensor:
-        """q (…, K) over its length."""
+        """k (…, K): q (…, K) divided by its norm."""
         return q * (q.square().sum(-1, keepdim=True) + 1e-6 * self.K).rsqrt()
 
     def out(self, y: Tensor) -> Stream:
-        """The output of what the heads read (B, H, T, K)."""
+        """The output (B, T, D) of the mixer, from the outputs (B, H, T, K) of its heads."""
         out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
         return out
 
     @abstractmethod
     def read_heads(self, q: Tensor, v: Tensor, time: Tensor) -> Tensor:
-        """What the heads read (B, H, T, V) of tokens at these times (B, T), negative where there is none."""
+        """The outputs (B, H, T, V) of the heads for tokens at these times (B, T); a time is negative at padding."""
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -76,7 +76,7 @@ class SharedHeads(Mixer, ABC):
 
 
 class ChosenByText(BidirectionalMixer, ABC):
-    """A mixer that reads whole texts, because later tokens choose as well; what it reads may still be causal."""
+    """A mixer that needs whole texts, because later tokens influence the choice of keys; attention may be causal."""
 
     @override
     def _reads_whole(self, verb: str) -> ValueError:
@@ -109,14 +109,14 @@ class PastBuckets(SharedHeads, PackedMixer, ABC):
 
     @abstractmethod
     def buckets(self, q: Tensor) -> Tensor:
-        """The buckets (B, H, R, T) of these queries (B, H, T, K), of each of them alone."""
+        """The buckets (B, H, R, T) of queries (B, H, T, K) in each of R rounds; each depends on its own query alone."""
 
     @property
     @override
     def memory(self) -> Memory:
         cache = Entry((self.heads, 0, self.K), grows=True, axis=1, most=self.context)
-        numbers = Entry((self.heads, 0, self.rounds), "count", grows=True, axis=1, most=self.context)
-        return {"k": cache, "v": cache, "buckets": numbers}
+        bucket_cache = Entry((self.heads, 0, self.rounds), "count", grows=True, axis=1, most=self.context)
+        return {"k": cache, "v": cache, "buckets": bucket_cache}
 
     @override
     def read_heads(self, q: Tensor, v: Tensor, time: Tensor) -> Tensor:
@@ -124,35 +124,40 @@ class PastBuckets(SharedHeads, PackedMixer, ABC):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        (q, v), T = self.projected(x), x.shape[1]
+        q, v = self.projected(x)
+        T = x.shape[1]
         now = torch.arange(T, device=x.device).expand(len(x), -1)
         if state is None:
             return self.out(self.read_heads(q, v, now)), {}
         size, length = state["k"].shape[2], length_of(state)
-        used, room = ring.filled(size, length), ring.room(size, length, T, self.context)
+        filled, room = ring.filled(size, length), ring.room(size, length, T, self.context)
         now = now + state["length"][:, None]
         if lengths is not None:
             now = torch.where(within(lengths, T), now, -1)
         new = {"k": self.keys(q), "v": v, "buckets": chosen(lambda: self.buckets(q)).transpose(2, 3)}
-        time = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
-        k, v, buckets = (torch.cat([state[n][:, :, :used].to(tensor.dtype), tensor], 2) for n, tensor in new.items())
-        q = pad(q, (0, 0, used, 0))  # cached tokens ask nothing
-        y = attend(q, k, v, time, by_bucket(buckets.transpose(2, 3), time), self.rule)[:, :, used:]
-        entries = {n: extended(state[n], room, state["length"], tensor, lengths) for n, tensor in new.items()}
+        time = torch.cat([ring.times(size, state["length"])[:, :filled], now], 1)  # of the cached and the new tokens
+        k, v, buckets = (
+            torch.cat([state[name][:, :, :filled].to(tensor.dtype), tensor], 2) for name, tensor in new.items()
+        )
+        q = pad(q, (0, 0, filled, 0))  # `attend` takes as many queries as keys: zeros, whose outputs are dropped
+        y = attend(q, k, v, time, by_bucket(buckets.transpose(2, 3), time), self.rule)[:, :, filled:]
+        entries = {name: extended(state[name], room, state["length"], tensor, lengths) for name, tensor in new.items()}
         return self.out(y), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the token is written into the cache first, and read there with the others. A full cache doubles.
+        # The token is written into the cache first, so that the cache holds all keys. A full cache doubles.
         q, v = self.projected(x[:, None])
         own_buckets = chosen(lambda: self.buckets(q)).transpose(2, 3)  # (B, H, 1, R)
         length = length_of(state)
         room = ring.token_room(state["k"].shape[2], length, self.context, reuse)
         count = length.bound if length.even else None
         new = {"k": self.keys(q), "v": v, "buckets": own_buckets}
-        entries = {n: written(state[n], room, length.tokens, count, tensor, reuse) for n, tensor in new.items()}
-        used = ring.filled(room, length.after(1, 1))
-        then = ring.times(room, length.tokens + 1)[:, :used]
-        k, v, buckets = (entries[n][:, :, :used] for n in new)
+        entries = {
+            name: written(state[name], room, length.tokens, count, tensor, reuse) for name, tensor in new.items()
+        }
+        filled = ring.filled(room, length.after(1, 1))
+        then = ring.times(room, length.tokens + 1)[:, :filled]
+        k, v, buckets = (entries[name][:, :, :filled] for name in new)
         y = newest(q, k.to(x.dtype), v.to(x.dtype), buckets, own_buckets, length.tokens, then, self.rule)
         return self.out(y)[:, 0], entries

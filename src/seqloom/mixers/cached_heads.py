@@ -1,6 +1,6 @@
 """Heads that keep the keys and values of the tokens that can still be attended to: a ring, or a buffer that grows.
 
-Source: the ring is `seqloom.ops.ring`.
+Both are rings of `seqloom.ops.ring`; a ring that has not wrapped is a buffer that grows.
 """
 
 from abc import ABC
@@ -27,14 +27,14 @@ class CachedHeads(Heads, PackedMixer, ABC):
     """Causal heads. State: keys and values, at most `most` of each, or of all tokens."""
 
     most: int | None
-    """tokens whose keys and values are kept; None for all"""
+    """the largest number of tokens whose keys and values are cached; None for all"""
     least: int = 0
-    """slots of a new state: `most` for a window, else 0"""
+    """slots in the cache of a new state: `most` for a window, else 0"""
 
     @property
     @override
     def memory(self) -> Memory:
-        """Keys and values (B, G, C, K), C slots of which `length` are used, and the convolution's last inputs."""
+        """Keys and values (B, G, C, K), C slots of which `length` are filled, and the convolution's last inputs."""
         sizes = (self.kv_heads, self.least, self.width)
         cache = Entry(sizes, grows=self.least == 0, axis=1, most=self.most)
         past = {} if self.taps is None else {"past": Entry((len(self.taps) - 1, sum(self.sizes)))}
@@ -50,15 +50,15 @@ class CachedHeads(Heads, PackedMixer, ABC):
     def with_past(self, state: State, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Keys and values (B, G, C + T, K), cached ones first; the times (B, T) of queries and (B, C + T) of keys."""
         size = state["k"].shape[2]
-        used = ring.filled(size, length_of(state))
-        k = torch.cat([state["k"][:, :, :used].to(k.dtype), k], 2)
-        v = torch.cat([state["v"][:, :, :used].to(v.dtype), v], 2)
-        now = state["length"][:, None] + torch.arange(k.shape[2] - used, device=k.device)
-        then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
+        filled = ring.filled(size, length_of(state))
+        k = torch.cat([state["k"][:, :, :filled].to(k.dtype), k], 2)
+        v = torch.cat([state["v"][:, :, :filled].to(v.dtype), v], 2)
+        now = state["length"][:, None] + torch.arange(k.shape[2] - filled, device=k.device)
+        then = torch.cat([ring.times(size, state["length"])[:, :filled], now], 1)
         return k, v, now, then
 
-    def of_token(self, x: Token, state: State, reuse: bool) -> tuple[tuple[Tensor, Tensor, Tensor], Entries]:
-        """The queries (B, H, 1, K), key and value (B, G, 1, K) of a token, and the convolution's inputs after it."""
+    def token_heads(self, x: Token, state: State, reuse: bool) -> tuple[tuple[Tensor, Tensor, Tensor], Entries]:
+        """Queries (B, H, 1, K), keys and values (B, G, 1, K) of a token x; the convolution's last inputs after it."""
         length, H, G = length_of(state), self.heads, self.kv_heads
         qkv = self.w_qkv.token(x)
         past: Entries = {}
@@ -71,7 +71,7 @@ class CachedHeads(Heads, PackedMixer, ABC):
         return (q, k, v), past
 
     def room(self, state: State, reuse: bool) -> int:
-        """The slots of the cache with one more token. A full buffer doubles."""
+        """The slots that the cache has after one more token; a full cache that may be reused doubles, up to `most`."""
         return ring.token_room(state["k"].shape[2], length_of(state), self.most, reuse)
 
     def written(self, state: State, k: Tensor, v: Tensor, reuse: bool) -> Entries:
@@ -81,12 +81,12 @@ class CachedHeads(Heads, PackedMixer, ABC):
         return {name: written(state[name], room, length.tokens, count, new[name], reuse) for name in new}
 
     def token(self, x: Token, state: State, reuse: bool) -> tuple[Tensor, Entries]:
-        """The queries (B, H, 1, K) of a token, and the entries after it."""
-        (q, k, v), past = self.of_token(x, state, reuse)
+        """The queries (B, H, 1, K) of a token x, and the entries of the state after it."""
+        (q, k, v), past = self.token_heads(x, state, reuse)
         return q, {**self.written(state, k, v, reuse), **past}
 
     def in_use(self, entries: Entries, length: Length, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The keys and values (B, G, C, K) of the slots in use, after one more token than `length`."""
-        used = ring.filled(entries["k"].shape[2], length.after(1, 1))
-        k, v = (entries[name][:, :, :used].to(dtype) for name in ("k", "v"))
+        filled = ring.filled(entries["k"].shape[2], length.after(1, 1))
+        k, v = (entries[name][:, :, :filled].to(dtype) for name in ("k", "v"))
         return k, v

@@ -1,4 +1,4 @@
-"""What every mixer made of other mixers shares: each part keeps its own rules, its entries stand under its name."""
+"""What every mixer made of other mixers shares: each part keeps its rules; state entries start with its name."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -19,12 +19,13 @@ from seqloom.mixers.handing import Handing
 
 
 class ComposedMixer(Mixer):
-    """A mixer whose submodules hold other mixers. Initialization, optimizer groups, auxiliary losses go by part."""
+    """A mixer whose submodules hold other mixers. Each part has its own initialization,
+    optimizer groups and auxiliary losses."""
 
     @property
     @abstractmethod
     def mixers(self) -> dict[str, Mixer]:
-        """The mixers that it is made of, by the name of the submodule."""
+        """The mixers that it is made of, by the names of their submodules."""
 
     @override
     def reset(self, std: float) -> None:
@@ -36,10 +37,10 @@ class ComposedMixer(Mixer):
     @override
     def param_groups(self) -> list[dict[str, Any]]:
         """The groups of the parts, then one of its own parameters, where it has any."""
-        of_parts = [group for mixer in self.mixers.values() for group in mixer.param_groups()]
-        taken = {id(parameter) for group in of_parts for parameter in group["params"]}
-        remaining = [parameter for parameter in self.parameters() if id(parameter) not in taken]
-        return [*of_parts, {"params": remaining}] if remaining else of_parts
+        part_groups = [group for mixer in self.mixers.values() for group in mixer.param_groups()]
+        grouped = {id(parameter) for group in part_groups for parameter in group["params"]}
+        remaining = [parameter for parameter in self.parameters() if id(parameter) not in grouped]
+        return [*part_groups, {"params": remaining}] if remaining else part_groups
 
     @property
     @override
@@ -81,9 +82,9 @@ class ComposedConfig(MixerConfig):
     @override
     def shared(self, layer: Layer) -> nn.Module | None:
         """What each part shares with the same part of other layers."""
-        parts = {name: config.shared(inner_layer(config, layer)) for name, config in self.inner.items()}
-        made = {name: part for name, part in parts.items() if part is not None}
-        return nn.ModuleDict(made) if made else None
+        shared = {name: config.shared(inner_layer(config, layer)) for name, config in self.inner.items()}
+        modules = {name: module for name, module in shared.items() if module is not None}
+        return nn.ModuleDict(modules) if modules else None
 
     @override
     def distinct(self, depth: int) -> int:
@@ -93,9 +94,9 @@ class ComposedConfig(MixerConfig):
         """The mixer of `inner[name]`, built for the same layer. ValueError if later layers read what it computes."""
         config = self.inner[name]
         inner = inner_layer(config, layer)
-        parts = dict(layer.shared.named_children()) if layer.shared is not None else {}
+        shared = dict(layer.shared.named_children()) if layer.shared is not None else {}
         mixer = config.build(
-            inner.dim, inner.context, inner.causal, inner.number, inner.depth, parts.get(name), inner.position
+            inner.dim, inner.context, inner.causal, inner.number, inner.depth, shared.get(name), inner.position
         )
         if isinstance(mixer, Handing):
             raise ValueError(
@@ -105,7 +106,7 @@ class ComposedConfig(MixerConfig):
 
 
 def inner_layer(config: MixerConfig, layer: Layer) -> Layer:
-    """The layer as a part is built for it: with the layer's position only where the part has a place for it."""
+    """The layer for which a part is built: without the layer's position if the part has no place for it."""
     position: PositionConfig | None = layer.position
     if position is not None and position.place not in config.places:
         position = None

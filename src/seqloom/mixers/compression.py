@@ -1,15 +1,15 @@
-"""How old inputs of a layer become fewer, c at a time, and the losses that train what makes them so.
+"""Compression of a layer's old inputs, c of them to one vector, and the losses that train it.
 
     z_b = max_n x_{cb+n},   mean_n x_{cb+n},   Σ_n C_n x_{cb+δn},   or the most used of the x_{cb+n}     n = 0 … c - 1
     autoencoding = mean over b and n of |x_{cb+δn} - G_n z_b|
     attention    = mean over i of |attn(x_i, X) - attn(x_i, Z)|
     attn(h, m)   = concat_h softmax(h W_q (m W_k)ᵀ / √K) m W_v
 
-X are the inputs that have just been compressed, as far as they are before i, and Z what became of them. The losses are
-of z alone: x, W_q, W_k and W_v are taken as they are, so that only C and G receive a gradient.
+X are the inputs that have just been compressed, as far as they are before i, and Z their compressed vectors. x, W_q,
+W_k and W_v are detached in the losses, so that only C and G receive a gradient.
 
-Source: Rae et al., Compressive Transformer, arXiv:1911.05507, section 3.1 and Algorithm 2. The norm is of each token,
-theirs of a layer's; 1/√K is ours, as is the mask of the tokens that are not before i.
+Source: Rae et al., Compressive Transformer, arXiv:1911.05507, section 3.1 and Algorithm 2. The paper takes one norm
+over all tokens of a layer, we take one per token; 1/√K and the mask of tokens not before i are ours too.
 """
 
 from typing import Literal, TypeAlias, final
@@ -36,7 +36,7 @@ Loss: TypeAlias = Literal["attention", "autoencoding", "none"]
 
 
 LOSSES = {"attention": "attention_reconstruction", "autoencoding": "autoencoding"}
-"""their names among the extras"""
+"""the name of each loss among the extras"""
 
 
 @final
@@ -50,12 +50,12 @@ class Compression(nn.Module):
         self.w_g = Linear(dim, rate * dim, bias=False) if loss == "autoencoding" else None
 
     def forward(
-        self, known: PastInputs, count: int, received: Float[Tensor, "B N"] | None = None
+        self, inputs: PastInputs, count: int, received: Float[Tensor, "B N"] | None = None
     ) -> Float[Tensor, "B P D"]:
-        """The next `count` blocks; `received` is the attention to each input so far, for `most_used`."""
+        """The next `count` blocks, compressed; `received` is the attention to each input so far, for `most_used`."""
         if count == 0:
-            return known.x[:, :0]
-        blocks = known.block_values(known.x, count, self.dilation)
+            return inputs.x[:, :0]
+        blocks = inputs.block_values(inputs.x, count, self.dilation)
         if self.by == "max":
             return blocks.amax(2)
         if self.by == "mean":
@@ -64,51 +64,50 @@ class Compression(nn.Module):
             compressed: Tensor = self.w_c(blocks.flatten(2))
             return compressed
         assert received is not None
-        readers = known.past.memory + 1 - torch.arange(self.rate, device=received.device)  # queries that read an input
-        average = known.block_values(received[..., None], count)[..., 0] / readers
+        readers = inputs.past.memory + 1 - torch.arange(self.rate, device=received.device)  # queries that read an input
+        average = inputs.block_values(received[..., None], count)[..., 0] / readers
         most_used = chosen(lambda: average.argmax(2))
         return ring.pick(blocks.flatten(1, 2), torch.arange(count, device=most_used.device) * self.rate + most_used)
 
     def price(self, blocks: int) -> Cost:
         """The price of compressing this many blocks; for `most_used` the comparisons, not the bookkeeping of use."""
-        numbers = blocks * self.dim
+        values = blocks * self.dim
         if self.by == "max":
-            return Cost(other=(self.rate - 1) * numbers, path=("other",))
+            return Cost(other=(self.rate - 1) * values, path=("other",))
         if self.by == "mean":
-            return Cost(add=(self.rate - 1) * numbers, div=numbers, path=("cumulation", "division"))
+            return Cost(add=(self.rate - 1) * values, div=values, path=("cumulation", "division"))
         if self.by == "convolution":
             return product(blocks, self.rate * self.dim, self.dim)
         return Cost(div=self.rate * blocks, other=(self.rate - 1) * blocks, path=("division", "other"))
 
-    def nothing(self) -> Float[Tensor, ""]:
-        """0, of which every parameter gets a gradient of 0: for a text that has nothing to compress."""
+    def zero_loss(self) -> Float[Tensor, ""]:
+        """0, with a gradient of 0 for every parameter: the loss of a text in which nothing is compressed."""
         return sum((0 * parameter.sum() for parameter in self.parameters()), torch.zeros(()))
 
-    def extras(self, known: PastInputs, lengths: Lengths | None, of_layer: tuple[Tensor, Tensor, int]) -> Extras:
-        """The loss of the blocks that a piece, or the first `lengths` tokens of its rows, let be compressed.
+    def extras(self, inputs: PastInputs, lengths: Lengths | None, attention: tuple[Tensor, Tensor, int]) -> Extras:
+        """The loss of the blocks that become old enough to compress in a piece, or in the first `lengths` tokens of it.
 
-        `of_layer` are W_q, the two of keys and values in one, and the number of heads. Nothing in it or in `known` has
-        a gradient.
+        `attention` is (W_q, [W_k W_v], heads) of the layer. Nothing in it or in `inputs` has a gradient.
         """
-        T = known.now.shape[1]
-        end = known.length.tokens + (T if lengths is None else lengths)
-        count = known.new(T, lengths is None)
-        if count == 0 or 0 in known.x.shape:
-            return Extras(losses={LOSSES[self.loss]: self.nothing().to(known.x)})
-        blocks, compressed = known.block_values(known.x, count, self.dilation), self(known, count)
-        real = within(known.past.blocks_at(end) - known.first, count)
+        T = inputs.now.shape[1]
+        end = inputs.length.tokens + (T if lengths is None else lengths)
+        count = inputs.new(T, lengths is None)
+        if count == 0 or 0 in inputs.x.shape:
+            return Extras(losses={LOSSES[self.loss]: self.zero_loss().to(inputs.x)})
+        blocks, compressed = inputs.block_values(inputs.x, count, self.dilation), self(inputs, count)
+        complete = within(inputs.past.blocks_at(end) - inputs.first, count)
         if self.w_g is not None:
-            again = self.w_g(compressed).unflatten(2, (self.rate, self.dim))
-            distance = torch.linalg.vector_norm(blocks - again, dim=3).mean(2)
-            return Extras(losses={"autoencoding": mean_of(distance, real)})
-        now = torch.where(known.now < end[:, None], known.now, -1)
-        ends = torch.where(real, known.times(count, self.dilation)[:, :, -1], -1)
-        x = known.x[:, known.earlier :]
-        attended = content_attention(x, blocks.flatten(1, 2), now, ends.repeat_interleave(self.rate, 1), of_layer)
-        fewer = content_attention(x, compressed, now, ends, of_layer)
-        sees = (before(now[:, :, None], ends[:, None]) & (ends >= 0)[:, None]).any(2)
-        distance = torch.linalg.vector_norm(attended - fewer, dim=2)
-        return Extras(losses={"attention_reconstruction": mean_of(distance, sees)})
+            reconstructed = self.w_g(compressed).unflatten(2, (self.rate, self.dim))
+            distance = torch.linalg.vector_norm(blocks - reconstructed, dim=3).mean(2)
+            return Extras(losses={"autoencoding": mean_of(distance, complete)})
+        now = torch.where(inputs.now < end[:, None], inputs.now, -1)
+        ends = torch.where(complete, inputs.times(count, self.dilation)[:, :, -1], -1)
+        x = inputs.x[:, inputs.earlier :]
+        attended = content_attention(x, blocks.flatten(1, 2), now, ends.repeat_interleave(self.rate, 1), attention)
+        attended_compressed = content_attention(x, compressed, now, ends, attention)
+        has_keys = (before(now[:, :, None], ends[:, None]) & (ends >= 0)[:, None]).any(2)
+        distance = torch.linalg.vector_norm(attended - attended_compressed, dim=2)
+        return Extras(losses={"attention_reconstruction": mean_of(distance, has_keys)})
 
 
 def content_attention(
@@ -116,20 +115,20 @@ def content_attention(
     inputs: Float[Tensor, "B N D"],
     now: Int[Tensor, "B T"],
     then: Int[Tensor, "B N"],
-    of_layer: tuple[Tensor, Tensor, int],
+    attention: tuple[Tensor, Tensor, int],
 ) -> Float[Tensor, "B T D"]:
-    """attn(x, inputs), of each x over the inputs before it; times are -1 where there is no token."""
-    w_q, w_kv, heads = of_layer
+    """attn(x, inputs): each x attends to the inputs before it; a time is -1 where there is no token."""
+    w_q, w_kv, heads = attention
     q = linear(x, w_q).unflatten(2, (heads, -1)).transpose(1, 2)
     k, v = linear(inputs, w_kv).unflatten(2, (2, heads, -1)).permute(2, 0, 3, 1, 4)
-    # always this backend: a resumed run forces those of its first batch, in which nothing is compressed
+    # always this backend: a resumed run forces the backends of its first batch, and nothing is compressed in that one
     with use(attention="formed"):
         return attend(q, k, v, pattern=before, query_time=now, key_time=then).transpose(1, 2).flatten(2)
 
 
-def mean_of(values: Tensor, real: Bool[Tensor, "B N"]) -> Float[Tensor, ""]:
-    """The mean of the real ones, 0 where there are none."""
-    return torch.where(real, values, 0.0).sum() / real.sum().clamp(min=1)
+def mean_of(values: Float[Tensor, "B N"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, ""]:
+    """The mean of the values where the mask is True; 0 if it is True nowhere."""
+    return torch.where(mask, values, 0.0).sum() / mask.sum().clamp(min=1)
 
 
 def before(i: Tensor, j: Tensor) -> Tensor:

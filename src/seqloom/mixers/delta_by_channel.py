@@ -1,8 +1,8 @@
-"""What the delta-rule mixers share in which each channel of the keys has its own decay rate.
+"""What the delta-rule mixers share that have one decay rate per channel of the keys.
 
     (q, k, v) = silu(conv(x W_qkv))             H heads of width K = D/H; no biases but b_a and b_g
-    q, k over √(Σ² + 1e-6),   q / √K            per head
-    g = -e^a softplus(x A₁ A₂ + b_a)            one for each channel of the keys, a per head; A₁ A₂ of rank R
+    q ← q / (|q| √K),   k ← k / |k|             per head; |x| = √(Σ x² + 1e-6)
+    g = -e^a softplus(x A₁ A₂ + b_a)            per channel of the keys; one a per head; A₁ A₂ of rank R
     out = (norm(y) ∘ σ(x G₁ G₂ + b_g)) W_o      norm(y) = y / √(mean of y² + ε) ∘ gain, per head, one gain for all
 
 Before training e^a is uniform in (1, 16) and softplus(b_a) log-uniform in (0.001, 0.1); neither is decayed.
@@ -46,7 +46,8 @@ class DeltaByChannelSettings(MixerConfig, ABC):
     rounding: ClassVar = Rounding(
         384,
         "q, k and a head's output are each divided by the length of their few channels, which may be near 0: three "
-        "times what such a norm may lose in `retention`; the rate's slope adds all tokens and channels, of both signs",
+        "times what such a norm may lose in `retention`; the gradient of a rate sums terms of both signs over all "
+        "tokens and channels",
     )
 
 
@@ -82,8 +83,8 @@ class DeltaByChannel(PackedMixer, ABC):
     @override
     def param_groups(self) -> list[dict[str, Any]]:
         rates = [self.a_log, self.decay_out.bias]
-        rest = [parameter for parameter in self.parameters() if all(parameter is not rate for rate in rates)]
-        return [{"params": rest}, {"params": rates, "weight_decay": 0.0}]
+        others = [parameter for parameter in self.parameters() if all(parameter is not rate for rate in rates)]
+        return [{"params": others}, {"params": rates, "weight_decay": 0.0}]
 
     @property
     @override
@@ -99,21 +100,21 @@ class DeltaByChannel(PackedMixer, ABC):
         return unit(q) / self.K**0.5, unit(k), v, window
 
     def log_decay(self, x: Tensor) -> Tensor:
-        """g (…, H, K)."""
+        """g (…, H, K) of tokens x (…, D)."""
         logits = self.decay_out(self.decay_in(x)).unflatten(-1, (self.heads, self.K))
         return -self.a_log.expand(logits.shape[:-1]).exp()[..., None] * softplus(logits)
 
     def decay_view(self, x: Tensor) -> View:
-        """What is left of the state, for x (T, D)."""
+        """The decay e^g of each channel, for x (T, D)."""
         decay = self.log_decay(x).exp().flatten(1)
         return View("decay", "how much of its channel of the state a token leaves", ("token", "channel"), decay)
 
-    def before(self, rows: int) -> Iterable[Cost | nn.Module]:
-        """The critical path up to the strengths, for `rows` tokens."""
+    def prices_before(self, rows: int) -> Iterable[Cost | nn.Module]:
+        """The prices on the critical path before the strengths, for `rows` tokens."""
         n, heads = rows * self.dim, rows * self.heads
-        rates = Cost(mul=n, add=n, exp=n + heads, other=n + heads)
-        lengths = unit_price(2 * heads, self.K) + Cost(div=n, path=("division",))
-        return self.w_qkv, self.conv, rates, lengths
+        decay_rates = Cost(mul=n, add=n, exp=n + heads, other=n + heads)
+        normalized = unit_price(2 * heads, self.K) + Cost(div=n, path=("division",))
+        return self.w_qkv, self.conv, decay_rates, normalized
 
     @torch.no_grad()
     def _initialize(self) -> None:

@@ -1,7 +1,7 @@
-"""What mixers of the gated delta rule share that have one decay per head: projections, rates, state and settings.
+"""What the delta-rule mixers share that have one decay per head: projections, rates, state and settings.
 
     (q, k, v) = silu(conv(x W_qkv))             n keys and n values per token; H heads of keys, H' heads of values
-    q, k over √(Σ² + 1e-6),   q / √K            per head; each head of q and k serves H'/H heads of values
+    q ← q / (|q| √K),   k ← k / |k|             per head; |x| = √(Σ x² + 1e-6); H'/H heads of v share one of q and k
     g = -e^a softplus(x W_a + b_a)              per head of values
     β = σ(x W_b), or 2σ(x W_b)                  per head of values and step
 
@@ -69,17 +69,17 @@ class DeltaByHead(PackedMixer, ABC):
         self.K = config.key_width or 3 * dim // (4 * self.heads)
         self.V = config.value_width or 2 * self.K
         self.steps = steps
-        self.strongest = 2.0 if config.negative else 1.0
-        values = self.value_heads * self.V
-        self.sizes = [self.heads * self.K, steps * self.heads * self.K, steps * values]
+        self.largest_strength = 2.0 if config.negative else 1.0
+        value_columns = self.value_heads * self.V
+        self.sizes = [self.heads * self.K, steps * self.heads * self.K, steps * value_columns]
         """columns of W_q, W_k and W_v"""
         self.w_qkv = Linear(dim, sum(self.sizes), bias=False)
         self.conv = ShortConvolution(sum(self.sizes), config.kernel)
         self.w_a = Linear(dim, self.value_heads) if decay else None
         self.w_b = Linear(dim, steps * self.value_heads, bias=False)
         self.a_log = nn.Parameter(torch.empty(self.value_heads)) if decay else None
-        self.w_g = Linear(dim, values, bias=False) if gate else None
-        self.w_o = Linear(values, dim, bias=False)
+        self.w_g = Linear(dim, value_columns, bias=False) if gate else None
+        self.w_o = Linear(value_columns, dim, bias=False)
         self.norm = HeadNorm(self.value_heads, self.V, "silu" if gate else "none", config.norm_eps)
         self._initialize()
 
@@ -92,8 +92,8 @@ class DeltaByHead(PackedMixer, ABC):
     @override
     def param_groups(self) -> list[dict[str, Any]]:
         rates = [] if self.w_a is None else [self.a_log, self.w_a.bias]
-        rest = [parameter for parameter in self.parameters() if all(parameter is not rate for rate in rates)]
-        groups: list[dict[str, Any]] = [{"params": rest}]
+        others = [parameter for parameter in self.parameters() if all(parameter is not rate for rate in rates)]
+        groups: list[dict[str, Any]] = [{"params": others}]
         return [*groups, {"params": rates, "weight_decay": 0.0}] if rates else groups
 
     @property
@@ -111,39 +111,40 @@ class DeltaByHead(PackedMixer, ABC):
         k = unit(k.unflatten(-1, (self.steps, self.heads, self.K))).permute(0, 3, 1, 2, 4)
         if self.value_heads > self.heads:
             q, k = (tensor.repeat_interleave(self.value_heads // self.heads, 1) for tensor in (q, k))
-        return q, k, v.unflatten(-1, (self.steps, self.value_heads, self.V)).permute(0, 3, 1, 2, 4), window
+        v = v.unflatten(-1, (self.steps, self.value_heads, self.V)).permute(0, 3, 1, 2, 4)
+        return q, k, v, window
 
     def log_decay(self, x: Tensor) -> Tensor:
-        """g (…, H'); not for a mixer without decay."""
+        """g (…, H') of tokens x (…, D); only for a mixer with decay."""
         assert self.w_a is not None
         assert self.a_log is not None
         logits = self.w_a(x)
         return -self.a_log.expand_as(logits).exp() * softplus(logits)
 
     def strength(self, x: Tensor) -> Tensor:
-        """β (…, n, H')."""
+        """β (…, n, H') of tokens x (…, D)."""
         strength = torch.sigmoid(self.w_b(x)).unflatten(-1, (self.steps, self.value_heads))
-        return strength if self.strongest == 1.0 else self.strongest * strength
+        return strength if self.largest_strength == 1.0 else self.largest_strength * strength
 
     @override
     def views(self, x: Stream) -> list[View]:
-        strength, per = self.strength(x[0]), ("token", "head")
-        replaced = "how much of what a key reads is replaced: β"
+        strength, axes = self.strength(x[0]), ("token", "head")
+        meaning = "how much of what a key reads is replaced: β"
         writes = [
-            View("write" if self.steps == 1 else f"write of step {j + 1}", replaced, per, strength[:, j])
+            View("write" if self.steps == 1 else f"write of step {j + 1}", meaning, axes, strength[:, j])
             for j in range(self.steps)
         ]
         if self.w_a is None:
             return writes
-        return [View("decay", "how much of the state a token leaves", per, self.log_decay(x[0]).exp()), *writes]
+        return [View("decay", "how much of the state a token leaves", axes, self.log_decay(x[0]).exp()), *writes]
 
-    def before(self, rows: int) -> Iterable[Cost | nn.Module]:
-        """The critical path up to the delta rule, for `rows` tokens."""
+    def prices_before(self, rows: int) -> Iterable[Cost | nn.Module]:
+        """The prices on the critical path before the delta rule, for `rows` tokens."""
         H, strengths = self.value_heads, rows * self.steps * self.value_heads
-        keys = rows * (1 + self.steps) * self.heads
-        lengths = unit_price(keys, self.K) + Cost(div=rows * self.heads * self.K, path=("division",))
-        strong = sigmoid(strengths).parallel() + Cost(mul=strengths * (self.strongest != 1.0))
-        yield from (self.w_qkv, self.conv, lengths, strong)
+        vectors = rows * (1 + self.steps) * self.heads  # of queries and keys
+        normalized = unit_price(vectors, self.K) + Cost(div=rows * self.heads * self.K, path=("division",))
+        strength_price = sigmoid(strengths).parallel() + Cost(mul=strengths * (self.largest_strength != 1.0))
+        yield from (self.w_qkv, self.conv, normalized, strength_price)
         if self.w_a is not None:
             yield Cost(mul=rows * H, add=rows * H, exp=2 * rows * H, other=2 * rows * H)
 

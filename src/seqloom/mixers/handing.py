@@ -1,8 +1,8 @@
 """Mixers that hand tensors over to the later layers of the same pass, such as the values of the first layer.
 
-What is handed over is an argument and a result of each verb, by name: (B, T, …), or (B, …) of one token. It is no part
-of a state, since every layer reads the same tokens. A mixer alone is the first layer, to which nothing was handed.
-A bidirectional mixer may hand over tensors of any length, such as tokens of its own.
+What is handed over is an argument and a result of each verb, by name: (B, T, …), or (B, …) of one token. It is not part
+of a state, since every layer reads the same tokens. A mixer outside of a model acts as the first layer, which receives
+nothing. A bidirectional mixer may hand over tensors of any length, such as tokens of its own.
 """
 
 from abc import ABC, abstractmethod
@@ -25,15 +25,15 @@ class Handing(ABC):
 
     @abstractmethod
     def forward_handed(self, x: Stream, keep: Keep | None, handed: Handed) -> tuple[Stream, Handed]:
-        """As `forward`, given what earlier layers handed over; with what later ones are given."""
+        """As `forward`, with what earlier layers handed over; also returns what later layers receive."""
 
 
 class BidirectionalHandingMixer(BidirectionalMixer, Handing):
-    """A bidirectional mixer whose layers hand tensors over (B, …), as they are, whatever tokens are dropped."""
+    """A bidirectional mixer whose layers hand tensors (B, …) over; they are not packed, whatever tokens are dropped."""
 
     @abstractmethod
     def read_handed(self, x: Stream, handed: Handed, lengths: Lengths | None = None) -> tuple[Stream, Handed]:
-        """As `read`, given what earlier layers handed over; with what later ones are given."""
+        """As `read`, with what earlier layers handed over; also returns what later layers receive."""
 
     @override
     def forward_handed(self, x: Stream, keep: Keep | None, handed: Handed) -> tuple[Stream, Handed]:
@@ -43,8 +43,8 @@ class BidirectionalHandingMixer(BidirectionalMixer, Handing):
         if keep is None:
             return self.read_handed(x, handed)
         rows, packing = pack(x, keep)
-        y, given = self.read_handed(rows, handed, packing.lengths)
-        return unpack(y, packing), given
+        y, handed_on = self.read_handed(rows, handed, packing.lengths)
+        return unpack(y, packing), handed_on
 
     @final
     @override
@@ -59,15 +59,15 @@ class HandingMixer(PackedMixer, Handing):
     def read_handed(
         self, x: Stream, handed: Handed, state: State | None = None, lengths: Lengths | None = None
     ) -> tuple[Stream, Entries, Handed]:
-        """As `read`, given what earlier layers handed over (B, T, …); with what later ones are given."""
+        """As `read`, with what earlier layers handed over (B, T, …); also returns what later layers receive."""
 
     def advance_handed(self, x: Token, state: State, reuse: bool, handed: Handed) -> tuple[Token, Entries, Handed]:
-        """As `advance`, given what earlier layers handed over (B, …); with what later ones are given."""
-        of_piece = {name: values[:, None] for name, values in handed.items()}
-        y, entries, given = self.read_handed(x[:, None], of_piece, state)
+        """As `advance`, with what earlier layers handed over (B, …); also returns what later layers receive."""
+        handed_piece = {name: values[:, None] for name, values in handed.items()}
+        y, entries, handed_on = self.read_handed(x[:, None], handed_piece, state)
         if reuse:
             entries = {name: state[name].copy_(entry.detach()) for name, entry in entries.items()}
-        return y[:, 0], entries, {name: values[:, 0] for name, values in given.items()}
+        return y[:, 0], entries, {name: values[:, 0] for name, values in handed_on.items()}
 
     @override
     def forward_handed(self, x: Stream, keep: Keep | None, handed: Handed) -> tuple[Stream, Handed]:
@@ -75,14 +75,14 @@ class HandingMixer(PackedMixer, Handing):
         if 0 in x.shape:
             return x.clone(), handed
         if keep is None:
-            y, _, given = self.read_handed(x, handed)
-            return y, given
+            y, _, handed_on = self.read_handed(x, handed)
+            return y, handed_on
         rows, packing = pack(x, keep)
-        y, _, given = self.read_handed(rows, {name: pack(values, keep)[0] for name, values in handed.items()})
-        return unpack(y, packing), {name: unpack(values, packing) for name, values in given.items()}
+        y, _, handed_on = self.read_handed(rows, {name: pack(values, keep)[0] for name, values in handed.items()})
+        return unpack(y, packing), {name: unpack(values, packing) for name, values in handed_on.items()}
 
     def extend_handed(self, x: Stream, state: State, keep: Keep | None, handed: Handed) -> tuple[Stream, State, Handed]:
-        """`extend` with what earlier layers handed over for this piece; also returns what later layers get."""
+        """As `extend`, with what earlier layers handed over for this piece; also returns what later layers receive."""
         x = self.check_input(x, keep, 3)
         self.check_state(state, len(x))
         if 0 in x.shape:
@@ -90,22 +90,22 @@ class HandingMixer(PackedMixer, Handing):
         state = bounded(state)
         length, T = length_of(state), x.shape[1]
         if keep is None:
-            y, entries, given = self.read_handed(x, handed, state)
-            return y, counted(entries, length.after(T, T)), given
+            y, entries, handed_on = self.read_handed(x, handed, state)
+            return y, counted(entries, length.after(T, T)), handed_on
         rows, packing = pack(x, keep)
         packed = {name: pack(values, keep)[0] for name, values in handed.items()}
-        y, entries, given = self.read_handed(rows, packed, state, packing.lengths)
+        y, entries, handed_on = self.read_handed(rows, packed, state, packing.lengths)
         new_state = counted(entries, measured(length.tokens + packing.lengths))
-        return unpack(y, packing), new_state, {name: unpack(values, packing) for name, values in given.items()}
+        return unpack(y, packing), new_state, {name: unpack(values, packing) for name, values in handed_on.items()}
 
     def step_handed(self, x: Token, state: State, reuse: bool, handed: Handed) -> tuple[Token, State, Handed]:
-        """As `step`, given what earlier layers handed over of this token (B, …); with what later ones are given."""
+        """As `step`, with what earlier layers handed over for this token; also returns what later layers receive."""
         x = self.check_step(x, state, reuse)
         if x.shape[0] == 0:
             return x.clone(), copied(state), handed
         state = bounded(state)
-        y, entries, given = self.advance_handed(x, state, reuse, handed)
-        return y, stepped(entries, state, self._accepted), given
+        y, entries, handed_on = self.advance_handed(x, state, reuse, handed)
+        return y, stepped(entries, state, self._accepted), handed_on
 
     @final
     @override

@@ -1,4 +1,4 @@
-"""Heads of attention: their settings, the projections of queries, keys and values, and what is done to scores.
+"""Heads of attention: their settings, the projections of queries, keys and values, and how scores are changed.
 
     [q k v] = x W_qkv + b_qkv                 W_qkv = [W_q W_k W_v]; H heads of q, G of k and v, width K = D/H
     u_t ← Σ_{l<W} taps_l ∘ u_{t-l}            with a `kernel` W > 1, of each channel u of q, k and v
@@ -67,7 +67,7 @@ class HeadSettings(SizedConfig, ABC):
 
     @field_validator("position")
     @classmethod
-    def _acts(cls, value: PositionConfig | None) -> PositionConfig | None:
+    def _has_place(cls, value: PositionConfig | None) -> PositionConfig | None:
         if value is not None and value.place is not None and value.place not in PLACES:
             raise ValueError(
                 f"{value.kind} positions act on the {value.place} of a model, and attention has no place for them: "
@@ -86,16 +86,17 @@ class HeadSettings(SizedConfig, ABC):
 
     @property
     def plain(self) -> bool:
-        """Whether nothing is done to scores, positions aside."""
+        """Whether no setting here changes the scores q_i · k_j / √K; a position still may."""
         return self.scale is None and self.softcap is None and not self.sinks
 
-    def acting(self, position: PositionConfig | None) -> PositionConfig | None:
-        """Its own position, or the given one of the model; None where there is none."""
-        acting = position if self.position is None else self.position
-        return None if acting is None or acting.place is None else acting
+    def effective_position(self, position: PositionConfig | None) -> PositionConfig | None:
+        """The position of these heads: their own, or else the model's; None if it acts nowhere or there is none."""
+        if self.position is not None:
+            position = self.position
+        return None if position is None or position.place is None else position
 
     def sizes(self, layer: Layer) -> tuple[int, int | None, int, int, bool]:
-        """What a position is built for."""
+        """The arguments of `PositionConfig.build`: width of a head, context, heads, heads of keys, whether causal."""
         return layer.dim // self.heads, layer.context, self.heads, self.kv_heads or self.heads, layer.causal
 
 
@@ -103,7 +104,7 @@ class Heads(Mixer, ABC):
     """The projections of queries, keys, values and outputs, and what is done to queries, keys and scores."""
 
     position: QueriesKeysPosition | RelativePosition | None
-    """none, too, where it is shared by all layers: then it is `shared`"""
+    """None also if all layers share one position, which is then `shared`"""
 
     def __init__(self, config: HeadSettings, layer: Layer) -> None:
         super().__init__()
@@ -117,14 +118,17 @@ class Heads(Mixer, ABC):
         """rows of W_q, W_k and W_v"""
         self.w_qkv = Linear(dim, sum(self.sizes), bias=config.bias != "none")
         self.w_out = Linear(dim, dim, bias=config.bias == "all")
-        whole = config.qk_norm == "all"
-        normed = [0, 0] if config.qk_norm == "none" else self.sizes[:2] if whole else [self.width, self.width]
-        self.norm_q, self.norm_k = (nn.RMSNorm(size, eps=1e-6) if size else None for size in normed)
+        self.norm_q: nn.RMSNorm | None = None
+        self.norm_k: nn.RMSNorm | None = None
+        if config.qk_norm == "heads":
+            self.norm_q, self.norm_k = nn.RMSNorm(self.width, eps=1e-6), nn.RMSNorm(self.width, eps=1e-6)
+        elif config.qk_norm == "all":
+            self.norm_q, self.norm_k = nn.RMSNorm(self.sizes[0], eps=1e-6), nn.RMSNorm(self.sizes[1], eps=1e-6)
         self.w_gate = Linear(dim, dim, bias=config.bias != "none") if config.output_gate else None
         self.sinks = nn.Parameter(torch.zeros(heads)) if config.sinks else None
         self.taps = nn.Parameter(torch.empty(config.kernel, sum(self.sizes))) if config.kernel > 1 else None
         self._draw_taps()
-        position = config.acting(layer.position)
+        position = config.effective_position(layer.position)
         built = None if position is None or position.shared else position.build(*config.sizes(layer))
         assert built is None or isinstance(built, (QueriesKeysPosition, RelativePosition))  # `places` allows no other
         self.position = built
@@ -148,23 +152,24 @@ class Heads(Mixer, ABC):
     @property
     @override
     def parts(self) -> list[nn.Module]:
-        """The parts with prices of their own: norms of heads and a relative position are priced in `priced`."""
-        priced = (self.position if self.relative else None, self.norm_q, self.norm_k)
-        return [part for part in super().parts if all(part is not other for other in priced)]
+        """The parts whose prices `Mixer` adds; those of norms and of a relative position are in `priced`."""
+        priced_together = (self.position if self.relative else None, self.norm_q, self.norm_k)
+        return [part for part in super().parts if all(part is not other for other in priced_together)]
 
     def projected(self, x: Stream, tokens_before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries (B, H, T, K), keys and values (B, G, T, K) of tokens after `tokens_before` (B,) others; None is 0.
+        """Queries (B, H, T, K), keys and values (B, G, T, K) of tokens that follow `tokens_before` (B,); None is 0.
 
         Without the convolution, for which see `convolved`.
         """
-        parts = self.w_qkv.weight.split(self.sizes)  # three products: parts of a single one would not be contiguous
+        # three products: slices of a single one would not be contiguous
+        weights = self.w_qkv.weight.split(self.sizes)
         biases = [None] * 3 if self.w_qkv.bias is None else self.w_qkv.bias.split(self.sizes)
-        return self._by_head([project(x, w, b) for w, b in zip(parts, biases, strict=True)], tokens_before)
+        return self._by_head([project(x, w, b) for w, b in zip(weights, biases, strict=True)], tokens_before)
 
     def convolved(
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None
     ) -> tuple[tuple[Tensor, Tensor, Tensor], Entries]:
-        """Queries, keys and values as of `projected`, after the convolution if there is one, and its last inputs."""
+        """Queries, keys and values as in `projected`, convolved if there is a convolution, and its last inputs."""
         tokens_before = state["length"] if state else None
         if self.taps is None:
             return self.projected(x, tokens_before), {}
@@ -172,7 +177,7 @@ class Heads(Mixer, ABC):
         return self._by_head(products.split(self.sizes, -1), tokens_before), past
 
     def _by_head(self, products: Sequence[Tensor], tokens_before: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """The products (B, T, ·) with W_q, W_k and W_v by heads, with their norms and positions."""
+        """Queries, keys, values (B, heads, T, K) from products (B, T, ·) with W_q, W_k, W_v; normed, positioned."""
         q, k, v = (y.unflatten(-1, (-1, self.width)).transpose(1, 2) for y in products)
         q, k = self.normed(q, k)
         if isinstance(self.position, QueriesKeysPosition):
@@ -181,7 +186,7 @@ class Heads(Mixer, ABC):
         return q, k, v
 
     def normed(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries (B, H, T, K) and keys (B, G, T, K), each head or all heads together over their root mean square."""
+        """Queries (B, H, T, K) and keys (B, G, T, K) after their RMS norms: per head, over all heads, or none."""
         if self.norm_q is None or self.norm_k is None:
             return q, k
         if self.config.qk_norm == "heads":
@@ -189,31 +194,34 @@ class Heads(Mixer, ABC):
         return self._normed_together(q, self.norm_q), self._normed_together(k, self.norm_k)
 
     def scored(self, q: Tensor, behind: int, ahead: int = 0, alone: bool = False) -> tuple[Tensor, dict[str, Any]]:
-        """The queries, and what `attend` does to scores of keys from `behind` tokens back to `ahead` tokens ahead."""
+        """The queries (B, H, T, K), and the arguments of `attend` that change scores.
+
+        Keys are at most `behind` tokens before a query and `ahead` tokens after it; `alone` if there is one query.
+        """
         if self.plain:
             return q, {}
         config = self.config
-        given: dict[str, Any] = {"scale": config.scale, "softcap": config.softcap, "sinks": self.sinks}
+        changes: dict[str, Any] = {"scale": config.scale, "softcap": config.softcap, "sinks": self.sinks}
         if isinstance(self.position, QueriesKeysPosition):
-            return q, {**given, "decay": self.position.decay}
+            return q, {**changes, "decay": self.position.decay}
         if not self.relative:
-            return q, given
+            return q, changes
         relative = cast(RelativePosition, self.position or self.shared)
         relation: Relation = relative(behind, ahead, alone)
         if relation.values is not None:
-            wide = torch.promote_types(q.dtype, torch.float32)
-            given["bias"] = Bias(relation.values.to(wide), relation.first)
+            dtype = torch.promote_types(q.dtype, torch.float32)
+            changes["bias"] = Bias(relation.values.to(dtype), relation.first)
         q = q if relation.query is None else q + relation.query.to(q.dtype)
-        return q, {**given, "score_change": relation.score_change, "value_change": relation.value_change}
+        return q, {**changes, "score_change": relation.score_change, "value_change": relation.value_change}
 
     def out(self, y: Tensor, x: Tensor) -> Tensor:
-        """The output for x (B, T, D) of what the heads gave (B, H, T, K); for tokens x (B, D) T is 1."""
+        """The output for x (B, T, D) from the heads' outputs y (B, H, T, K); x may be tokens (B, D), where T is 1."""
         y = y.transpose(1, 2).reshape(x.shape)
         out: Tensor = self.w_out(y if self.w_gate is None else y * torch.sigmoid(self.w_gate(x)))
         return out
 
     def out_of_token(self, y: Tensor, x: Token) -> Token:
-        """As `out`, for tokens x (B, D) of which the heads gave (B, H, 1, K)."""
+        """As `out`, for tokens x (B, D) and the heads' outputs y (B, H, 1, K)."""
         y = y.flatten(1)
         gate = self.w_gate
         return self.w_out.token(y if gate is None else y * torch.sigmoid(gate.token(x)))
@@ -225,28 +233,29 @@ class Heads(Mixer, ABC):
             nn.init.uniform_(self.taps, -(len(self.taps) ** -0.5), len(self.taps) ** -0.5)
 
     def _normed_together(self, x: Tensor, norm: nn.RMSNorm) -> Tensor:
+        """x (B, H, T, K) over the root mean square of all heads of a token."""
         together: Tensor = norm(x.transpose(1, 2).flatten(2))
         return together.unflatten(-1, (-1, self.width)).transpose(1, 2)
 
     def priced(self, span: Span, terms: int, distances: int) -> Iterable[Cost | nn.Module | None]:
-        """The chain for `terms` pairs of queries and keys in all, at so many possible `distances`."""
+        """The chain of prices for `terms` pairs of queries and keys in all, at `distances` different distances."""
         config, rows = self.config, span.rows
-        norms = None
+        norm_cost = None
         if config.qk_norm == "heads":
-            norms = rootnorm(rows * self.heads, self.width) + rootnorm(rows * self.kv_heads, self.width).parallel()
+            norm_cost = rootnorm(rows * self.heads, self.width) + rootnorm(rows * self.kv_heads, self.width).parallel()
         elif config.qk_norm == "all":
-            norms = rootnorm(rows, self.sizes[0]) + rootnorm(rows, self.sizes[1]).parallel()
+            norm_cost = rootnorm(rows, self.sizes[0]) + rootnorm(rows, self.sizes[1]).parallel()
         position: Cost | nn.Module | None = self.position
-        decay_cost, biased = None, False
+        decay_cost, has_bias = None, False
         if self.relative:
             relative = cast(RelativePosition, self.position or self.shared)
             position = relative.price(span, terms, distances)
             with torch.no_grad():
-                biased = relative(0, 0, True).values is not None
+                has_bias = relative(0, 0, True).values is not None
         elif isinstance(self.position, QueriesKeysPosition) and self.position.decay is not None:
             decay_cost = decay_price(rows, self.width, self.heads + self.kv_heads)
         changes: dict[str, Any] = {"scale": config.scale, "softcap": config.softcap is not None, "sinks": config.sinks}
-        scores = price(rows, terms, self.dim, self.heads, bias=biased, **changes)
-        gated = gate(rows * self.dim) if config.output_gate else None
-        convolved = None if self.taps is None else taps.price(span, sum(self.sizes), config.kernel)
-        return self.w_qkv, convolved, norms, position, decay_cost, scores, gated, self.w_out
+        scores = price(rows, terms, self.dim, self.heads, bias=has_bias, **changes)
+        gate_cost = gate(rows * self.dim) if config.output_gate else None
+        convolution_cost = None if self.taps is None else taps.price(span, sum(self.sizes), config.kernel)
+        return self.w_qkv, convolution_cost, norm_cost, position, decay_cost, scores, gate_cost, self.w_out

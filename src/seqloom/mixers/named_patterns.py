@@ -58,17 +58,20 @@ class NamedPatterns(HeadSettings, ABC):
 
     def patterned(self, layer: Layer) -> PatternAttention | BidirectionalPatternAttention:
         """The mixer of these patterns; ValueError where one of them has no bidirectional form."""
-        wide = 0 if self.window is None else self.window - 1
+        tokens_back = 0 if self.window is None else self.window - 1
         if layer.causal:
-            known = {
+            causal_patterns = {
                 "all": Neighbors(None),
-                "local": Neighbors(wide),
+                "local": Neighbors(tokens_back),
                 "strided": merged(strided(self.length)),
                 "fixed": merged(fixed(self.length, self.summary)),
             }
-            return PatternAttention(self, layer, [known[name] for name in self.patterns])
-        both: dict[str, Pattern] = {"all": Neighbors(None, causal=False), "local": around(wide)}
+            return PatternAttention(self, layer, [causal_patterns[name] for name in self.patterns])
+        bidirectional_patterns: dict[str, Pattern] = {
+            "all": Neighbors(None, causal=False),
+            "local": around(tokens_back),
+        }
         for name in self.patterns:
-            if name not in both:
+            if name not in bidirectional_patterns:
                 raise ValueError(f"the {name} pattern is causal: it has no bidirectional form; these have: all, local")
-        return BidirectionalPatternAttention(self, layer, [both[name] for name in self.patterns])
+        return BidirectionalPatternAttention(self, layer, [bidirectional_patterns[name] for name in self.patterns])

@@ -1,7 +1,7 @@
 """Attention over sparse patterns, one for each head: what the mixers that choose a pattern share.
 
-The projections, the cache and the equation are those of `attention`; the sums run over the keys that a pattern lets
-through. A token reads from the cache the keys that its patterns attend to, and no others.
+The projections, the cache and the equation are those of `attention`; the sums run over the keys of a pattern. A token
+reads only the keys of its patterns from the cache.
 """
 
 from abc import ABC
@@ -59,6 +59,7 @@ def weighted(patterns: Sequence[Pattern], span: Span, width: int) -> Cost:
 
 
 def _terms(pattern: Pattern, span: Span) -> tuple[int, int]:
+    """The queries of a span that attend to at least one key, and their pairs of query and key."""
     if span.per == "sequence":
         return terms(pattern, span.T)
     keys = len(pattern.keys(span.T - 1))
@@ -66,11 +67,11 @@ def _terms(pattern: Pattern, span: Span) -> tuple[int, int]:
 
 
 def views(mixer: Heads, patterns: Sequence[Pattern], x: Stream) -> list[View]:
-    """The weights of each head in the first row."""
+    """The attention weights of each head in the first row of x (B, T, D)."""
     q, k, _ = mixer.projected(x[:1])
     T = x.shape[1]
-    shares = sparse.each_pattern(patterns, lambda pattern, q, k, _: weights(q, k, pattern=pattern.of(T)), q, k, k)
-    return of_heads(shares[0])
+    head_weights = sparse.each_pattern(patterns, lambda pattern, q, k, _: weights(q, k, pattern=pattern.of(T)), q, k, k)
+    return of_heads(head_weights[0])
 
 
 @final
@@ -119,7 +120,7 @@ class PatternAttention(CachedHeads):
         return self.w_qkv, self.position, weighted(self.patterns, span, self.width), self.w_out
 
     def _attended(self, q: Tensor, k: Tensor, v: Tensor, now: Tensor, then: Tensor) -> Tensor:
-        """Queries at times (B, Tq) over all keys at times (B, Tk), under the mask of each pattern."""
+        """The outputs of queries at times `now` (B, Tq) over keys at times `then` (B, Tk), by each head's pattern."""
         return sparse.each_pattern(
             self.patterns,
             lambda pattern, *heads: attend(*heads, pattern=pattern, query_time=now, key_time=then),
@@ -127,17 +128,18 @@ class PatternAttention(CachedHeads):
         )
 
     def _token(self, q: Tensor, keys: Tensor, values: Tensor, t: int) -> Tensor:
-        """The outputs for queries at time t over the cached positions that each head's pattern attends to."""
-        groups, room, parts = sparse.heads_of(self.patterns), keys.shape[2], []
+        """The outputs (B, H, 1, V) of queries at time t, over the cached keys of each head's pattern."""
+        groups, size = sparse.heads_of(self.patterns), keys.shape[2]
+        outputs = []
         for pattern, heads in groups.items():
-            slots = (pattern.keys(t) % room).to(q.device)
+            slots = (pattern.keys(t) % size).to(q.device)
             if len(groups) == 1:
                 k, v = (cache.index_select(2, slots).to(q.dtype) for cache in (keys, values))
                 return attend(q, k, v, pattern=everywhere)
-            of_keys = torch.tensor(heads, device=q.device)[:, None] * self.kv_heads // self.heads
-            k, v = (cache[:, of_keys, slots].to(q.dtype) for cache in (keys, values))
-            parts.append(attend(q[:, heads], k, v, pattern=everywhere))
-        return sparse.in_order(parts, groups)
+            kv_heads = torch.tensor(heads, device=q.device)[:, None] * self.kv_heads // self.heads
+            k, v = (cache[:, kv_heads, slots].to(q.dtype) for cache in (keys, values))
+            outputs.append(attend(q[:, heads], k, v, pattern=everywhere))
+        return sparse.in_order(outputs, groups)
 
 
 class BidirectionalPatterned(Heads, BidirectionalMixer, ABC):
@@ -170,7 +172,7 @@ class BidirectionalPatternAttention(BidirectionalPatterned):
 
 @final
 class PlainHeads(HeadSettings):
-    """Heads to whose queries, keys and scores nothing is done."""
+    """Heads that do not change queries, keys or scores."""
 
 
 class PatternConfig(MixerConfig, ABC):

@@ -1,7 +1,7 @@
-"""The causal form of `sinkhorn` that reads on: a softmax of each row of scores weighs the blocks before.
+"""The causal form of `sinkhorn` that continues from a state: a softmax of scores weights the blocks before each block.
 
-A state has the sorted block of the block that was begun, so that a token inside it reads 2b slots. The equation is in
-`attention.sinkhorn`.
+The state holds the sorted block of the block that is being read, so that a token in that block attends to at most 2b
+slots: b of the sorted block and b of its own. The equation is in `attention.sinkhorn`.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ from seqloom.ops.sorted_blocks.blocks import mixed, read, shared
 
 @final
 class PastSinkhorn(Sorter, PackedMixer):
-    """The form whose weights only the past decides. State: keys and values, the sum of keys, the sorted block."""
+    """The form whose weights depend on the past alone. State: keys and values, the sum of keys, the sorted block."""
 
     def __init__(self, layer: Layer, heads: int, block: int, temperature: float, noise: bool) -> None:
         super().__init__(layer, heads, block, temperature, noise)
@@ -62,7 +62,10 @@ class PastSinkhorn(Sorter, PackedMixer):
             y, entries = self._read_on(x[:, None], time, state, None, reuse)
         for name in ("sum", "sorted_k", "sorted_v"):
             new = entries[name]
-            entries[name] = state[name].copy_(new.detach()) if reuse else new.clone() if new is state[name] else new
+            if reuse:
+                entries[name] = state[name].copy_(new.detach())
+            elif new is state[name]:
+                entries[name] = new.clone()  # a new state shares no tensor with the old one
         return y[:, 0], entries
 
     @override
@@ -73,12 +76,14 @@ class PastSinkhorn(Sorter, PackedMixer):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        rows, entries = self.heads * starts(span, self.block), self.heads * past_blocks(span, self.block)
+        rows = self.heads * starts(span, self.block)
+        entries = self.heads * past_blocks(span, self.block)
         tokens = range(span.T) if span.per == "sequence" else range(span.T - 1, span.T)
-        read = sorted_blocks.price(tokens, span.T, self.block, self.dim, self.heads)
-        return *self.pooling(span), sinkhorn.price(entries, rows, 0, 0), read, self.w_out
+        attention = sorted_blocks.price(tokens, span.T, self.block, self.dim, self.heads)
+        return *self.pooling(span), sinkhorn.price(entries, rows, 0, 0), attention, self.w_out
 
     def _whole(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """The outputs (B, H, T, V) of the heads over whole rows."""
         z = self.past_scores(k)
         weights = sinkhorn.balanced(z, before(z), 1, columns=False)
         return sorted_blocks.attend(q, k, v, weights, self.block)
@@ -86,58 +91,67 @@ class PastSinkhorn(Sorter, PackedMixer):
     def _read_on(
         self, x: Stream, time: Tensor, state: State, lengths: Lengths | None, reuse: bool = False
     ) -> tuple[Stream, Entries]:
-        """Tokens of the block that was begun, and of those that begin here, each with the sorted block of its own."""
-        (q, k, v), b, T = self.projected(x), self.block, x.shape[1]
+        """The outputs and entries for a piece x (B, T, D) at positions `time` (B, T).
+
+        Its tokens are in the block that `length` tokens before it left incomplete, and in n = ⌈T/b⌉ blocks after that.
+        The sorted block of the former is in the state; those of the n others are computed here.
+        """
+        q, k, v = self.projected(x)
+        b, T = self.block, x.shape[1]
         (past_k, past_v), entries = self._cached(k, v, state, lengths, reuse)
         length, total = state["length"], state["sum"][:, :, None] + k.cumsum(2)
-        first = -(-length // b)  # the first block that begins here
-        number = first[:, None] + torch.arange(
-            -1, -(-T // b), device=x.device
-        )  # (B, n + 1), the first of them begun earlier
+        first = -(-length // b)  # the first block that begins in the piece
+        number = first[:, None] + torch.arange(-1, -(-T // b), device=x.device)  # (B, n + 1), the incomplete one first
+
+        # the sorted blocks: mean keys up to the first token of each new block, and mixtures of the blocks before it
         starts_of_blocks = number[:, 1:] * b
-        pooled = (
-            _at(total, (starts_of_blocks - length[:, None]).clamp(max=T - 1)) / (starts_of_blocks + 1)[:, None, :, None]
-        )
+        totals = _at(total, (starts_of_blocks - length[:, None]).clamp(max=T - 1))
+        pooled = totals / (starts_of_blocks + 1)[:, None, :, None]
         count = -(-past_k.shape[2] // b)
         past = torch.arange(count, device=x.device) < number[:, None, 1:, None]
         weights = sinkhorn.balanced(self.scores(pooled.to(x.dtype))[..., :count], past, 1, columns=False)
-        laid = (pad(y, (0, 0, 0, count * b - y.shape[2])).unflatten(2, (count, b)) for y in (past_k, past_v))
+        all_blocks = (pad(y, (0, 0, 0, count * b - y.shape[2])).unflatten(2, (count, b)) for y in (past_k, past_v))
         sorted_k, sorted_v = (
             torch.cat([state[name][:, :, None].to(y.dtype), mixed(weights, y)], 2)
-            for name, y in zip(("sorted_k", "sorted_v"), laid, strict=True)
+            for name, y in zip(("sorted_k", "sorted_v"), all_blocks, strict=True)
         )
+
+        # attention of each block to its sorted block and to itself; slots outside of the piece are computed and dropped
         times = (number[:, :, None] * b + torch.arange(b, device=x.device)).flatten(1)  # (B, (n + 1) b)
         queries = _at(q, (times - length[:, None]).clamp(0, T - 1))
-        blocks = (_at(y, times.clamp(0, y.shape[2] - 1)) for y in (past_k, past_v))
-        queries, own_k, own_v = (y.unflatten(2, (-1, b)) for y in (queries, *blocks))
-        of_own = (times >= 0).unflatten(1, (-1, b))
-        of_sorted = (number > 0)[..., None].expand(-1, -1, b)
-        y = read(queries, sorted_k, sorted_v, own_k, own_v, of_sorted, of_own, causal=True).flatten(2, 3)
+        own_blocks = (_at(y, times.clamp(0, y.shape[2] - 1)) for y in (past_k, past_v))
+        queries, own_k, own_v = (y.unflatten(2, (-1, b)) for y in (queries, *own_blocks))
+        has_own = (times >= 0).unflatten(1, (-1, b))
+        has_sorted = (number > 0)[..., None].expand(-1, -1, b)
+        y = read(queries, sorted_k, sorted_v, own_k, own_v, has_sorted, has_own, causal=True).flatten(2, 3)
         out = self.out(_at(y, (time - number[:, :1] * b).clamp(max=y.shape[2] - 1)))  # only padding is beyond the end
-        count_read = torch.full_like(length, T) if lengths is None else lengths
-        sums = _at(total, (count_read - 1).clamp(min=0)[:, None])[:, :, 0]
-        entries["sum"] = torch.where((count_read > 0)[:, None, None], sums, state["sum"])
-        last = ((length + count_read - 1) // b - first + 1)[:, None, None, None, None]
+
+        # the entries after the last token of each row
+        tokens = torch.full_like(length, T) if lengths is None else lengths
+        sums = _at(total, (tokens - 1).clamp(min=0)[:, None])[:, :, 0]
+        entries["sum"] = torch.where((tokens > 0)[:, None, None], sums, state["sum"])
+        last = ((length + tokens - 1) // b - first + 1)[:, None, None, None, None]  # index of its block in `number`
         for name, sorted_block in (("sorted_k", sorted_k), ("sorted_v", sorted_v)):
-            at = last.expand(-1, self.heads, 1, b, self.K)
-            entries[name] = sorted_block.gather(2, at)[:, :, 0].to(state[name].dtype)
+            index = last.expand(-1, self.heads, 1, b, self.K)
+            entries[name] = sorted_block.gather(2, index)[:, :, 0].to(state[name].dtype)
         return out, entries
 
     def _token(self, x: Stream, t: int, state: State, reuse: bool) -> tuple[Stream, Entries]:
-        """Token t of every row. The first of a block sorts the blocks before it; later ones find that in the state."""
+        """The output and entries for token t (x of one token). The first token of a block computes its sorted block."""
         q, k, v = self.projected(x)
         (past_k, past_v), entries = self._cached(k, v, state, None, reuse)
-        i, c = divmod(t, self.block)
+        i, c = divmod(t, self.block)  # slot c of block i
         total = state["sum"] + k[:, :, 0] if t else k[:, :, 0]
         sorted_k, sorted_v = (state[name] for name in ("sorted_k", "sorted_v"))
         if i and c == 0:
             z = self.scores((total / (t + 1)).to(x.dtype)[:, :, None])[..., :i]
             weights = sinkhorn.balanced(z, torch.ones_like(z[:1, :1], dtype=torch.bool), 1, columns=False)
-            blocks = (y[:, :, :t].unflatten(2, (i, self.block)) for y in (past_k, past_v))
-            sorted_k, sorted_v = (mixed(weights, y)[:, :, 0] for y in blocks)
+            earlier_blocks = (y[:, :, :t].unflatten(2, (i, self.block)) for y in (past_k, past_v))
+            sorted_k, sorted_v = (mixed(weights, y)[:, :, 0] for y in earlier_blocks)
         keys, values = (y[:, :, t - c : t + 1] for y in (past_k, past_v))
         if i:
-            keys, values = torch.cat([sorted_k.to(x.dtype), keys], 2), torch.cat([sorted_v.to(x.dtype), values], 2)
+            keys = torch.cat([sorted_k.to(x.dtype), keys], 2)
+            values = torch.cat([sorted_v.to(x.dtype), values], 2)
         visible = torch.ones(1, keys.shape[2], dtype=torch.bool, device=x.device)
         entries |= {"sum": total.to(state["sum"].dtype), "sorted_k": sorted_k, "sorted_v": sorted_v}
         return self.out(shared(q, keys, values, visible)), entries
@@ -145,7 +159,7 @@ class PastSinkhorn(Sorter, PackedMixer):
     def _cached(
         self, k: Tensor, v: Tensor, state: State, lengths: Lengths | None, reuse: bool
     ) -> tuple[tuple[Tensor, Tensor], Entries]:
-        """Keys and values (B, H, C, K) of all tokens so far, and the entries that hold them."""
+        """Keys and values (B, H, C, K) of all tokens so far, and the caches after new ones k, v (B, H, T, K)."""
         new = {name: y.transpose(1, 2).flatten(2) for name, y in (("k", k), ("v", v))}
         past, entries = with_past(state, new, self.context, lengths, reuse)
         past_k, past_v = (past[name].unflatten(2, (self.heads, -1)).transpose(1, 2) for name in ("k", "v"))

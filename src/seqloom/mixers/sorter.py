@@ -1,6 +1,6 @@
-"""Scores of blocks of tokens, by which attention sorts blocks to each other: what the forms of `sinkhorn` share.
+"""Scores between blocks of tokens, by which each block attends to others: what the forms of `sinkhorn` share.
 
-    z_i = (W_s p_i + b_s + ε) / τ        p_i the mean key of block i; causal, of k_0 … k_{ib}
+    z_i = (W_s p_i + b_s + ε) / τ        p_i the mean key of block i; if causal, of k_0 … k_{ib}
 
 The equation of the whole mixer is in `attention.sinkhorn`.
 """
@@ -21,7 +21,7 @@ from seqloom.ops.projection import Linear
 
 
 class Sorter(RowDraws, Mixer, ABC):
-    """Heads, and the scores of blocks."""
+    """The projections of the heads, and the scores of blocks."""
 
     def __init__(self, layer: Layer, heads: int, block: int, temperature: float, noise: bool) -> None:
         super().__init__()
@@ -45,15 +45,16 @@ class Sorter(RowDraws, Mixer, ABC):
         return out
 
     def scores(self, pooled: Tensor) -> Tensor:
-        """z of mean keys (B, H, n, K), over all blocks of a context."""
+        """z (B, H, n, N) of mean keys (B, H, n, K), over the N blocks of the context."""
         z: Tensor = self.w_sort(pooled)
         if self.training and self.noise:
             z = z - (-self.uniform(z).clamp(min=1e-20).log()).log().to(z.dtype)
         return z / self.temperature
 
     def past_scores(self, k: Tensor) -> Tensor:
-        """z (B, H, N, N) of keys (B, H, T, K), by the means up to the first token of each block; 0 for the first."""
+        """z (B, H, N, N) of keys (B, H, T, K), from the mean up to each block's first token; 0 for block 0."""
         b, N = self.block, -(-k.shape[2] // self.block)
+        # the mean is over as many tokens as the sum: b + 1 for the second block, 2b + 1 for the third
         counts = torch.arange(1, k.shape[2] + 1, device=k.device)[b::b, None]
         pooled = k.cumsum(2)[:, :, b::b] / counts
         return pad(self.scores(pooled), (0, 0, 1, 0))[..., :N]
@@ -64,28 +65,30 @@ class Sorter(RowDraws, Mixer, ABC):
         return [part for part in super().parts if part is not self.w_sort]  # it reads blocks, not tokens
 
     def pooling(self, span: Span) -> tuple[Cost, ...]:
-        """The price of causal scores: the sum of keys, their means, and their layer."""
+        """The prices of causal scores: the sums of keys, their means, and the scores of the means."""
         rows, sums = self.heads * starts(span, self.block), span.rows - span.first
         means = Cost(add=sums * self.dim, div=rows * self.K, path=("cumulation", "division"))
-        return means, *self.layer(rows)
+        return means, *self.score_prices(rows)
 
-    def layer(self, rows: int) -> tuple[Cost, ...]:
-        """The price of the scores of this many mean keys."""
+    def score_prices(self, rows: int) -> tuple[Cost, ...]:
+        """The prices of the scores of this many mean keys: the linear layer, and the division by τ."""
         N = self.w_sort.out_features
         return linear(rows, self.K, N, bias=True), Cost(div=rows * N, path=("division",))
 
 
 def before(z: Tensor) -> Tensor:
-    """(1, 1, N, N), True where a block is before another."""
+    """The mask (1, 1, N, N) of scores z (B, H, N, N): True at [i, j] if block j is before block i."""
     return torch.ones_like(z[:1, :1], dtype=torch.bool).tril(-1)
 
 
 def starts(span: Span, block: int) -> int:
-    """The blocks but the first one that begin in a span."""
-    return max(span.T - 1, 0) // block if span.per == "sequence" else int(span.T > 1 and (span.T - 1) % block == 0)
+    """The number of blocks, without the first one, that begin in a span."""
+    if span.per == "sequence":
+        return max(span.T - 1, 0) // block
+    return int(span.T > 1 and (span.T - 1) % block == 0)
 
 
 def past_blocks(span: Span, block: int) -> int:
-    """The blocks before each block that begins in a span."""
+    """The number of pairs of a block that begins in a span and a block before it."""
     last = max(span.T - 1, 0) // block
     return last * (last + 1) // 2 if span.per == "sequence" else last * starts(span, block)

@@ -2,7 +2,7 @@
 
     z_ij ← z_ij - m_h |i - j|,   m_h = 2^{-8(h+1)/H},   h < H
 
-For an H that is no power of two: the slopes of the largest power n below it, then every other slope of 2n.
+For an H that is not a power of two: the slopes for the largest power n below H, then every other slope for 2n.
 
 Source: Press et al., arXiv:2108.12409, section 3, and its code, for the rule; |i - j| in a bidirectional layer. Nothing
 differs.
@@ -19,10 +19,11 @@ from seqloom.core.position import PositionConfig, Relation, RelativePosition, re
 
 
 def slopes(heads: int) -> list[float]:
-    """M_h of every head."""
+    """The slope m_h of each head."""
     power_of_2 = 1 << (heads.bit_length() - 1)
-    of_power = [2 ** (-8 * (h + 1) / power_of_2) for h in range(power_of_2)]
-    return of_power + [2 ** (-4 * (2 * h + 1) / power_of_2) for h in range(heads - power_of_2)]
+    slopes_of_power = [2 ** (-8 * (h + 1) / power_of_2) for h in range(power_of_2)]
+    slopes_between = [2 ** (-4 * (2 * h + 1) / power_of_2) for h in range(heads - power_of_2)]
+    return slopes_of_power + slopes_between
 
 
 @final

@@ -6,7 +6,7 @@ f(0) = 1; f → 1 + e^β where αR → ∞, and f → 0 where αR → -∞. So t
 keys, and β by how much and how steeply.
 
 Source: Wu et al., arXiv:2010.06925, Eq. 3-5. The paper has an encoder; the causal form and the initialization α = β =
-0, where f = 1, are ours. Another model of the name, the directed acyclic Transformer, has nothing to do with it.
+0, where f = 1, are ours. The directed acyclic Transformer, also abbreviated so, is another model.
 """
 
 from typing import ClassVar, Literal, final
@@ -29,8 +29,8 @@ class DistanceAware(RelativePosition):
         self.alpha, self.beta = (nn.Parameter(torch.zeros(heads)) for _ in range(2))
 
     def weight(self, distance: Tensor) -> Tensor:
-        """F of distances |i - j| (…, 1, Tq, Tk) in each head: (…, H, Tq, Tk)."""
-        alpha, beta = (weight[:, None, None] for weight in (self.alpha, self.beta))
+        """The factors f_h (…, H, Tq, Tk) of distances |i - j| (…, 1, Tq, Tk)."""
+        alpha, beta = (parameter[:, None, None] for parameter in (self.alpha, self.beta))
         return (1 + torch.exp(beta)) / (1 + torch.exp(beta - alpha * distance.to(alpha.dtype)))
 
     @override
@@ -43,10 +43,11 @@ class DistanceAware(RelativePosition):
     @override
     def price(self, span: Span, terms: int, distances: int) -> Cost:
         """A ReLU is counted in `other`; 1 + e^β is computed for each query."""
-        scores, above = self.heads * terms, self.heads * span.rows
-        weighted: tuple[Step, ...] = ("multiplication", "addition", "exponentiation", "addition", "division")
-        path: tuple[Step, ...] = (*weighted, "multiplication")
-        return Cost(mul=2 * scores, add=2 * scores + above, div=scores, exp=scores + above, other=scores, path=path)
+        scores, numerators = self.heads * terms, self.heads * span.rows
+        factor_path: tuple[Step, ...] = ("multiplication", "addition", "exponentiation", "addition", "division")
+        path: tuple[Step, ...] = (*factor_path, "multiplication")
+        add, exp = 2 * scores + numerators, scores + numerators
+        return Cost(mul=2 * scores, add=add, div=scores, exp=exp, other=scores, path=path)
 
 
 @register

@@ -27,7 +27,7 @@ class LearnedPositions(EmbeddingPosition):
 
     @override
     def forward(self, time: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """The vectors of the given times."""
+        """The vectors of tokens at these positions. Raises ValueError beyond the table."""
         if torch.compiler.is_compiling() or hooked(self.table):
             vectors: Tensor = self.table(time)
             return vectors

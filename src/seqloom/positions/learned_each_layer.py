@@ -1,4 +1,4 @@
-"""Learned positions in each layer: each adds a table of its own to what it reads.
+"""Learned positions in each layer: each layer adds its own table to its input.
 
     x_i ← x_i + √D table^l_i,   i < L, l < depth
 

@@ -3,9 +3,9 @@
     θ_c = base^{-2c/R},   c < R/2                                         R = share · K channels are turned
     (x_c + ι x_{c+R/2}) ← (x_c + ι x_{c+R/2}) e^{ι t θ_c}                 t the position, ι² = -1
 
-With neighbors as pairs they are x_{2c} and x_{2c+1}. The product of a query turned by t and a key turned by u depends
-on t - u alone: Σ_c Re(q_c k̄_c e^{ι(t-u)θ_c}). The real product of two pairs takes the conjugate of the second, so that
-turning both the same way is the paper's e^{ιtθ} on queries and e^{-ιuθ} on keys.
+With `pairs: neighbors` a pair is x_{2c} and x_{2c+1} instead. The product of a query turned by t and a key turned by u
+depends on t - u alone: Σ_c Re(q_c k̄_c e^{ι(t-u)θ_c}). The real product of two pairs takes the conjugate of the second,
+so that turning both the same way is the paper's e^{ιtθ} on queries and e^{-ιuθ} on keys.
 
 Source: Su et al., arXiv:2104.09864, Eq. 14-16 and 34, where neighbors are a pair. Halves, the default here, are the
 same up to the order of channels (`order`) and read memory in order; GPT-NeoX, arXiv:2204.06745, turns a share of them.
@@ -41,7 +41,7 @@ def angles(width: int, base: float = 10000.0) -> Float[Tensor, "half"]:
 def turns(time: Tensor, theta: Float[Tensor, "half"], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """cos(tθ) and sin(tθ) of the times (…), each (…, K/2), rounded to `dtype` at the end.
 
-    Angles are multiplied out in the dtype of θ: in float32, a position near 100,000 would be off by a hundredth.
+    tθ is computed in the dtype of θ: in float32 it would be off by up to a hundredth of a radian near t = 100,000.
     """
     angle = time[..., None].to(theta.dtype) * theta
     return angle.cos().to(dtype), angle.sin().to(dtype)
@@ -65,7 +65,7 @@ def order(width: int) -> Int[Tensor, "K"]:
 
 @final
 class Rotary(QueriesKeysPosition):
-    """Turns queries of `heads` heads and keys of `kv_heads`, of each the first `width` channels, an even number."""
+    """Turns the first `width` channels, an even number, of queries of `heads` heads and keys of `kv_heads` heads."""
 
     theta: Tensor  # (R/2,), in float64, whatever the dtype of the model
 
@@ -78,21 +78,21 @@ class Rotary(QueriesKeysPosition):
     def forward(
         self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B G T K"], time: Int[Tensor, "*rows T"]
     ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B G T K"]]:
-        wide = torch.promote_types(q.dtype, torch.float32)
-        cos, sin = turns(time if time.ndim == 1 else time[:, None], self.theta, wide)
-        q, k = (rotate(x.to(wide), cos, sin, self.pairs).to(x.dtype) for x in (q, k))
+        compute_dtype = torch.promote_types(q.dtype, torch.float32)
+        cos, sin = turns(time if time.ndim == 1 else time[:, None], self.theta, compute_dtype)
+        q, k = (rotate(x.to(compute_dtype), cos, sin, self.pairs).to(x.dtype) for x in (q, k))
         return q, k
 
     @override
     def price(self, span: Span, /) -> Cost:
         """Sines, cosines and signs are counted in `other`."""
-        rows, R, both = span.rows, self.width, self.width * self.heads
+        rows, R, channels = span.rows, self.width, self.width * self.heads  # channels of all queries and keys
         path: tuple[Step, ...] = ("multiplication", "other", "multiplication", "addition")
-        return Cost(mul=rows * (R // 2 + 2 * both), add=rows * both, other=rows * 2 * R, path=path)
+        return Cost(mul=rows * (R // 2 + 2 * channels), add=rows * channels, other=rows * 2 * R, path=path)
 
     @override
     def rebuild(self, where: torch.device) -> None:
-        """Θ, which moves with the module but is never rounded to its dtype."""
+        """Computes θ, which moves with the module but is never rounded to its dtype."""
         self.register_buffer("theta", angles(self.width, self.base).to(where), persistent=False)
 
 

@@ -3,9 +3,10 @@
     z_ij = q_i · (k_j + a^K_{clip(j-i)}) / √K,   y_i = Σ_j a_ij (v_j + a^V_{clip(j-i)})       clip to ±L
 
 a^K and a^V are two tables of 2L + 1 rows of K channels, which all heads of a layer share. No key or value is formed for
-each query: q_i · a^K is taken for all rows at once, and weights are added up by distance before they meet a^V.
+each query: q_i is multiplied with all rows of a^K at once, and weights a_ij are summed by distance before the product
+with a^V.
 
-Source: Shaw et al., arXiv:1803.02155, Eq. 3-5; L = 16 in its experiments. Seed 002 gives the tables one number a row.
+Source: Shaw et al., arXiv:1803.02155, Eq. 3-5; L = 16 in its experiments. Seed 002 gives the tables one number per row.
 """
 
 from typing import ClassVar, Literal, final
@@ -30,26 +31,28 @@ class Shaw(RelativePosition):
     @override
     def forward(self, behind: int, ahead: int, alone: bool) -> Relation:
         def row(i: Tensor, j: Tensor) -> Tensor:
+            """The row of the tables for a query at i and a key at j."""
             return (j - i).clamp(-self.reach, self.reach) + self.reach
 
         def change(z: Tensor, q: Tensor, i: Tensor, j: Tensor) -> Tensor:
-            by_row = q @ self.of_keys.weight.T.to(q.dtype)  # (B, H, Tq, 2L + 1)
-            return z + by_row.gather(-1, row(i, j).expand(z.shape))
+            scores = q @ self.of_keys.weight.T.to(q.dtype)  # (B, H, Tq, 2L + 1)
+            return z + scores.gather(-1, row(i, j).expand(z.shape))
 
         def value_change(a: Tensor, i: Tensor, j: Tensor) -> Tensor:
-            by_row = a.new_zeros(*a.shape[:3], 2 * self.reach + 1)
-            return by_row.scatter_add(-1, row(i, j).expand(a.shape), a) @ self.of_values.weight.to(a.dtype)
+            zeros = a.new_zeros(*a.shape[:3], 2 * self.reach + 1)
+            sums = zeros.scatter_add(-1, row(i, j).expand(a.shape), a)  # of the weights, by distance
+            return sums @ self.of_values.weight.to(a.dtype)
 
         return Relation(score_change=change, value_change=value_change)
 
     @override
     def price(self, span: Span, terms: int, distances: int) -> Cost:
         rows, H, K, N = span.rows, self.heads, self.width, 2 * self.reach + 1
-        of_keys = Cost(mul=rows * H * N * K, add=rows * H * N * (K - 1) + H * terms, path=("addition",))
-        of_values = Cost(
+        key_cost = Cost(mul=rows * H * N * K, add=rows * H * N * (K - 1) + H * terms, path=("addition",))
+        value_cost = Cost(
             mul=rows * H * N * K, add=H * terms + rows * H * (N - 1) * K + rows * H * K, path=("addition",)
         )
-        return of_keys + of_values
+        return key_cost + value_cost
 
 
 @register

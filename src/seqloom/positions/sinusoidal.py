@@ -1,9 +1,9 @@
-"""Sinusoidal positions: channels of the embedding go up and down as waves, the later ones ever more slowly.
+"""Sinusoidal positions: sines and cosines of the position, with a longer wavelength in each later pair of channels.
 
     p_{t,2c} = sin(t b^{-2c/D}),   p_{t,2c+1} = cos(t b^{-2c/D}),      b = 10000
     x_t = √D token_t + p_t
 
-Source: Vaswani et al., arXiv:1706.03762, section 3.5. Of an odd D the last channel is a sine; seed 002 counts t from 1,
+Source: Vaswani et al., arXiv:1706.03762, section 3.5. If D is odd the last channel is a sine; seed 002 counts t from 1,
 the paper from 0.
 """
 

@@ -4,7 +4,7 @@
     bucket(d) = d                                                   d < E,  E = N/2 of N buckets
     bucket(d) = min(N - 1, E + ⌊(N - E) log(d/E) / log(M/E)⌋)       d ≥ E,  M = 128
 
-In a bidirectional layer half of the buckets is for keys ahead, by j - i, the other half for d ≥ 0; N is 16 in each.
+A bidirectional layer uses half of the buckets for keys after the query, by j - i, and half for d ≥ 0; N is 16 in each.
 
 Source: Raffel et al., arXiv:1910.10683, section 2.1, and its code. Nothing differs; T5 has `scale: 1` for 1/√K.
 """
@@ -23,24 +23,28 @@ from seqloom.core.position import PositionConfig, Relation, RelativePosition, re
 
 
 @cache
-def of_distances(buckets: int, far: int) -> tuple[int, ...]:
-    """The bucket of each distance from 0 to `far`, one-sided; in whole numbers, so exactly."""
-    exact = buckets // 2
-    others = buckets - exact
-    numbers = list(range(exact))
-    for d in range(exact, far + 1):
-        reached = [b for b in range(others) if d**others * exact**b >= far**b * exact**others]
-        numbers.append(exact + max(reached))
-    return tuple(numbers)
+def buckets_of_distances(buckets: int, far: int) -> tuple[int, ...]:
+    """The bucket of each distance d from 0 to `far` on one side, from `buckets` = N and `far` = M.
+
+    The logarithms of the equation are compared as powers of integers, so that no bucket depends on rounding.
+    """
+    E = buckets // 2
+    logarithmic = buckets - E
+    bucket_of = list(range(E))
+    for d in range(E, far + 1):
+        # b ≤ (N - E) log(d/E) / log(M/E)
+        candidates = [b for b in range(logarithmic) if d**logarithmic * E**b >= far**b * E**logarithmic]
+        bucket_of.append(E + max(candidates))
+    return tuple(bucket_of)
 
 
 def bucket(distance: Int[Tensor, "*n"], buckets: int, far: int, causal: bool) -> Int[Tensor, "*n"]:
-    """The bucket of each i - j; one-sided, where every later key is in bucket 0, for a `causal` layer."""
+    """The bucket of each distance i - j; in a `causal` layer distances below 0 are in bucket 0."""
     if not causal:
         side = buckets // 2
         return side * (distance < 0).long() + bucket(distance.abs(), side, far, True)
-    known = torch.tensor(of_distances(buckets, far), device=distance.device)
-    return known[distance.clamp(0, far)]
+    bucket_of = torch.tensor(buckets_of_distances(buckets, far), device=distance.device)
+    return bucket_of[distance.clamp(0, far)]
 
 
 @final
@@ -60,7 +64,7 @@ class T5Positions(RelativePosition):
 
     @override
     def price(self, span: Span, terms: int, distances: int) -> Cost:
-        """Nothing but the addition."""
+        """0: attention counts the addition of the bias."""
         return Cost()
 
 

@@ -1,11 +1,11 @@
-"""Transformer-XL's relative positions: a query also asks for distances, through a matrix of their own.
+"""Transformer-XL's relative positions: scores have a second term, of the query and the distance to the key.
 
     z_ij = ((q_i + u) · k_j + (q_i + v) · W_R r_{i-j}) / √K       per head; u, v and W_R learned
     r_d = [sin(d b^{-2c/D})_c, cos(d b^{-2c/D})_c],   b = 10000    D channels
 
-(q_i + v) · W_R r_d is formed for every distance d at once, and shifted so that column j of row i is that of i - j. A
-single token is taken through W_R itself, since that is one product instead of one for each distance; its price is that
-of a further distance.
+(q_i + v) · W_R r_d is formed for every distance d at once, and shifted so that column j of row i is that of i - j. For
+a single query (q_i + v) W_R is computed first: one product with W_R, as many operations as for one r_d, instead of one
+for each distance.
 
 Source: Dai et al., arXiv:1901.02860, section 3.3. The initialization u = v = 0 is ours. Seed 002 omits transposes.
 """
@@ -36,19 +36,19 @@ class TransformerXL(RelativePosition):
     def forward(self, behind: int, ahead: int, alone: bool) -> Relation:
         distance = torch.arange(-ahead, behind + 1, device=self.u.device)
         r = torch.cat(waves(distance, self.width * self.heads, self.base), -1).to(self.u.dtype)  # (R, D)
-        by_head = self.w_r.weight.unflatten(0, (self.heads, self.width))  # (H, K, D)
+        w_r = self.w_r.weight.unflatten(0, (self.heads, self.width))  # (H, K, D)
         keys = None if alone else self.w_r(r).unflatten(1, (self.heads, self.width)).permute(1, 2, 0)  # (H, K, R)
 
         def change(z: Tensor, q: Tensor, i: Tensor, j: Tensor) -> Tensor:
-            at = (i - j + ahead).clamp(0, len(r) - 1)  # pairs beyond are hidden by the pattern
-            asked = q + (self.v - self.u)[:, None].to(q.dtype)  # q has u already
+            column = (i - j + ahead).clamp(0, len(r) - 1)  # the pattern hides pairs at larger distances
+            queries = q + (self.v - self.u)[:, None].to(q.dtype)  # q + v: `Relation.query` has added u to q
             if keys is None:
-                by_distance = asked @ by_head.to(q.dtype) @ r.T.to(q.dtype)
-            elif at.shape[:3].numel() == 1:  # a single query: only the distances to its keys
-                return z + asked @ keys[..., at[0, 0, 0]].to(q.dtype)
+                scores = queries @ w_r.to(q.dtype) @ r.T.to(q.dtype)  # (B, H, Tq, R)
+            elif column.shape[:3].numel() == 1:  # a single query: only the distances to its keys
+                return z + queries @ keys[..., column[0, 0, 0]].to(q.dtype)
             else:
-                by_distance = asked @ keys.to(q.dtype)
-            return z + by_distance.gather(-1, at.expand(z.shape))
+                scores = queries @ keys.to(q.dtype)
+            return z + scores.gather(-1, column.expand(z.shape))
 
         return Relation(query=self.u[:, None], score_change=change)
 
@@ -57,15 +57,15 @@ class TransformerXL(RelativePosition):
         """Sines and cosines are counted in `other`; v - u is formed for each query."""
         D, half = self.width * self.heads, (self.width * self.heads + 1) // 2
         r = Cost(mul=half * (span.first + distances), exp=half * span.first, other=distances * D)
-        asked = Cost(add=3 * span.rows * D, path=("addition",))
-        products = Cost(mul=terms * D, add=terms * D, path=("multiplication", "cumulation", "addition"))
-        return (r + linear(distances, D, D)).parallel() + asked + products
+        query_sums = Cost(add=3 * span.rows * D, path=("addition",))
+        score_terms = Cost(mul=terms * D, add=terms * D, path=("multiplication", "cumulation", "addition"))
+        return (r + linear(distances, D, D)).parallel() + query_sums + score_terms
 
 
 @register
 @final
 class TransformerXLConfig(PositionConfig):
-    """Queries also ask for distances, through a matrix of their own (Transformer-XL)."""
+    """Scores have a second term, of the query and the distance to the key (Transformer-XL)."""
 
     kind: Literal["transformer_xl"] = "transformer_xl"
     place: ClassVar = "scores"

@@ -6,7 +6,7 @@
 The product has ζ_c^{(t-u)/S}. Only this power of the difference is computed (by `seqloom.ops.attention`), so that
 all numbers are finite: ζ_0^{-t/S} overflows float32 at t = 36,262. Keys are cached rotated, without ζ.
 
-Source: Sun et al., arXiv:2212.10554, section 3. There c counts from 0 as here, and S is 512 in the authors' code. In a
+Source: Sun et al., arXiv:2212.10554, section 3. As here, c counts from 0; S is 512 in the authors' code. In a
 bidirectional layer the products of keys after the query grow with the distance, as in the authors' encoder.
 """
 
@@ -52,7 +52,7 @@ class XPos(QueriesKeysPosition):
 
     @override
     def rebuild(self, where: torch.device) -> None:
-        """The rates and θ, which are never rounded to the dtype of the model."""
+        """Computes the rates and θ, which are never rounded to the dtype of the model."""
         self.rotary.rebuild(where)
         c = torch.arange(self.rotary.width // 2, dtype=torch.float64)
         zeta = (2 * c / self.rotary.width + self.gamma) / (1 + self.gamma)

@@ -1,7 +1,8 @@
 """Builds a store in one pass over a text; an interrupted build continues where it stopped.
 
-The text is read as for scoring: in windows of the model's context, with every token predicted once. Keys are appended,
-and from time to time the number of keys that are flushed to disk is recorded; later keys are then written again.
+The text is read as for scoring: in windows of the model's context, with every token predicted once. Keys are appended
+to a file, and every few seconds the number of keys that are flushed to disk is recorded. A build that continues cuts
+the file there and computes later keys again.
 """
 
 import hashlib
@@ -24,7 +25,7 @@ from seqloom.data.tokens import Tokens
 from seqloom.data.windows import cut, held_out
 from seqloom.retrieval.keys import Keys
 from seqloom.retrieval.search import write_lists
-from seqloom.retrieval.store import KEYS, LISTS, PLACES, VALUES, Store, StoreConfig, config_of, open_store
+from seqloom.retrieval.store import KEYS, LISTS, ORIGIN, VALUES, Store, StoreConfig, config_of, open_store
 from seqloom.runs import manifest
 from seqloom.runs.durable import discard, replace, sync, write_json
 from seqloom.runs.layout import make_folder, sealed
@@ -33,8 +34,8 @@ from seqloom.runs.state import model_hash
 
 Rows: TypeAlias = tuple[Tensor, Tensor, Tensor]
 """inputs, targets and keep of `held_out`"""
-NOTED = 10.0
-"""seconds between two notes of what is safe"""
+RECORD_SECONDS = 10.0
+"""seconds between two records of what is flushed to disk"""
 
 
 def build(
@@ -52,11 +53,11 @@ def build(
     step: int | None = None,
     show: Show = progress,
 ) -> Store:
-    """The store of a text in `folder`: opened where it is whole, continued where it is not.
+    """The store of a text in `folder`: opened if it is complete, else built, or continued where a build stopped.
 
-    Windows are `stride` tokens apart, side by side unless given. With `lists` faiss sorts the keys into so many, of
-    which a search reads `probes`. `run` and `step` say where the model was loaded from. ValueError for a folder
-    of another store, and where faiss is wanted and missing.
+    Windows begin `stride` tokens apart, by default the context. With `lists` faiss sorts the keys into that many
+    lists, of which a search reads `probes`. `run` and `step` say where the model was loaded from. ValueError for a
+    folder of another store, and where faiss is wanted and missing.
     """
     require_generates(model, "predict the next token")
     count("batch", batch, least=1)
@@ -83,7 +84,7 @@ def build(
     with lock(folder):
         _prepare(folder, config)
         if not (folder / "entries" / manifest.NAME).is_file():
-            _Pass(model, tokens, folder, config).read(batch, windows, show)
+            _Pass(model, tokens, folder, config).write_entries(batch, windows, show)
             if config.lists is not None:
                 write_lists(folder / "entries" / LISTS, _mapped(folder, config), config.lists, show)
             manifest.seal(folder / "entries")
@@ -99,11 +100,11 @@ class _Pass:
     def __init__(self, model: Model, tokens: Tokens, folder: Path, config: StoreConfig) -> None:
         self._model, self._tokens, self._folder, self._config = model, tokens, folder, config
 
-    def read(self, batch: int, windows: int, show: Show) -> None:
-        """Reads the windows that were not read before, `batch` at a time."""
-        note = self._folder / "progress.json"
-        begun = read_json(note) if note.is_file() else {"windows": 0, "entries": 0}
-        entries, done = begun["entries"], begun["windows"]
+    def write_entries(self, batch: int, windows: int, show: Show) -> None:
+        """Writes the keys and values of the windows that are not on disk yet; reads `batch` windows at a time."""
+        record = self._folder / "progress.json"
+        on_disk = read_json(record) if record.is_file() else {"windows": 0, "entries": 0}
+        entries, done = on_disk["entries"], on_disk["windows"]
         model, config = self._model, self._config
         keys, training = Keys(model), model.training
         model.eval()
@@ -114,21 +115,25 @@ class _Pass:
                 show("reading", config.entries, "tokens", start=entries) as advance,
                 torch.no_grad(),
             ):
-                noted = time.monotonic()
-                # batches of one window reach any window where another call stopped
-                rows = held_out(self._tokens, config.context, 1 if done else batch, config.stride)
-                for inputs, targets, keep in _batched(islice(rows, done, None), batch) if done else rows:
-                    read = keys.read(model, inputs.to(model.device))[keep.to(model.device)].cpu()
-                    key_file.write(read.numpy().astype(config.dtype).tobytes())
+                recorded_at = time.monotonic()
+                if done == 0:
+                    batches = held_out(self._tokens, config.context, batch, config.stride)
+                else:
+                    # one window at a time, since the earlier build may have stopped inside a batch of this size
+                    single = held_out(self._tokens, config.context, 1, config.stride)
+                    batches = _batched(islice(single, done, None), batch)
+                for inputs, targets, keep in batches:
+                    new_keys = keys.read(model, inputs.to(model.device))[keep.to(model.device)].cpu()
+                    key_file.write(new_keys.numpy().astype(config.dtype).tobytes())
                     value_file.write(targets[keep].numpy().astype("<i4").tobytes())
-                    done, entries = done + len(inputs), entries + len(read)
-                    if time.monotonic() - noted > NOTED or done == windows:
+                    done, entries = done + len(inputs), entries + len(new_keys)
+                    if time.monotonic() - recorded_at > RECORD_SECONDS or done == windows:
                         for file in (key_file, value_file):
                             file.flush()
                             os.fsync(file.fileno())
-                        write_json(note, {"windows": done, "entries": entries})
-                        noted = time.monotonic()
-                    advance(len(read))
+                        write_json(record, {"windows": done, "entries": entries})
+                        recorded_at = time.monotonic()
+                    advance(len(new_keys))
         finally:
             keys.close()
             model.train(training)
@@ -136,14 +141,14 @@ class _Pass:
 
 
 def _batched(rows: Iterator[Rows], batch: int) -> Iterator[Rows]:
-    """Windows that come one by one, `batch` at a time."""
-    while part := list(islice(rows, batch)):
-        inputs, targets, keep = (torch.cat(column) for column in zip(*part, strict=True))
+    """Batches of up to `batch` windows, from rows of one window each."""
+    while windows := list(islice(rows, batch)):
+        inputs, targets, keep = (torch.cat(column) for column in zip(*windows, strict=True))
         yield inputs, targets, keep
 
 
 def appended(path: Path, size: int) -> BinaryIO:
-    """The file, cut to the bytes that are known to be safe, to append to. ValueError where it has fewer."""
+    """The file opened to append to, cut to the `size` bytes that are on disk for sure. ValueError if it has fewer."""
     file = path.open("ab")
     if file.tell() < size:
         file.close()
@@ -153,15 +158,14 @@ def appended(path: Path, size: int) -> BinaryIO:
 
 
 def _prepare(folder: Path, config: StoreConfig) -> None:
-    """Makes the store's folder, or compares the settings of the one that is there."""
+    """Makes the store's folder. ValueError if it holds a store of other settings, or something else."""
     path = folder / "store.json"
     if path.exists():
         saved = dict(config_of(folder))
-        wrong = [name for name, value in config if saved[name] != value and name not in PLACES]
-        if wrong:
-            difference = {"model": "of another model, or of other weights", "text": "of another text"}.get(
-                wrong[0], f"with another {wrong[0]}"
-            )
+        different = [name for name, value in config if saved[name] != value and name not in ORIGIN]
+        if different:
+            phrases = {"model": "of another model, or of other weights", "text": "of another text"}
+            difference = phrases.get(different[0], f"with another {different[0]}")
             raise ValueError(f"{folder} holds a store {difference}: choose another --out")
     elif any(entry.name != "lock" for entry in folder.iterdir()):
         raise ValueError(f"{folder} holds something else than a store: choose another --out")
@@ -171,11 +175,12 @@ def _prepare(folder: Path, config: StoreConfig) -> None:
 
 
 def _mapped(folder: Path, config: StoreConfig) -> np.ndarray:
+    """The keys (N, D) of a store, mapped from the disk."""
     return np.memmap(folder / "entries" / KEYS, config.dtype, "r", shape=(config.entries, config.dim))
 
 
 def _width(model: Model) -> int:
-    """The numbers of a key."""
+    """The number of channels of a key."""
     gain = model.key_norm.weight
     assert isinstance(gain, Tensor), "every norm has a gain"
     return len(gain)

@@ -1,4 +1,4 @@
-"""The key of a token: what the last feed-forward network reads of it, after its norm.
+"""The key of a token: the input of the last feed-forward network, after its norm.
 
 Where no such network follows the last mixer, as in Mamba, the key is the output of the model's last norm.
 """
@@ -15,7 +15,7 @@ from seqloom.core.state import ModelState
 
 @final
 class Keys:
-    """Holds the keys of what a model read last, until `close`."""
+    """Holds the keys of the tokens that a model read last; a hook on the model records them until `close`."""
 
     def __init__(self, model: Model) -> None:
         self._norm = model.key_norm
@@ -23,22 +23,25 @@ class Keys:
         self._handle = self._norm.register_forward_hook(self._record)
 
     def close(self) -> None:
-        """Detaches it from the model."""
+        """Removes the hook from the model."""
         self._handle.remove()
 
     def read(self, model: Model, ids: Ids, keep: Keep | None = None) -> Stream:
-        """The keys (B, T, D) of ids (B, T), without the output layer."""
+        """The keys (B, T, D) of ids (B, T); the output layer is not computed."""
         self._latest = None
         return self._of(model.features(ids, keep))
 
     def extend(self, model: Model, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Stream, ModelState]:
-        """As `read`, of a further piece; and the model's state after it."""
+        """As `read`, for a piece after `state`; also returns the model's state after it."""
         self._latest = None
         x, state = model.read(ids, state, keep)
         return self._of(x), state
 
     def _of(self, x: Stream) -> Stream:
-        """The keys of what was just read, x (B, T, D) of it: its norm, where only the output layer has one."""
+        """The keys of the tokens that were just read, whose features are x (B, T, D).
+
+        If the norm belongs to the output layer, the hook has not run, and the keys are the norm of x.
+        """
         keys: Tensor = self._norm(x) if self._latest is None else self._latest
         return keys
 
@@ -49,7 +52,7 @@ class Keys:
         return self._latest
 
     @property
-    def newest(self) -> Float[Tensor, "B D"]:
+    def last_token(self) -> Float[Tensor, "B D"]:
         """The keys of each row's last token."""
         keys = self.latest
         return keys[:, -1] if keys.ndim == 3 else keys

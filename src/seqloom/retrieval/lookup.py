@@ -1,4 +1,4 @@
-"""The lookup of a model by a store: the store's own model, frozen, reads along, and its keys are searched for.
+"""The lookup of a model in a store: the store's own model, frozen, reads the same tokens, and its keys are the queries.
 
     followed of a token = the tokens that came after the k keys nearest to the token's own, the nearest first
 
@@ -61,7 +61,7 @@ class StoreLookup(Lookup):
         self, ids: Int[Tensor, " B"], state: ModelState, *, reuse: bool = False
     ) -> tuple[Int[Tensor, "B k"], ModelState]:
         _, state = self._model.step(ids, state, reuse=reuse)
-        return self._found(self._keys.newest), state
+        return self._search_tokens(self._keys.last_token), state
 
     @override
     def trim(self, state: ModelState) -> ModelState:
@@ -75,24 +75,26 @@ class StoreLookup(Lookup):
     def cost(self, T: int, per: Per, outputs: int) -> Cost:
         """The price with an exact search: |q - key|² = |q|² - 2 q·key + |key|² and a comparison for every key."""
         N, D = self._store.config.entries, self._store.config.dim
-        lengths = Cost(mul=(outputs + N) * D, add=(outputs + N) * (D - 1))
+        squared_norms = Cost(mul=(outputs + N) * D, add=(outputs + N) * (D - 1))
         distances = Cost(mul=outputs * N * (D + 1), add=outputs * N * (D + 1), other=outputs * N)
-        return replace(self._model.cost(T, per, 0) + lengths + distances, params=0)
+        return replace(self._model.cost(T, per, 0) + squared_norms + distances, params=0)
 
     def _followed(self, keys: Float[Tensor, "B T D"], keep: Keep | None) -> Followed:
+        """The tokens that followed the neighbors of each position; -1 where `keep` is False."""
         if keep is None:
-            return self._found(keys.flatten(0, 1)).view(*keys.shape[:2], -1)
-        rows = torch.full((*keep.shape, self._k), -1, device=keys.device)
-        rows[keep] = self._found(keys[keep])
-        return rows
+            return self._search_tokens(keys.flatten(0, 1)).view(*keys.shape[:2], -1)
+        followed = torch.full((*keep.shape, self._k), -1, device=keys.device)
+        followed[keep] = self._search_tokens(keys[keep])
+        return followed
 
-    def _found(self, queries: Float[Tensor, "Q D"]) -> Int[Tensor, "Q k"]:
+    def _search_tokens(self, queries: Float[Tensor, "Q D"]) -> Int[Tensor, "Q k"]:
+        """The tokens that followed the k nearest keys of each query; -1 where fewer were found."""
         distances, numbers = self._search.nearest(queries, self._k)
         return torch.where(distances.isinf(), -1, self._store.values[numbers].long()).to(queries.device)
 
 
 def opened(folder: str | Path) -> tuple[Model, Store]:
-    """A store and the model that it is of, loaded from the run that the store names.
+    """The model of a store, loaded from the run that the store names, and the store.
 
     FileNotFoundError or ValueError, in one line, as of `open_store`, and where the store names no run.
     """
@@ -104,9 +106,9 @@ def opened(folder: str | Path) -> tuple[Model, Store]:
 
 
 def attach(model: Model) -> None:
-    """Opens the store that the model's settings name, and gives the model its lookup.
+    """Opens the store that the model's settings name, and gives the model a lookup in it.
 
-    ValueError, in one line, for a store of other contents than the one that the model was trained with.
+    ValueError, in one line, if its contents are not those of the store that the model was trained with.
     """
     config: Any = model.config
     frozen, store = opened(config.store)

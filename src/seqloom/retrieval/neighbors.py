@@ -2,7 +2,8 @@
 
     p = λ p_kNN + (1 - λ) p_LM,    p_kNN(w) = Σ_{i: v_i = w} e^{-d_i/τ} / Σ_i e^{-d_i/τ}     i: the k nearest keys
 
-d_i is the squared distance of key i of the store and the token's own key (`keys`), v_i the token that followed key i.
+d_i is the squared distance between key i of the store and the key of the current token (`keys`), v_i the token that
+followed key i.
 
 Source: Khandelwal et al., arXiv:1911.00172, section 2, Eq. 2 and 3. The temperature τ is that of later work (Khandelwal
 et al., arXiv:2010.00710, Eq. 3); the paper has 1.
@@ -26,7 +27,7 @@ from seqloom.retrieval.store import Mix, Store
 
 @final
 class Neighbors:
-    """A store next to a model; a hook reads the model's keys until `close`, or until the end of a `with`."""
+    """Mixes a model's predictions with a store's; a hook records the model's keys until `close` or the `with` ends."""
 
     def __init__(self, model: Model, store: Store, mix: Mix | None = None, search: Kind | None = None) -> None:
         self.mix = store.mix() if mix is None else mix
@@ -35,7 +36,7 @@ class Neighbors:
         self._store, self._keys = store, Keys(model)
 
     def close(self) -> None:
-        """Detaches it from the model."""
+        """Removes the hook from the model."""
         self._keys.close()
 
     def __enter__(self) -> Self:
@@ -49,30 +50,30 @@ class Neighbors:
         return self._search.nearest(self._keys.latest[keep.to(self._keys.latest.device)], k)
 
     def followed(self, numbers: Int[Tensor, "Q k"]) -> Int[Tensor, "Q k"]:
-        """The tokens that followed those keys."""
+        """The tokens that followed the keys of these numbers."""
         return self._store.values[numbers].long()
 
-    def nats(self, plain: Float[Tensor, "B T"], targets: Ids, keep: Keep) -> Float[Tensor, "B T"]:
-        """-ln p of the targets, given the model's own -ln p_LM, where `keep` is True; 0 elsewhere."""
+    def nats(self, model_nats: Float[Tensor, "B T"], targets: Ids, keep: Keep) -> Float[Tensor, "B T"]:
+        """-ln p of the targets where `keep` is True, 0 elsewhere; `model_nats` is the model's own -ln p_LM."""
         distances, numbers = self.nearest(keep, self.mix.k)
-        shares = torch.softmax(-distances.double() / self.mix.temperature, 1)
+        weights = torch.softmax(-distances.double() / self.mix.temperature, 1)  # of the k neighbors
         hits = self.followed(numbers) == targets[keep].cpu()[:, None]
-        p = torch.where(hits, shares, 0.0).sum(1)
-        weight = torch.where(distances[:, 0].isinf(), 0.0, self.mix.weight)  # where nothing was found
-        model_p = torch.exp(-plain[keep].cpu().double())
-        mixed = torch.zeros_like(plain, dtype=torch.float64, device="cpu")
-        mixed[keep.cpu()] = -torch.log(torch.where(weight > 0, weight * p, 0.0) + (1 - weight) * model_p)
-        return mixed
+        p = torch.where(hits, weights, 0.0).sum(1)
+        weight = torch.where(distances[:, 0].isinf(), 0.0, self.mix.weight)  # λ, or 0 where no neighbor was found
+        model_p = torch.exp(-model_nats[keep].cpu().double())
+        nats = torch.zeros_like(model_nats, dtype=torch.float64, device="cpu")
+        nats[keep.cpu()] = -torch.log(torch.where(weight > 0, weight * p, 0.0) + (1 - weight) * model_p)
+        return nats
 
     def mixed(self, logits: Float[Tensor, "B W"]) -> Float[Tensor, "B W"]:
         """ln p of every token that may come next, given the model's logits after the tokens that it read last."""
-        distances, numbers = self._search.nearest(self._keys.newest, self.mix.k)
-        shares = torch.softmax(-distances.double() / self.mix.temperature, 1)
-        p = torch.zeros(logits.shape, dtype=torch.float64).scatter_add_(1, self.followed(numbers), shares)
+        distances, numbers = self._search.nearest(self._keys.last_token, self.mix.k)
+        weights = torch.softmax(-distances.double() / self.mix.temperature, 1)  # of the k neighbors
+        p = torch.zeros(logits.shape, dtype=torch.float64).scatter_add_(1, self.followed(numbers), weights)
         model_log_p = logits.double().cpu().log_softmax(1)
         mixed = torch.logaddexp(p.log() + math.log(self.mix.weight), model_log_p + math.log1p(-self.mix.weight))
-        found = distances[:, :1].isfinite()
-        return torch.where(found, mixed, model_log_p).to(logits.device)
+        has_neighbors = distances[:, :1].isfinite()
+        return torch.where(has_neighbors, mixed, model_log_p).to(logits.device)
 
 
 def require_neighbors(neighbors: Any) -> None:

@@ -26,26 +26,26 @@ from seqloom.retrieval.store import Store
 Kind: TypeAlias = Literal["exact", "flat", "lists"]
 KINDS = ("exact", "flat", "lists")
 AT_ONCE = 1 << 23
-"""distances that are held at once"""
+"""the most distances that are in memory at once"""
 TRAINED_ON = 64
-"""keys per list that its centers are computed from, at most"""
+"""the most keys per list from which the centers are computed"""
 ADDED = 1 << 16
-"""keys that faiss is given at once"""
+"""keys that are added to a faiss index at once"""
 Nearest: TypeAlias = tuple[Float[Tensor, "Q k"], Int[Tensor, "Q k"]]
 """squared distances in ascending order, and the numbers of the keys"""
 
 
 class Search(ABC):
-    """Finds keys of a store."""
+    """Finds the keys of a store that are nearest to queries."""
 
     @abstractmethod
     def nearest(self, queries: Float[Tensor, "Q D"], k: int) -> Nearest:
-        """The k nearest keys of each query, in float32 on the CPU; where fewer are found, at infinite distance."""
+        """The k nearest keys of each query, in float32 on the CPU; missing ones are at an infinite distance."""
 
 
 @final
 class Exact(Search):
-    """All keys, in blocks."""
+    """Compares queries with all keys, in blocks of keys."""
 
     def __init__(self, keys: Float[Tensor, "N D"]) -> None:
         self._keys = keys
@@ -56,13 +56,14 @@ class Exact(Search):
         N, Q = len(self._keys), len(queries)
         block = max(AT_ONCE // max(Q, 1), k)
         distances, numbers = torch.empty(Q, 0), torch.empty(Q, 0, dtype=torch.int64)
-        lengths = queries.square().sum(1, keepdim=True)
+        squared_norms = queries.square().sum(1, keepdim=True)
         for first in range(0, N, block):
             keys = self._keys[first : first + block].float()
-            gaps = torch.addmm(keys.square().sum(1), queries, keys.T, alpha=-2) + lengths
-            block_distances, at = gaps.topk(min(k, len(keys)), largest=False)
+            all_distances = torch.addmm(keys.square().sum(1), queries, keys.T, alpha=-2) + squared_norms
+            block_distances, index = all_distances.topk(min(k, len(keys)), largest=False)
+            # the k nearest of those found so far and those of this block
             distances = torch.cat([distances, block_distances], 1)
-            numbers = torch.cat([numbers, at + first], 1)
+            numbers = torch.cat([numbers, index + first], 1)
             distances, order = distances.topk(min(k, distances.shape[1]), largest=False)
             numbers = numbers.gather(1, order)
         return distances.clamp(min=0), numbers
@@ -84,7 +85,7 @@ class Faiss(Search):
 
 
 def search_of(store: Store, kind: Kind | None = None) -> Search:
-    """The search of a kind; unless given `lists` where the store has them, else `exact`.
+    """The search of a kind, by default `lists` if the store has them, else `exact`.
 
     ValueError for an unknown kind, for lists that the store does not have, and where faiss is wanted and missing.
     """
@@ -111,19 +112,19 @@ def write_lists(path: Path, keys: np.ndarray, lists: int, show: Show) -> None:
     index = library.IndexIVFFlat(library.IndexFlatL2(keys.shape[1]), keys.shape[1], lists)
     index.cp.seed = 0
     index.cp.min_points_per_centroid = 1
-    chosen = np.random.default_rng(0).choice(len(keys), min(len(keys), TRAINED_ON * lists), replace=False)
-    index.train(np.ascontiguousarray(keys[np.sort(chosen)], np.float32))
+    sample = np.random.default_rng(0).choice(len(keys), min(len(keys), TRAINED_ON * lists), replace=False)
+    index.train(np.ascontiguousarray(keys[np.sort(sample)], np.float32))
     with show("sorting into lists", len(keys), "keys") as advance:
         for first in range(0, len(keys), ADDED):
-            part = keys[first : first + ADDED]
-            index.add(np.ascontiguousarray(part, np.float32))
-            advance(len(part))
+            block = keys[first : first + ADDED]
+            index.add(np.ascontiguousarray(block, np.float32))
+            advance(len(block))
     path.unlink(missing_ok=True)
     library.write_index(index, str(path))
 
 
 def faiss() -> Any:
-    """The library. ValueError where it is not installed."""
+    """The faiss library. ValueError if it is not installed."""
     try:
         import faiss as library
     except ImportError:
@@ -132,5 +133,6 @@ def faiss() -> Any:
 
 
 def _add(index: Any, keys: np.ndarray) -> None:
+    """Adds keys (N, D) to a faiss index."""
     for first in range(0, len(keys), ADDED):
         index.add(np.ascontiguousarray(keys[first : first + ADDED], np.float32))

@@ -1,12 +1,12 @@
-"""A store on disk: the keys of a text's tokens as a model read it, and the token that came next.
+"""A store on disk: for each token of a text, the key that a model computes, and the token that came next.
 
-    STORE/store.json       the model, the text, the sizes; under its own sha256
-    STORE/entries/         keys.bin (N, D), values.bin (N), lists.faiss where asked for, and manifest.json over them
-    STORE/progress.json    while it is built: how much of it is safe on the disk
-    STORE/tuned.json       what `seqloom knn tune` chose; under its own sha256
+    STORE/store.json       the model, the text, the sizes; sealed by its own sha256
+    STORE/entries/         keys.bin (N, D), values.bin (N), lists.faiss if it has lists, and manifest.json over them
+    STORE/progress.json    while it is built: how much of it is flushed to disk
+    STORE/tuned.json       what `seqloom knn tune` chose; sealed by its own sha256
 
-Entry n is of token n of the text. The keys are mapped, not read. A store is of one model: `store.json` has the hash of
-its settings and weights.
+Entry n is that of token n of the text. Keys are memory-mapped. A store belongs to one model: `store.json` has the hash
+of its settings and weights.
 """
 
 from dataclasses import dataclass
@@ -29,15 +29,15 @@ from seqloom.runs.manifest import Damaged
 from seqloom.runs.state import model_hash
 
 KEYS, VALUES, LISTS = "keys.bin", "values.bin", "lists.faiss"
-PLACES = ("source", "run", "step")
-"""settings that say where things were read, and not what the store holds"""
+ORIGIN = ("source", "run", "step")
+"""settings that say where model and text were read from, on which the contents of the store do not depend"""
 _LARGEST = 1 << 16
-"""bytes of store.json and tuned.json"""
+"""the most bytes of store.json and tuned.json"""
 
 
 @final
 class StoreConfig(Config):
-    """What a store is of: `model` and `text` are sha256 sums."""
+    """What a store was built from, and its sizes: `model` and `text` are sha256 sums."""
 
     format: Literal[1] = 1
     model: str = Field(description="the hash of the model's settings and weights")
@@ -56,13 +56,13 @@ class StoreConfig(Config):
 
     @property
     def dtype(self) -> "np.dtype[Any]":
-        """Of the keys on disk."""
+        """The dtype of the keys on disk."""
         return np.dtype("<f2" if self.half else "<f4")
 
     @property
     def digest(self) -> str:
-        """sha256 of all that its contents follow from, wherever model and text lie."""
-        return identity(self.model_dump(mode="json", exclude=set(PLACES)))
+        """sha256 of the settings that determine the contents: all but `ORIGIN`."""
+        return identity(self.model_dump(mode="json", exclude=set(ORIGIN)))
 
 
 @final
@@ -77,14 +77,14 @@ class Mix(Config):
 @final
 @dataclass(frozen=True)
 class Store:
-    """A whole store, open."""
+    """A complete store, opened."""
 
     folder: Path
     config: StoreConfig
     keys: Float[Tensor, "N D"]
-    """mapped; float32 or float16"""
+    """memory-mapped; float32 or float16"""
     values: Int[Tensor, " N"]
-    """mapped; int32"""
+    """the token after each key; memory-mapped; int32"""
 
     @property
     def lists(self) -> Path | None:
@@ -99,7 +99,7 @@ class Store:
         return mix
 
     def tuned(self, mix: Mix, losses: dict[str, float]) -> None:
-        """Writes what was chosen, and the losses that it was chosen by."""
+        """Writes tuned.json: the chosen mix, and the losses that it was chosen by."""
         self.require(mix.k)
         replace(self.folder / "tuned.json", sealed({"mix": mix.model_dump(mode="json"), "losses": losses}))
 
@@ -110,7 +110,7 @@ class Store:
 
 
 def open_store(folder: str | Path, model: Model) -> Store:
-    """The store in a folder, every byte of which was verified.
+    """The store in a folder; its files are verified by their sha256.
 
     FileNotFoundError where it is missing; ValueError, in one line, for one of another model or of other weights, one
     that is half built, and one that is cut or altered.
@@ -123,8 +123,8 @@ def open_store(folder: str | Path, model: Model) -> Store:
     if not (entries / manifest.NAME).is_file():
         raise ValueError(f"{folder} is half built: run the same `seqloom knn build` again, which goes on with it")
     sizes = manifest.verify(entries)
-    wanted = {KEYS: config.entries * config.dim * config.dtype.itemsize, VALUES: 4 * config.entries}
-    for name, size in wanted.items():
+    expected_sizes = {KEYS: config.entries * config.dim * config.dtype.itemsize, VALUES: 4 * config.entries}
+    for name, size in expected_sizes.items():
         if sizes.get(name) != size:
             raise Damaged(f"{entries}: {name} has {sizes.get(name)} bytes, store.json describes {size}: build it again")
     keys = np.memmap(entries / KEYS, config.dtype, "c", shape=(config.entries, config.dim))
@@ -142,6 +142,7 @@ def config_of(folder: Path) -> StoreConfig:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    """The values of a sealed JSON file without its sha256. ValueError for one that is cut or altered."""
     data = read_bytes(path, _LARGEST, follow=False)
     try:
         values = parse_json(data)

@@ -18,7 +18,7 @@ from seqloom.core.progress import Show, progress
 from seqloom.core.seeds import require_seed
 from seqloom.data.tokens import Ids, Tokens
 from seqloom.data.windows import Windows
-from seqloom.depth.classifier import Classifier, Confident, Seen, seen
+from seqloom.depth.classifier import Classifier, ConfidenceClassifier, LayerPredictions, layer_predictions
 from seqloom.depth.kinds import classifier_config
 from seqloom.evaluation.scores import require_logits, require_tokens
 
@@ -94,7 +94,7 @@ def fit_exits(
         before, _ = _judged(trained, model, held_out, batch)
         with show("training", batches, "batches") as advance:
             for step in range(batches):
-                loss = trained.loss(seen(model, windows.batch(step, batch).to(model.device)))
+                loss = trained.loss(layer_predictions(model, windows.batch(step, batch).to(model.device)))
                 adam.zero_grad()
                 loss.backward()
                 adam.step()
@@ -113,7 +113,7 @@ def _judged(trained: Classifier, model: Model, held_out: Windows, batch: int) ->
     loss = 0.0
     sums: dict[str, np.ndarray] = {}
     for step in range(SCORED):
-        read = seen(model, held_out.batch(step, batch).to(model.device))
+        read = layer_predictions(model, held_out.batch(step, batch).to(model.device))
         loss += float(trained.loss(read)) / SCORED
         for name, depths in _choices(trained, read).items():
             first = trained.first(depths.shape[1])
@@ -125,14 +125,14 @@ def _judged(trained: Classifier, model: Model, held_out: Windows, batch: int) ->
     return loss, tuple(Judged(name, *means.tolist()) for name, means in sums.items())
 
 
-def _choices(trained: Classifier, read: Seen) -> dict[str, Tensor]:
+def _choices(trained: Classifier, read: LayerPredictions) -> dict[str, Tensor]:
     """The number of layers (B, T) that each token runs through, by each of several ways to choose it."""
     all_layers = torch.full_like(read.same[..., 0], trained.config.depth, dtype=torch.long)
     choices = {"all layers": all_layers}
     oracle = trained.target(read)
     if oracle is not None:
         choices["the oracle"] = oracle
-    if isinstance(trained, Confident):
+    if isinstance(trained, ConfidenceClassifier):
         return {**choices, **{f"--exit {level:g}": trained.depths(read.streams, level) for level in THRESHOLDS}}
     return {**choices, "the classifier": trained.depths(read.streams)}
 

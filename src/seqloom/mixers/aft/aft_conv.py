@@ -1,15 +1,15 @@
-"""AFT-conv: the biases depend on the distance alone, one set per head, so that any length is read.
+"""AFT-conv: the biases depend on the distance alone, one set per head, so that texts can have any length.
 
-    q = x W_q,  v = x W_v                  (T, D)       k = x W_k     (T, H): one key a head, shared by its D/H channels
+    q = x W_q,  v = x W_v                  (T, D)       k = x W_k     (T, H): one key per head, for its D/H channels
     y_t = σ(q_t) ∘ (Σ_{j≤t} e^{k_j + b_{t-j}} v_j) / (Σ_{j≤t} e^{k_j + b_{t-j}})           per head; b_l = 0 for l ≥ L
     b_l = γ (w_l - mean w) / √(var w + 1e-5) + β      L = `window`, mean and variance over the lags; per head
     out = y W_out                                     bidirectional: sums to T, b_l for |l| < L, 2L-1 of them per head
 
 Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103, Eq. 5 in one dimension and "Parameterization": γ
-and β begin at 0, so that it begins as AFT-simple. The paper writes the sum as all tokens and a convolution with e^b - 1
-next to them; `seqloom.ops.biased_average` takes the window out of the one and 1 out of the other, which is the same and
-cancels nothing. Beside the variance 1e-5 is ours: a window of 1 has none. W_out is in none of
-its equations, but in the parameters that it counts.
+and β are initialized to 0, so that at first this is AFT-simple. The paper adds a convolution with e^b - 1 to the sum
+over all tokens; `seqloom.ops.biased_average` adds a convolution with e^b to the sum over the tokens outside of the
+window, which is equal and has no cancellation. The 1e-5 next to the variance is ours, since a window of 1 has the
+variance 0. W_out is in none of the paper's equations, but in its counts of parameters.
 """
 
 from abc import ABC, abstractmethod
@@ -68,7 +68,7 @@ class DistanceBiases(Mixer, ABC):
 
     @abstractmethod
     def _taps(self, span: Span) -> Cost:
-        """The price of the biases brought to their mean and deviation."""
+        """The price of computing the biases b from w, γ and β."""
 
     @abstractmethod
     def _averaged(self, span: Span) -> Cost:
@@ -104,7 +104,7 @@ class AFTConv(DistanceBiases, PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; a token is written into the window, which is not copied.
+        # as in `read`; with `reuse` the token is written into the window, which is not copied
         b = biases.standard(self.w, self.gain, self.shift, 1)
         average, entries = memory.advance(self.w_k(x), self.w_v(x), b, state, reuse)
         y = torch.sigmoid(self.w_q(x)) * average
@@ -113,13 +113,13 @@ class AFTConv(DistanceBiases, PackedMixer):
     @override
     def views(self, x: Stream) -> list[View]:
         with torch.no_grad():
-            taps = biases.standard(self.w, self.gain, self.shift, 1)[0, 0]
+            b = biases.standard(self.w, self.gain, self.shift, 1)[0, 0]
         meaning = "what is added to the key of the token at each lag before the exponential"
-        return [View("biases", meaning, ("lag", "head"), taps)]
+        return [View("biases", meaning, ("lag", "head"), b)]
 
     @override
     def _taps(self, span: Span) -> Cost:
-        return standard_price(span.rows, self.window, self.heads)  # once for each token, as a step does
+        return standard_price(span.rows, self.window, self.heads)  # priced per token, as in a step
 
     @override
     def _averaged(self, span: Span) -> Cost:

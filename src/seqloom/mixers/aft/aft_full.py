@@ -1,13 +1,13 @@
-"""AFT-full: attention whose weights know no query; they are the key of a token and a bias for each pair of positions.
+"""AFT-full: attention whose weights depend on keys and on a bias for each pair of positions, but not on queries.
 
     q = x W_q,  k = x W_k,  v = x W_v                                        no biases; k has one number per channel
     y_t = σ(q_t) ∘ (Σ_{j≤t} e^{k_j + w_{tj}} ∘ v_j) / (Σ_{j≤t} e^{k_j + w_{tj}})
-    w_{tj} = u_t · r_j of width F = `bias_dim`, or a table of its own where that is 0;   t, j < context;   w = (u, r)
+    w_{tj} = u_t · r_j of width F = `bias_dim`, or an entry of a table if that is 0;   t, j < context;   w = (u, r)
     out = y W_out                                                            bidirectional: the sums reach to T
 
 Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103, Eq. 2 and "Parameterization", which calls r v.
-W_out is in none of its equations, but in the parameters that it counts. Factors begin at N(0, 0.1²), a table at 0:
-ours. Seed 001 makes k a scalar, seed 004 sums to T; both leave the factors out.
+W_out is in none of its equations, but in its counts of parameters. The initialization of factors as N(0, 0.1²) and of a
+table to 0 is ours. Seed 001 makes k a scalar, seed 004 sums to T; both omit the factors.
 """
 
 from abc import ABC, abstractmethod
@@ -51,8 +51,8 @@ class PairBiases(Mixer, ABC):
     def __init__(self, dim: int, context: int, bias_dim: int) -> None:
         super().__init__()
         self.dim, self.context, self.bias_dim = dim, context, bias_dim
-        form = TRAITS if self.causal else NEVER
-        self.traits = replace(form, longest=context)  # biases exist for this many positions
+        traits = TRAITS if self.causal else NEVER
+        self.traits = replace(traits, longest=context)  # biases exist for this many positions
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
         self.w = nn.Parameter(biases.initial(context, bias_dim))
 
@@ -68,7 +68,7 @@ class PairBiases(Mixer, ABC):
 
     @abstractmethod
     def _biases(self, span: Span) -> Cost:
-        """The price of the biases that are formed of factors."""
+        """The price of computing the biases from their factors, if they have any."""
 
     @abstractmethod
     def _averaged(self, span: Span) -> Cost:
@@ -77,7 +77,7 @@ class PairBiases(Mixer, ABC):
 
 @final
 class AFTFull(PairBiases, PackedMixer):
-    """Causal AFT-full over `dim` channels. State: keys and values of all that was read."""
+    """Causal AFT-full over `dim` channels. State: keys and values of all tokens."""
 
     causal = True
 
@@ -96,10 +96,12 @@ class AFTFull(PairBiases, PackedMixer):
         k = self.w_k(x)
         v = self.w_v(x)
         past = None if state is None else _recalled(state, v.dtype)
-        read = 0 if past is None else past[0].shape[1]
-        w = biases.over_keys(self.w, t, read + x.shape[1])
+        past_tokens = 0 if past is None else past[0].shape[1]
+        w = biases.over_keys(self.w, t, past_tokens + x.shape[1])
         y = torch.sigmoid(self.w_q(x)) * average(k, v, w, past)
-        return self.w_out(y), {} if state is None else remembered(state, {"k": k, "v": v}, self.context, lengths, reuse)
+        if state is None:
+            return self.w_out(y), {}
+        return self.w_out(y), remembered(state, {"k": k, "v": v}, self.context, lengths, reuse)
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
@@ -144,9 +146,9 @@ class BidirectionalAFTFull(PairBiases, WholeAverage):
 
 
 def _recalled(state: State, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The keys and values of a state in the order of time."""
-    used = ring.filled(state["k"].shape[1], length_of(state))
-    k, v = recall(state["k"], state["v"], state["length"], used)
+    """The cached keys and values (B, C, D) in the order of time."""
+    filled = ring.filled(state["k"].shape[1], length_of(state))
+    k, v = recall(state["k"], state["v"], state["length"], filled)
     return k.to(dtype), v.to(dtype)
 
 

@@ -1,17 +1,17 @@
-"""AFT-local: AFT-full whose biases are 0 outside a window; the tokens outside are read all the same.
+"""AFT-local: AFT-full whose biases are 0 outside of a window; tokens outside of it are averaged too.
 
     q = x W_q,  k = x W_k,  v = x W_v                                        no biases; k has one number per channel
     y_t = σ(q_t) ∘ (Σ_{j≤t} e^{k_j + w_{tj}} ∘ v_j) / (Σ_{j≤t} e^{k_j + w_{tj}})
-    w_{tj} = u_t · r_j of width F = `bias_dim`, or an entry of a table where that is 0, for t - j < `window`, else 0
+    w_{tj} = u_t · r_j of width F = `bias_dim`, or an entry of a table if that is 0, for t - j < `window`, else 0
     out = y W_out                                                            t, j < context;   w is (u, r), or the table
 
 Bidirectional, the sums reach to T, the window as far ahead as back: biases for |t - j| < `window`.
 
-What left the window needs no bias, so the state is the window and one sum, whatever was read.
+Tokens that have left the window have no bias, so the state is the window and one sum, for any number of tokens.
 
 Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103, Eq. 2, 3 and "Parameterization", which calls r v.
-W_out is in none of its equations, but in the parameters that it
-counts. Factors begin at N(0, 0.1²), a table at 0: ours. The table has a column a lag, and does not hold the zeros.
+W_out is in none of its equations, but in its counts of parameters. The initialization of factors as N(0, 0.1²) and of a
+table to 0 is ours. The table has one column per lag, without the zeros.
 """
 
 from abc import ABC, abstractmethod
@@ -54,16 +54,16 @@ class WindowBiases(Mixer, ABC):
         super().__init__()
         self.dim, self.context, self.bias_dim = dim, context, bias_dim
         self.window = min(window, context)
-        form = TRAITS if self.causal else NEVER
-        self.traits = replace(form, longest=context)  # biases exist for this many positions
+        traits = TRAITS if self.causal else NEVER
+        self.traits = replace(traits, longest=context)  # biases exist for this many positions
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
-        self.w = nn.Parameter(self._first())
+        self.w = nn.Parameter(self._initial_biases())
 
     @override
     def reset(self, std: float) -> None:
         super().reset(std)
         with torch.no_grad():
-            self.w.copy_(self._first())
+            self.w.copy_(self._initial_biases())
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
@@ -71,14 +71,14 @@ class WindowBiases(Mixer, ABC):
 
     @abstractmethod
     def _biases(self, span: Span) -> Cost:
-        """The price of the biases that are formed of factors."""
+        """The price of computing the biases from their factors, if they have any."""
 
     @abstractmethod
     def _averaged(self, span: Span) -> Cost:
         """The price of the average."""
 
-    def _first(self) -> Tensor:
-        """The initial biases: a column for each lag, on both sides where it is bidirectional."""
+    def _initial_biases(self) -> Tensor:
+        """The initial factors, or a table with a column for each lag, for lags of both signs if bidirectional."""
         lags = self.window if self.causal else 2 * self.window - 1
         return biases.initial(self.context, self.bias_dim, lags)
 
@@ -108,7 +108,7 @@ class AFTLocal(WindowBiases, PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; a token is written into the window, which is not copied.
+        # as in `read`; with `reuse` the token is written into the window, which is not copied
         t = positions("aft_local", self.context, x[:, None], state)
         w = biases.over_lags(self.w, t, self.window)
         average, entries = memory.advance(self.w_k(x), self.w_v(x), w, state, reuse)

@@ -1,11 +1,11 @@
-"""AFT-simple: a softmax over time in each channel, whose average the token itself lets through.
+"""AFT-simple: an average over time by a softmax in each channel, gated by the current token.
 
     q = x W_q,  k = x W_k,  v = x W_v                                        no biases; k has one number per channel
     y_t = σ(q_t) ∘ (Σ_{j≤t} e^{k_j} ∘ v_j) / (Σ_{j≤t} e^{k_j})
     out = y W_out                                                            bidirectional: the sums reach to T
 
 Source: Zhai et al., An Attention Free Transformer, arXiv:2105.14103: AFT-full without its biases w. W_out is in none of
-its equations, but in what it counts.
+its equations, but in its counts of parameters.
 """
 
 from abc import ABC, abstractmethod
@@ -35,7 +35,7 @@ TRAITS = Traits(causal="always", streams=True, state="constant")
 
 
 class Projections(Mixer, ABC):
-    """What both forms share."""
+    """What both forms share: the four projections."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class AFTSimple(Projections, PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; C averages a token in one call.
+        # as in `read`; the average of a token is one call of C
         average, sums = wkv_token(self.w_k(x), self.w_v(x), None, None, state["sums"], reuse=reuse)
         y = torch.sigmoid(self.w_q(x)) * average
         return self.w_out(y), {"sums": sums}
@@ -83,8 +83,8 @@ class AFTSimple(Projections, PackedMixer):
     def views(self, x: Stream) -> list[View]:
         k = self.w_k(x[0])
         later = torch.ones(len(k), len(k), dtype=torch.bool, device=k.device).triu(1)
-        of_channel = (c.expand(len(k), -1).masked_fill(later, float("-inf")).softmax(-1) for c in k.unbind(1))
-        mean = sum(of_channel, k.new_zeros(len(k), len(k))) / self.dim
+        channel_weights = (c.expand(len(k), -1).masked_fill(later, float("-inf")).softmax(-1) for c in k.unbind(1))
+        mean = sum(channel_weights, k.new_zeros(len(k), len(k))) / self.dim
         meaning = "how much of each key's value a query takes, mean of the channels"
         return [View("mean weights", meaning, ("query", "key"), mean)]
 

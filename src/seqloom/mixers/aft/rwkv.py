@@ -1,17 +1,17 @@
 """RWKV-4's time mixing: an average over time that decays, channel by channel, at a learned rate.
 
-    r = (x_{t-1} + μ_r (x_t - x_{t-1})) W_r,  so k with μ_k, W_k and v with μ_v, W_v           x_0 = 0; no biases
+    r = (x_{t-1} + μ_r (x_t - x_{t-1})) W_r,  likewise k (μ_k, W_k) and v (μ_v, W_v)           x_0 = 0; no biases
     a_t = (Σ_{j<t} e^{k_j - (t-1-j)w} v_j + e^{u+k_t} v_t) / (Σ_{j<t} e^{k_j - (t-1-j)w} + e^{u+k_t})   w = e^`log_rate`
     y = (σ(r) ∘ a) W_out
 
-Before training, with l = `layer` and p = l / (`depth` - 1), which is 0 where there is one layer, channel c of D has
+Before training, with l = `layer` and p = l / (`depth` - 1), which is 0 if there is one layer, channel c of D has
     ln w = -5 + 8 (c / (D-1))^(0.7 + 1.3 p),   u = ln 0.3 + ((c+1) mod 3 - 1) / 2
     μ_k = (c/D)^(1 - l/depth),   μ_v = μ_k + 0.3 p,   μ_r = (c/D)^((1 - l/depth) / 2)
 
 Source: Peng et al., RWKV, arXiv:2305.13048, "Token Shift", "WKV Operator" and "Output Gating"; initialization from the
-authors' code of RWKV-4. Their W_r, W_k and W_out start at 0, ours as the model's others do; theirs fails at one layer.
-Seed 004 counts the distance twice, seed 001 takes it one too large and says that inference grows with the sequence: the
-state is constant.
+authors' code of RWKV-4. Their W_r, W_k and W_out are initialized to 0, ours like the model's other matrices; their p
+fails at one layer. Seed 004 counts the distance twice, seed 001 takes it one too large and says that inference grows
+with the sequence: the state is constant.
 """
 
 import math
@@ -78,23 +78,21 @@ class RWKV(PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the previous token is in the state. Where the C code can run, a token is one call.
-        parameters: dict[str, Any] = self._parameters  # an attribute of a module takes longer
-        shares, rates = (
-            (parameters["mu_r"], parameters["mu_k"], parameters["mu_v"]),
-            (parameters["log_rate"], parameters["bonus"]),
-        )
+        # one call of the C code where that can run, else as in `read`
+        parameters: dict[str, Any] = self._parameters  # faster than attributes of the module
+        mus = (parameters["mu_r"], parameters["mu_k"], parameters["mu_v"])
+        rates = (parameters["log_rate"], parameters["bonus"])
         weights = matrices(*map(self._modules.get, ("w_r", "w_k", "w_v", "w_out")))
         last, sums = state["last"], state["sums"]
-        if weights is not None and mixing.able(x, (last, sums), *shares, *rates, *weights):
+        if weights is not None and mixing.able(x, (last, sums), *mus, *rates, *weights):
             last, sums = (last, sums) if reuse else (last.clone(), sums.clone())
-            y = mixing.time_mixing(x, last, shares, weights[:3], *rates, sums, weights[3])
+            y = mixing.time_mixing(x, last, mus, weights[:3], *rates, sums, weights[3])
             return y, {"last": last, "sums": sums}
         earlier = last.to(x.dtype)
-        moved = x - earlier
-        r = self.w_r.token(torch.addcmul(earlier, moved, self.mu_r))
-        k = self.w_k.token(torch.addcmul(earlier, moved, self.mu_k))
-        v = self.w_v.token(torch.addcmul(earlier, moved, self.mu_v))
+        change = x - earlier
+        r = self.w_r.token(torch.addcmul(earlier, change, self.mu_r))
+        k = self.w_k.token(torch.addcmul(earlier, change, self.mu_k))
+        v = self.w_v.token(torch.addcmul(earlier, change, self.mu_v))
         a, sums = wkv_token(k, v, self.log_rate, self.bonus, state["sums"], reuse=reuse)
         y = self.w_out.token(torch.sigmoid(r) * a)
         last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
@@ -124,17 +122,18 @@ class RWKV(PackedMixer):
     @torch.no_grad()
     def _initialize(self) -> None:
         c, D = torch.arange(self.dim, device=self.device), self.dim
-        through, left = self.layer / max(self.depth - 1, 1), 1 - self.layer / self.depth
-        self.mu_r.copy_((c / D) ** (left / 2))
-        self.mu_k.copy_((c / D) ** left)
-        self.mu_v.copy_((c / D) ** left + 0.3 * through)
-        self.log_rate.copy_(-5 + 8 * (c / max(D - 1, 1)) ** (0.7 + 1.3 * through))
+        p, exponent = self.layer / max(self.depth - 1, 1), 1 - self.layer / self.depth
+        self.mu_r.copy_((c / D) ** (exponent / 2))
+        self.mu_k.copy_((c / D) ** exponent)
+        self.mu_v.copy_((c / D) ** exponent + 0.3 * p)
+        self.log_rate.copy_(-5 + 8 * (c / max(D - 1, 1)) ** (0.7 + 1.3 * p))
         self.bonus.copy_(math.log(0.3) + ((c + 1) % 3 - 1) / 2)
 
     def _projected(self, x: Tensor, earlier: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        moved = x - earlier
+        """r, k and v (B, T, D) of tokens x, from them and the tokens before them."""
+        change = x - earlier
         r, k, v = (
-            project(torch.addcmul(earlier, moved, mu))
+            project(torch.addcmul(earlier, change, mu))
             for project, mu in ((self.w_r, self.mu_r), (self.w_k, self.mu_k), (self.w_v, self.mu_v))
         )
         return r, k, v

@@ -52,7 +52,7 @@ class AdaptiveSpan(CachedHeads):
     traits = WINDOW
 
     extent: nn.Parameter | None
-    """a (H,), of heads whose spans do not follow from tokens"""
+    """a (H,); None if spans are computed from tokens"""
 
     def __init__(self, config: "AdaptiveSpanConfig", layer: Layer) -> None:
         super().__init__(PlainHeads(heads=config.heads), layer)
@@ -72,7 +72,7 @@ class AdaptiveSpan(CachedHeads):
             nn.init.zeros_(self.extent)
 
     def spans(self, x: Stream) -> Tensor:
-        """The spans (B, H, T) in tokens; (1, H, 1) where they are those of heads."""
+        """The spans in tokens: (B, H, T) if dynamic, else (1, H, 1)."""
         if self.w_span is not None:
             return self.longest * torch.sigmoid(self.w_span(x)).transpose(1, 2)
         assert self.extent is not None
@@ -80,7 +80,7 @@ class AdaptiveSpan(CachedHeads):
 
     @property
     def window(self) -> int:
-        """The keys that are computed for a query: those up to the largest span of all heads."""
+        """The number of latest keys whose scores are computed for a query: up to the largest span of all heads."""
         assert self.most is not None
         if self.extent is None or torch.compiler.is_compiling() or self.extent.is_meta:
             return self.most
@@ -99,26 +99,28 @@ class AdaptiveSpan(CachedHeads):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the token is written into the cache first, and read there with the others.
+        # The token is written into the cache first, so that the cache holds all keys.
         length = length_of(state)
         q, entries = self.token(x, state, reuse)
         k, v = self.in_use(entries, length, x.dtype)
         then = ring.times(entries["k"].shape[2], length.tokens + 1)[:, : k.shape[2]]
         spans, now = self.spans(x[:, None]), length.tokens[:, None]
-        window = self.window if x.is_cpu else self.most  # on a GPU a step would have to wait for the spans
+        window = (
+            self.window if x.is_cpu else self.most
+        )  # `self.window` reads the spans, for which a step on a GPU would wait
         assert window is not None
         return self.out_of_token(spanned(q, k, v, spans, self.settings.ramp, window, now, then), x), entries
 
     @override
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
-        return self(x, keep), self._span(x, keep) if self.training else Extras()
+        return self(x, keep), self._span_loss(x, keep) if self.training else Extras()
 
     @override
     def extend_with_extras(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State, Extras]:
-        return *self.extend(x, state, keep), self._span(x, keep) if self.training else Extras()
+        return *self.extend(x, state, keep), self._span_loss(x, keep) if self.training else Extras()
 
-    def _span(self, x: Stream, keep: Keep | None) -> Extras:
-        """The mean span of heads and kept tokens, in tokens."""
+    def _span_loss(self, x: Stream, keep: Keep | None) -> Extras:
+        """The loss `span`: the mean span of all heads and kept tokens, in tokens."""
         spans = self.spans(x).mean(1)  # (B, T), or (1, 1)
         if self.extent is None and keep is not None:
             spans = torch.where(keep, spans, 0.0).sum() / keep.sum().clamp(min=1)
@@ -132,13 +134,14 @@ class AdaptiveSpan(CachedHeads):
     @override
     @torch.no_grad()
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
-        """Clips the share of S that a head uses: beyond the ends of its range it would have no gradient."""
+        """Clips a to [0, 1]: outside of this range it would have no gradient."""
         if self.extent is not None:
             self.extent.clamp_(0, 1)
 
     @override
     def views(self, x: Stream) -> list[View]:
-        (q, k, _), T, spans = self.projected(x[:1]), x.shape[1], self.spans(x[:1])
+        q, k, _ = self.projected(x[:1])
+        T, spans = x.shape[1], self.spans(x[:1])
         values = torch.eye(T, dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
         weights = of_heads(spanned(q, k, values, spans, self.settings.ramp, self.window)[0])
         if self.extent is None:
@@ -147,13 +150,13 @@ class AdaptiveSpan(CachedHeads):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
-        read = price(span.rows, span.terms(self.window), self.dim, self.heads)
+        attention = price(span.rows, span.terms(self.window), self.dim, self.heads)
         H = self.heads
         if self.extent is None:
             spans = sigmoid(span.rows * H) + Cost(mul=span.rows * H)
         else:
             spans = Cost(mul=span.first * H, other=span.first * H)
-        return self.w_qkv, self.position, spans.parallel(), read, self.w_out
+        return self.w_qkv, self.position, spans.parallel(), attention, self.w_out
 
 
 @register
@@ -174,7 +177,7 @@ class AdaptiveSpanConfig(MixerConfig):
     )
 
     def longest(self, layer: Layer) -> int:
-        """S."""
+        """The largest span S, in tokens."""
         return self.span or layer.context or 8192
 
     @property

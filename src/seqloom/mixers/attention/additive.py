@@ -1,16 +1,16 @@
-"""Additive attention: a token attends to others by a small network of its state and theirs, not by a product.
+"""Additive attention: a small network computes the score of a query and a key, instead of their product.
 
     q = x W,   k = x U,   v = x W_v                         H heads of width K = D/H; no biases
-    e_ij = w · tanh(q_i + k_j),   a_ij = e^{e_ij} / Σ_j' e^{e_ij'}          w: K numbers per head
+    e_ij = w · tanh(q_i + k_j),   a_ij = e^{e_ij} / Σ_j' e^{e_ij'}          w of K channels per head
     out = concat_h(Σ_j a_ij v_j) W_out
 
 Causal, sums run over j ≤ i and a state holds keys and values; bidirectional, over all j. With a `context` L, a token
-attends to the L latest tokens, itself included, and as far ahead. Every pair costs K of tanh: it is far slower than
-attention by products.
+attends to the L latest tokens, itself included, and as far ahead. Every pair takes K evaluations of tanh, which is far
+slower than a product.
 
-Source: Bahdanau et al., arXiv:1409.0473, Appendix A.1.2, where a decoder's state s_i asks and an encoder's states h_j
-answer: e_ij = v · tanh(W s_i + U h_j), which is one head without W_v and W_out. Here a sequence asks itself, as in
-self-attention; w is the paper's v.
+Source: Bahdanau et al., arXiv:1409.0473, Appendix A.1.2, where the queries are states s_i of a decoder and the keys
+states h_j of an encoder: e_ij = v · tanh(W s_i + U h_j), which is one head without W_v and W_out. Here both are tokens
+of one sequence, as in self-attention; w is the paper's v.
 """
 
 from abc import ABC
@@ -65,7 +65,7 @@ class AdditiveHeads(Mixer, ABC):
         return q, k, v
 
     def out(self, y: Tensor) -> Stream:
-        """The output of what the heads gave (B, H, T, K)."""
+        """The output (B, T, D) of the mixer, from the outputs (B, H, T, K) of its heads."""
         out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
         return out
 
@@ -92,25 +92,31 @@ class Additive(AdditiveHeads, PackedMixer):
         if state is None:
             return self.out(additive(q, k, v, self.w, window=self.context)), {}
         size, T = state["k"].shape[2], x.shape[1]
-        used = ring.filled(size, length_of(state))
+        filled = ring.filled(size, length_of(state))
         now = state["length"][:, None] + torch.arange(T, device=x.device)
-        then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
-        keys, values = (torch.cat([state[n][:, :, :used].to(x.dtype), new], 2) for n, new in (("k", k), ("v", v)))
+        then = torch.cat([ring.times(size, state["length"])[:, :filled], now], 1)
+        keys, values = (
+            torch.cat([state[name][:, :, :filled].to(x.dtype), new], 2) for name, new in (("k", k), ("v", v))
+        )
         y = additive(q, keys, values, self.w, query_time=now, key_time=then, window=self.context)
         room, length = ring.room(size, length_of(state), T, self.context), state["length"]
-        return self.out(y), {n: extended(state[n], room, length, new, lengths) for n, new in (("k", k), ("v", v))}
+        return self.out(y), {
+            name: extended(state[name], room, length, new, lengths) for name, new in (("k", k), ("v", v))
+        }
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the token is written into the cache first, and read there with the others. A full cache doubles.
+        # The token is written into the cache first, so that the cache holds all keys. A full cache doubles.
         length = length_of(state)
         q, k, v = self.projected(x[:, None])
         room = ring.token_room(state["k"].shape[2], length, self.context, reuse)
         count = length.bound if length.even else None
-        keys, values = (written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
-        used = ring.filled(room, length.after(1, 1))
-        then = ring.times(room, length.tokens + 1)[:, :used]
-        k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
+        keys, values = (
+            written(state[name], room, length.tokens, count, new, reuse) for name, new in (("k", k), ("v", v))
+        )
+        filled = ring.filled(room, length.after(1, 1))
+        then = ring.times(room, length.tokens + 1)[:, :filled]
+        k, v = (cache[:, :, :filled].to(x.dtype) for cache in (keys, values))
         y = additive(q, k, v, self.w, query_time=length.tokens[:, None], key_time=then)
         return self.out(y)[:, 0], {"k": keys, "v": values}
 
@@ -140,7 +146,7 @@ class BidirectionalAdditive(AdditiveHeads, BidirectionalMixer):
 
 @register
 class AdditiveConfig(MixerConfig):
-    """Additive attention, of a sequence to itself."""
+    """Additive self-attention."""
 
     kind: Literal["additive"] = "additive"
     heads: int = Field(4, ge=1, description="heads, each with its own scoring network; divides dim")

@@ -1,22 +1,22 @@
-"""Multi-head self-attention: every token reads all before it, weighted by how well they answer its query.
+"""Multi-head self-attention: a token averages the values of tokens, weighted by products of its query and their keys.
 
     [q k v] = x W_qkv + b_qkv                 W_qkv = [W_q W_k W_v]; H heads of q, G of k and v, width K = D/H
     z_ij = q_i · k_j / √K,   a_ij = e^{z_ij} / Σ_{j'≤i} e^{z_ij'}     per head h of q, with head ⌊hG/H⌋ of k and v
     y = concat_h(Σ_{j≤i} a_ij v_j) W_out + b_out
 
 By default G = H and there are no biases. Grouped queries (G < H, or G = 1: multi-query) make the cache smaller. Queries
-and keys may be divided by their root mean square (`qk_norm`); scores may have another `scale`, a `softcap` c,
-z ← c tanh(z/c), a `sink`, a learned score for reading nothing, and what a `position` does to them; and y may pass a
-gate, y ∘ σ(x W_g) (`output_gate`). With a `kernel` W > 1 each channel of q, k and v first passes a convolution by its
-own taps, u_t ← Σ_{l<W} taps_l ∘ u_{t-l}.
+and keys may be divided by their root mean square (`qk_norm`); scores may have another `scale`, a `softcap` c, z ← c
+tanh(z/c), a `sink`, a learned score for attending to nothing, and a `position`; and y may pass a gate, y ∘ σ(x W_g)
+(`output_gate`). With a `kernel` W > 1 each channel of q, k and v first passes a convolution by its own taps, u_t ←
+Σ_{l<W} taps_l ∘ u_{t-l}.
 
-With a `context` L, a token attends to the L latest tokens, itself included; up to L tokens that is the same. A
-`window` is a smaller L, for local attention. The bidirectional form looks as far ahead as it looks back.
+With a `context` L, a token attends to the L latest tokens, itself included, which changes nothing for texts of up to L
+tokens. A `window` is a smaller L, for local attention. The bidirectional form attends as far ahead as back.
 
 Source: Vaswani et al., arXiv:1706.03762; the Extractor paper's Eq. 10-17; Ainslie et al., arXiv:2305.13245 (G < H) and
 Shazeer, arXiv:1911.02150 (G = 1); the options as in Qwen3 and OLMo 2 (norms), Gemma 2 (cap), gpt-oss (sinks),
-Qwen3-Next (gate) and Primer, arXiv:2109.08668 (convolution, there of 3). The Extractor paper never reads more than L
-tokens, so looking back on L is ours; seed 000 prints the sum of Eq. 14 to t, seed 003 and we to i.
+Qwen3-Next (gate) and Primer, arXiv:2109.08668 (convolution, there of 3). The Extractor paper has no texts of more than
+L tokens, so the limit to the L latest is ours; seed 000 prints the sum of Eq. 14 to t, seed 003 and we to i.
 """
 
 from collections.abc import Iterable
@@ -59,7 +59,7 @@ from seqloom.ops.attention.drawing import by_heads
 class Attention(CachedHeads):
     """Causal multi-head self-attention over `dim` channels. State: keys and values, at most `context` of them.
 
-    With a `window`, no larger than the context, it has that size at the start.
+    With a `window`, which is at most the context, the state has a fixed size: that of the window.
     """
 
     traits = TRAITS
@@ -86,9 +86,9 @@ class Attention(CachedHeads):
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         length, keys, values = length_of(state), state["k"], state["v"]
-        (q, k, v), past = self.of_token(x, state, reuse)
-        fits = reuse and self.plain and self.room(state, reuse) == keys.shape[2]
-        if fits and cached.able(q, k, v, keys, values):
+        (q, k, v), past = self.token_heads(x, state, reuse)
+        in_place = reuse and self.plain and self.room(state, reuse) == keys.shape[2]
+        if in_place and cached.able(q, k, v, keys, values):
             y = cached.attend(q, k, v, keys, values, length.tokens)
             return self.out_of_token(y, x), {"k": keys, "v": values, **past}
         entries = {**self.written(state, k, v, reuse), **past}
@@ -113,7 +113,7 @@ class Attention(CachedHeads):
         return self.priced(span, span.terms(self.most), distances)
 
     def _whole(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attention of a text from its first token on: of a window in tiles, so that nothing else is computed."""
+        """Attention over whole texts; with a window in tiles, so that scores outside of it are not computed."""
         T = q.shape[2]
         if self.plain and self.most is not None and self.most < T:
             return sparse.attend(q, k, v, [patterns.local(self.most)] * self.heads)
@@ -121,6 +121,7 @@ class Attention(CachedHeads):
         return attend(q, k, v, pattern=self._pattern(T), **scores)
 
     def _reach(self, T: int) -> int:
+        """The number of tokens that the last of T tokens attends to."""
         return T if self.most is None else min(T, self.most)
 
     def _pattern(self, T: int) -> Pattern:
@@ -151,22 +152,23 @@ class BidirectionalAttention(Heads, BidirectionalMixer):
         if lengths is not None:
             position = torch.arange(T, device=x.device)
             time = torch.where(position < lengths[:, None], position, -1)  # no query attends to a negative time
-        furthest = self._far(T)
-        q, scores = self.scored(q, furthest, furthest)
+        distance = self._largest_distance(T)
+        q, scores = self.scored(q, distance, distance)
         return self.out(attend(q, k, v, pattern=self._pattern(T), query_time=time, key_time=time, **scores), x)
 
     @override
     def views(self, x: Stream) -> list[View]:
         (q, k, _), _ = self.convolved(x[:1])
-        furthest = self._far(x.shape[1])
-        q, scores = self.scored(q, furthest, furthest)
+        distance = self._largest_distance(x.shape[1])
+        q, scores = self.scored(q, distance, distance)
         return of_heads(weights(q, k, pattern=self._pattern(x.shape[1]), **scores)[0])
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
-        return self.priced(span, span.terms_around(self.reach), 2 * self._far(span.T) + 1)
+        return self.priced(span, span.terms_around(self.reach), 2 * self._largest_distance(span.T) + 1)
 
-    def _far(self, T: int) -> int:
+    def _largest_distance(self, T: int) -> int:
+        """The largest distance between a query and a key that it attends to, in a text of T tokens."""
         return max(0, (T if self.reach is None else min(T, self.reach)) - 1)
 
     def _pattern(self, T: int) -> Pattern:
@@ -212,7 +214,7 @@ class AttentionConfig(NamedPatterns, MixerConfig):
     @property
     @override
     def places(self) -> frozenset[Place]:
-        """No place where `position` is set here; only queries and keys under a sparse pattern."""
+        """None if `position` is set here; only `queries_keys` with a sparse pattern."""
         if self.position is not None:
             return frozenset()
         return frozenset({"queries_keys"}) if self.sparse else PLACES
@@ -224,12 +226,12 @@ class AttentionConfig(NamedPatterns, MixerConfig):
 
     @override
     def with_window(self, window: int) -> "AttentionConfig | None":
-        """None where every head's pattern is one without a window."""
+        """None if no head has a pattern with a window."""
         windowed = not self.sparse or "local" in self.patterns
         return self.model_copy(update={"window": window}) if windowed else None
 
     @override
     def shared(self, layer: Layer) -> nn.Module | None:
-        """A position that all layers have together, such as T5's table."""
-        position = self.acting(layer.position)
+        """The position that all layers share, such as T5's table, if there is one."""
+        position = self.effective_position(layer.position)
         return position.build(*self.sizes(layer)) if position is not None and position.shared else None

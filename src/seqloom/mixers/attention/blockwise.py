@@ -4,9 +4,9 @@
 
 π_h is the shift by h blocks unless `permutations` lists one for each head. Bidirectional: a block looks ahead.
 
-Source: Qiu et al. (BlockBERT), arXiv:1911.02972, section 3. Seed 002 stores blocks of n × n; they are (T/n) × K.
-Where n does not divide T a block has ⌈T/n⌉ tokens and the last ones fewer; the paper pads. A query whose block attends
-to an empty one gives 0.
+Source: Qiu et al. (BlockBERT), arXiv:1911.02972, section 3. Seed 002 stores blocks of n × n; they are (T/n) × K. Where
+n does not divide T a block has ⌈T/n⌉ tokens and the last ones fewer; the paper pads. A query whose block attends to an
+empty one has the output 0.
 """
 
 from typing import ClassVar, Literal

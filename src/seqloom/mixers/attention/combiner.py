@@ -1,19 +1,19 @@
-"""Combiner: full attention by a structured expectation, to near tokens directly, to far ones by regions.
+"""Combiner: attention to all tokens, to near ones directly, and to distant ones by summaries of regions.
 
     q = x W_q,   k = x W_k,   v = x W_v                     H heads of width K = D/H; no biases
-    y_i = Σ_j p_i(j) v_j + Σ_Ω p_i(Ω) v_Ω                   direct tokens j and regions Ω of i: all tokens j ≤ i, once
+    y_i = Σ_j p_i(j) v_j + Σ_Ω p_i(Ω) v_Ω                   direct tokens j and regions Ω of i: each j ≤ i is in one
     v_Ω = Σ_{j∈Ω} softmax_Ω(q_Ω · k_j / √K) v_j,            q_Ω = max_{j∈Ω} q_j,  k_Ω = max_{j∈Ω} k_j
     p_i = softmax of q_i · k_j / √K and q_i · k_Ω / √K,     out = concat_h(y) W_out
 
-`form` says what is read directly and which regions there are: `fixed`, the token's block of b tokens and all blocks
-before it; `axial`, its block and the columns of those before it; `logsparse`, the token and stretches of 2^l tokens.
-Every token has a weight, and the weights sum to 1: T √T pairs where b is √T, or T log T.
+`form` sets the direct tokens and the regions. `fixed`: the token's block of b tokens, and all blocks before it;
+`axial`: its block, and the columns of the blocks before it; `logsparse`: the token alone, and segments of 2^l tokens.
+Every token has a weight, and the weights sum to 1. There are T √T pairs if b is √T, or T log T with `logsparse`.
 
-It attends to all tokens; the context sets b where `block` is unset. A state holds queries, keys and values, whose
-regions are formed again for each piece and token; as priced, each is formed once.
+A token attends to all earlier ones; the context only sets b where `block` is unset. A state holds queries, keys and
+values. Their regions are computed again for each piece and token; the price counts each region once.
 
-Source: Ren et al., Combiner, arXiv:2107.05768, sections 3 and 4, causal. There the representation of a region is a
-choice, of which max pooling is here; bidirectional forms, mixtures of forms and further layers over regions are not.
+Source: Ren et al., Combiner, arXiv:2107.05768, sections 3 and 4, causal. Of the paper's representations of a region,
+max pooling is implemented; its bidirectional forms, mixtures of forms and further layers over regions are not.
 """
 
 from collections.abc import Iterable
@@ -67,12 +67,12 @@ class Combiner(PackedMixer):
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
     ) -> tuple[Stream, Entries]:
         new = {"q": self.w_q(x), "k": self.w_k(x), "v": self.w_v(x)}
-        rows, entries = with_past(state, new, None, lengths, reuse)
-        q, k, v = (self._by_head(rows[name]) for name in ("q", "k", "v"))
-        alike = state is None or length_of(state).even
-        first = q.shape[2] - x.shape[1] if alike else 0
+        all_tokens, entries = with_past(state, new, None, lengths, reuse)
+        q, k, v = (self._by_head(all_tokens[name]) for name in ("q", "k", "v"))
+        even = state is None or length_of(state).even
+        first = q.shape[2] - x.shape[1] if even else 0  # rows of different lengths: outputs of all positions
         y = combine(q, k, v, self.form, self.block, first).transpose(1, 2).flatten(2)
-        if state is not None and not alike:
+        if state is not None and not even:
             now = state["length"][:, None] + torch.arange(x.shape[1], device=x.device)
             now = now.clamp(max=y.shape[1] - 1)  # only padding is beyond the end
             y = y.gather(1, now[..., None].expand(-1, -1, self.dim))
@@ -115,7 +115,7 @@ class CombinerConfig(MixerConfig):
     )
 
     def tokens(self, layer: Layer) -> int:
-        """b."""
+        """The number b of tokens in a block. ValueError for a block in a form without blocks."""
         if self.form == "logsparse" and self.block is not None:
             raise ValueError("form: logsparse has no blocks: leave out block, or choose another form")
         return self.block or (32 if layer.context is None else max(1, round(layer.context**0.5)))

@@ -1,17 +1,17 @@
-"""Compressive Transformer: the memory of Transformer-XL, and of what leaves it one compressed input for every c.
+"""Compressive Transformer: the memory of Transformer-XL, and one compressed input for every c inputs that leave it.
 
     q = x W_q,   [k v] = [z; memory; x] W_kv           memory: the last M inputs of this layer; z: S compressed ones
     s_ij = ((q_i + u) · k_j + (q_i + w) · W_R r_{d(i,j)}) / √K       per head; see `seqloom.positions.transformer_xl`
-    y_i = concat_h(Σ_j softmax_j(s_ij) v_j) W_out                    over the z, then the tokens, that i sees
+    y_i = concat_h(Σ_j softmax_j(s_ij) v_j) W_out                    over the z and the tokens that i attends to
 
-Which block of c inputs is compressed when, and the distances d, are in `seqloom.ops.compressed_past`: N layers reach
-(M + c S) N tokens back. How a block is compressed, and the loss that trains that, is in `seqloom.mixers.compression`.
-Like memory, z is projected again for each piece that is read. Code: M is `memory`, S `compressed`, c `rate`.
+Which block of c inputs is compressed when, and the distances d, are in `seqloom.ops.compressed_past`: N layers reach (M
++ c S) N tokens back. How a block is compressed, and the loss for it, are in `seqloom.mixers.compression`. Like memory,
+z is projected again for each piece that is read. Code: M is `memory`, S `compressed`, c `rate`.
 
 Source: Rae et al., arXiv:1911.05507, section 3. There blocks are compressed when a segment ends; here when they leave
-the memory of a token, so that the result does not depend on how a text is cut, and the loss of the task, too, reaches C
-through what is compressed within a step. `most_used` goes by attention among the tokens, of which it takes one a block;
-theirs takes the most used of a segment, by attention to all.
+the memory of a token, so that the result does not depend on how a text is cut. The loss of the task also trains C,
+through the blocks that are compressed within a step. `most_used` takes one token per block, by the attention among
+tokens; the paper's takes the most used ones of a segment, by attention to slots as well.
 """
 
 from collections.abc import Iterable
@@ -43,7 +43,7 @@ from seqloom.ops.pack import pack, within
 from seqloom.ops.past_inputs import PastInputs, read_on, whole
 from seqloom.ops.projection import Linear
 from seqloom.ops.usage import usage
-from seqloom.ops.usage.reference import price as used
+from seqloom.ops.usage.reference import price as usage_price
 from seqloom.positions.transformer_xl import TransformerXL
 
 TRAITS = Traits(causal="always", streams=True, state="window")
@@ -52,19 +52,20 @@ TRAITS = Traits(causal="always", streams=True, state="window")
 @final
 @dataclass(frozen=True)
 class _Attended:
-    """The arguments of attention, and what of the state was made on the way."""
+    """The arguments of attention, and the values of the new state that were computed for them."""
 
     q: Tensor
     k: Tensor
     v: Tensor
-    given: dict[str, Any]
+    options: dict[str, Any]
+    """further arguments of `attend`"""
     slots: int
-    """keys of slots, which are before those of tokens"""
-    known: PastInputs
-    made: Tensor
-    """(B, P, D), the newly compressed"""
+    """the number of keys that are of slots; they come before those of tokens"""
+    inputs: PastInputs
+    compressed: Tensor
+    """(B, P, D), the blocks that x completes, compressed"""
     received: Tensor | None
-    """(B, N), the attention that each input of `known` has received"""
+    """(B, N), the attention that each of `inputs` has received, with `most_used`"""
 
 
 @final
@@ -89,25 +90,29 @@ class CompressiveAttention(PackedMixer):
     @property
     @override
     def memory(self) -> Memory:
-        inputs = {"x": Entry((self.past.memory, self.dim)), "slots": Entry((self.past.slots, self.dim))}
-        return inputs | ({"received": Entry((self.past.memory,), "wide")} if self._by_use else {})
+        entries = {"x": Entry((self.past.memory, self.dim)), "slots": Entry((self.past.slots, self.dim))}
+        if self._by_use:
+            entries["received"] = Entry((self.past.memory,), "wide")
+        return entries
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         attended = self._attended(x, state, lengths)
-        y: Tensor = self.w_out(attend(attended.q, attended.k, attended.v, **attended.given).transpose(1, 2).flatten(2))
+        heads = attend(attended.q, attended.k, attended.v, **attended.options)
+        y: Tensor = self.w_out(heads.transpose(1, 2).flatten(2))
         if torch.is_grad_enabled():
-            y = y + self.compression.nothing()
+            y = y + self.compression.zero_loss()
         if state is None:
             return y, {}
-        known, length = attended.known, attended.known.length.tokens
-        made = self.past.blocks_at(length + (x.shape[1] if lengths is None else lengths)) - known.first
+        inputs, length = attended.inputs, attended.inputs.length.tokens
+        end = length + (x.shape[1] if lengths is None else lengths)
+        new_blocks = self.past.blocks_at(end) - inputs.first  # (B,)
         entries = {"x": ring.write(state["x"], length, x, lengths), "slots": state["slots"].clone()}
-        if attended.made.shape[1]:
-            entries["slots"] = ring.write(state["slots"], known.first, attended.made, made)
+        if attended.compressed.shape[1]:
+            entries["slots"] = ring.write(state["slots"], inputs.first, attended.compressed, new_blocks)
         if attended.received is not None:
-            old, new = attended.received.split([known.earlier, x.shape[1]], 1)
-            received = torch.cat([old, state["received"][:, known.earlier :]], 1)
+            old, new = attended.received.split([inputs.earlier, x.shape[1]], 1)
+            received = torch.cat([old, state["received"][:, inputs.earlier :]], 1)
             entries["received"] = ring.write(received[..., None], length, new[..., None], lengths)[..., 0]
         return y, entries
 
@@ -127,10 +132,10 @@ class CompressiveAttention(PackedMixer):
     @override
     def views(self, x: Stream) -> list[View]:
         attended = self._attended(x[:1], None, None)
-        a = weights(attended.q, attended.k, **attended.given)[0].mean(0)  # (T, N)
-        now = attended.known.now[0, :, None]
+        a = weights(attended.q, attended.k, **attended.options)[0].mean(0)  # (T, N)
+        now = attended.inputs.now[0, :, None]
         segment_start = now - now % self.segment if self.segment else torch.zeros_like(now)
-        tokens, in_segment = a[:, attended.slots :], attended.known.then[0] >= segment_start
+        tokens, in_segment = a[:, attended.slots :], attended.inputs.then[0] >= segment_start
         shares = {
             "compressed": a[:, : attended.slots].sum(1),
             "memory": torch.where(in_segment, 0.0, tokens).sum(1),
@@ -155,72 +160,77 @@ class CompressiveAttention(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         """Each input and each compressed input is projected once, as in a whole text; see `transformer_xl`."""
-        D, H, terms, made = self.dim, self.heads, self.past.terms(span), self.past.made(span)
-        by_use = Cost()
+        D, H, terms, blocks = self.dim, self.heads, self.past.terms(span), self.past.made(span)
+        usage = Cost()
         if self._by_use:
-            seen = self.past.token_terms(span)
-            positions = Cost(mul=seen * D, add=seen * D + 2 * span.rows * D)
-            by_use = (used(span.rows, seen, D, H) + positions).parallel()
-        compressed = (self.compression.price(made) + linear(made, D, 2 * D)).parallel()
+            token_terms = self.past.token_terms(span)
+            positions = Cost(mul=token_terms * D, add=token_terms * D + 2 * span.rows * D)
+            usage = (usage_price(span.rows, token_terms, D, H) + positions).parallel()
+        compressed = (self.compression.price(blocks) + linear(blocks, D, 2 * D)).parallel()
         position = self.position.price(span, terms, self.past.distances(span))
-        return self.w_kv, by_use, compressed, position, price(span.rows, terms, D, H), self.w_out
+        return self.w_kv, usage, compressed, position, price(span.rows, terms, D, H), self.w_out
 
     def _attended(self, x: Stream, state: State | None, lengths: Lengths | None) -> _Attended:
         """The arguments of attention for x, with all compressed inputs that any query of x reads."""
-        known, T, even = self._known(x, state), x.shape[1], lengths is None
-        relation = self.position(known.farthest(), 0, False)
+        inputs, T, even = self._inputs(x, state), x.shape[1], lengths is None
+        relation = self.position(inputs.farthest(), 0, False)
         q = self._heads(self.w_q(x), 1)[0]
         q = q + relation.query.to(q.dtype)
-        k, v = self._heads(self.w_kv(known.x), 2)
+        k, v = self._heads(self.w_kv(inputs.x), 2)
 
         def change(z: Tensor, q: Tensor, i: Tensor, j: Tensor) -> Tensor:
             assert relation.score_change is not None
             distance = self.past.distance(i, j)
-            return relation.score_change(z, q, distance, torch.zeros_like(distance))
+            return relation.score_change(z, q, distance, torch.zeros_like(distance))  # i - j is the distance
 
-        received = self._received(q, k, known, state, lengths, change) if self._by_use else None
-        made = self.compression(known, known.new(T if state is not None else T - 1, even), received)
-        readable = known.new(T - 1, even)  # a block that the last token of x completes is read by later tokens only
-        visible = made[:, :readable]
-        slots = torch.cat([known.slots, visible], 1)
+        received = self._received(q, k, inputs, state, lengths, change) if self._by_use else None
+        compressed = self.compression(inputs, inputs.new(T if state is not None else T - 1, even), received)
+        readable = inputs.new(T - 1, even)  # a block that the last token of x completes is read by later tokens only
+        visible = compressed[:, :readable]
+        slots = torch.cat([inputs.slots, visible], 1)
         if slots.shape[1]:
             keys, values = self._heads(self.w_kv(slots), 2)
             k, v = torch.cat([keys, k], 2), torch.cat([values, v], 2)
-        new_slots = known.first[:, None] + torch.arange(visible.shape[1], device=x.device)
-        key_time = torch.cat([known.slot_then, SLOT + new_slots, known.then], 1)
-        options = {"pattern": self.past, "query_time": known.now, "key_time": key_time, "score_change": change}
-        return _Attended(q, k, v, options, slots.shape[1], known, made, received)
+        new_slots = inputs.first[:, None] + torch.arange(visible.shape[1], device=x.device)
+        key_time = torch.cat([inputs.slot_then, SLOT + new_slots, inputs.then], 1)
+        options = {"pattern": self.past, "query_time": inputs.now, "key_time": key_time, "score_change": change}
+        return _Attended(q, k, v, options, slots.shape[1], inputs, compressed, received)
 
-    def _known(self, x: Stream, state: State | None) -> PastInputs:
+    def _inputs(self, x: Stream, state: State | None) -> PastInputs:
         return whole(self.past, x) if state is None else read_on(self.past, x, state, length_of(state))
 
     @torch.no_grad()
     def _received(
-        self, q: Tensor, k: Tensor, known: PastInputs, state: State | None, lengths: Lengths | None, change: Any
+        self, q: Tensor, k: Tensor, inputs: PastInputs, state: State | None, lengths: Lengths | None, change: Any
     ) -> Tensor:
         """The attention among tokens that each input has received up to the end of the piece, (B, N)."""
-        wide, now = torch.promote_types(q.dtype, torch.float32), known.now
+        dtype, now = torch.promote_types(q.dtype, torch.float32), inputs.now
         if lengths is not None:
             now = torch.where(within(lengths, q.shape[2]), now, -1)
-        new = usage(q.to(wide), k.to(wide), now, known.then, pattern=self.past.tokens, score_change=change)
-        return new if state is None else new + pad(state["received"][:, : known.earlier].to(wide), (0, q.shape[2]))
+        new = usage(q.to(dtype), k.to(dtype), now, inputs.then, pattern=self.past.tokens, score_change=change)
+        if state is None:
+            return new
+        return new + pad(state["received"][:, : inputs.earlier].to(dtype), (0, q.shape[2]))
 
     def _extras(self, x: Stream, state: State | None, keep: Keep | None) -> Extras:
-        """The loss of what this piece lets be compressed."""
+        """The loss of the blocks that become old enough to compress in this piece."""
         if not self.training or self.compression.loss == "none":
             return Extras()
         rows, packing = (x, None) if keep is None else pack(x, keep)
-        before = None if state is None else State({n: t.detach() for n, t in state.items()}, state.bound, state.even)
-        known = self._known(rows.detach(), before)
-        of_layer = self.w_q.weight.detach(), self.w_kv.weight.detach(), self.heads
-        return self.compression.extras(known, None if packing is None else packing.lengths, of_layer)
+        detached = None
+        if state is not None:
+            detached = State({name: entry.detach() for name, entry in state.items()}, state.bound, state.even)
+        inputs = self._inputs(rows.detach(), detached)
+        attention = self.w_q.weight.detach(), self.w_kv.weight.detach(), self.heads
+        return self.compression.extras(inputs, None if packing is None else packing.lengths, attention)
 
     def _heads(self, projected: Tensor, count: int) -> Tensor:
-        """(B, N, count · D) → (count, B, H, N, K)."""
+        """The heads (count, B, H, N, K) of `count` projections (B, N, count · D)."""
         return projected.unflatten(-1, (count, self.heads, -1)).permute(2, 0, 3, 1, 4)
 
     @property
     def _by_use(self) -> bool:
+        """Whether the choice of a block's token needs the attention that tokens have received."""
         return self.compression.by == "most_used"
 
 
@@ -277,10 +287,10 @@ class CompressiveAttentionConfig(MixerConfig):
             lower = self.memory // self.rate * self.rate
             sizes = f"{lower} or {lower + self.rate}" if lower else f"{self.rate}"
             raise ValueError(f"a memory of {self.memory} is not of whole blocks of rate {self.rate}: choose {sizes}")
-        wide = self.dilation * (self.rate - 1)
-        if self.memory < wide:
+        span = self.dilation * (self.rate - 1)
+        if self.memory < span:
             raise ValueError(
-                f"a dilation of {self.dilation} at rate {self.rate} reads over {wide} tokens, more than the memory of "
+                f"a dilation of {self.dilation} at rate {self.rate} reads over {span} tokens, more than the memory of "
                 f"{self.memory}: choose a smaller one"
             )
 

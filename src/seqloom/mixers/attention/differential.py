@@ -1,4 +1,4 @@
-"""Differential attention: what one softmax reads, less a share λ of what a second one reads.
+"""Differential attention: the output of one softmax attention less λ times that of a second one.
 
     version 1   q, k = x W_q, x W_k in 2H heads of width K = D/2H,   v = x W_v in H heads of width 2K
                 λ = e^{λ_q1·λ_k1} - e^{λ_q2·λ_k2} + λ_0,   λ_0 = 0.8 - 0.6 e^{-0.3 l} in layer l from 0
@@ -11,9 +11,9 @@
 Scores are divided by √K. With a `context` L, a token attends to the L latest tokens, itself included. Before
 training λ_q1, λ_k1, λ_q2, λ_k2 are N(0, 0.01); they are not decayed.
 
-Source: Ye et al., Differential Transformer, arXiv:2410.05258, section 2, and the authors' programs (unilm), of which
-version 2 is published as one alone. l counts the layers of this kind. transformers' DiffLlama pairs head h with h + H,
-and its norm has no gain.
+Source: Ye et al., Differential Transformer, arXiv:2410.05258, section 2, and the authors' programs (unilm); version 2
+is published as a program only. l counts the layers of this kind. transformers' DiffLlama pairs head h with h + H, and
+its norm has no gain.
 """
 
 import math
@@ -53,18 +53,18 @@ class Differential(PackedMixer):
 
     def __init__(self, config: "DifferentialConfig", layer: Layer) -> None:
         super().__init__()
-        D, H, first = layer.dim, config.heads, config.version == 1
-        if D % (2 * H if first else H):
-            pairs = f"{H} pairs of heads" if first else f"heads {H}"
-            raise ValueError(f"dim {D} is not divisible by {pairs}: choose heads that divide dim{' / 2' * first}")
+        D, H, version_1 = layer.dim, config.heads, config.version == 1
+        if D % (2 * H if version_1 else H):
+            pairs = f"{H} pairs of heads" if version_1 else f"heads {H}"
+            raise ValueError(f"dim {D} is not divisible by {pairs}: choose heads that divide dim{' / 2' * version_1}")
         self.dim, self.heads, self.context = D, H, layer.context
-        self.K, self.V, self.key_heads = (D // (2 * H), D // H, 2 * H) if first else (D // H, D // H, H)
+        self.K, self.V, self.key_heads = (D // (2 * H), D // H, 2 * H) if version_1 else (D // H, D // H, H)
         self.w_q = Linear(D, 2 * H * self.K, bias=False)
         self.w_k, self.w_v, self.w_o = (Linear(D, D, bias=False) for _ in range(3))
-        self.vectors = nn.Parameter(torch.empty(2, 2, self.K)) if first else None  # of each softmax, λ_q and λ_k
-        self.w_share = None if first else Linear(D, H, bias=False)
-        self.start_share = 0.8 - 0.6 * math.exp(-0.3 * layer.number)
-        self.norm = HeadNorm(H, self.V) if first else None
+        self.vectors = nn.Parameter(torch.empty(2, 2, self.K)) if version_1 else None  # [softmax, λ_q or λ_k, channel]
+        self.w_share = None if version_1 else Linear(D, H, bias=False)
+        self.initial_share = 0.8 - 0.6 * math.exp(-0.3 * layer.number)
+        self.norm = HeadNorm(H, self.V) if version_1 else None
         position = layer.position
         built = None if position is None else position.build(self.K, layer.context, 2 * H, self.key_heads)
         self.position = cast(QueriesKeysPosition | None, built)
@@ -72,7 +72,7 @@ class Differential(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """λ's vectors are drawn again too."""
+        """The vectors of λ are drawn again too."""
         super().reset(std)
         self._initialize()
 
@@ -85,8 +85,8 @@ class Differential(PackedMixer):
     def param_groups(self) -> list[dict[str, Any]]:
         if self.vectors is None:
             return super().param_groups()
-        rest = [parameter for parameter in self.parameters() if parameter is not self.vectors]
-        return [{"params": rest}, {"params": [self.vectors], "weight_decay": 0.0}]
+        others = [parameter for parameter in self.parameters() if parameter is not self.vectors]
+        return [{"params": others}, {"params": [self.vectors], "weight_decay": 0.0}]
 
     @property
     @override
@@ -99,28 +99,32 @@ class Differential(PackedMixer):
         T = x.shape[1]
         q, k, v = self._projected(x, state["length"] if state else None)
         if state is None:
-            return self._differ(x, q, k, v, self._reach(T)), {}
+            return self._output(x, q, k, v, self._reach(T)), {}
         size = state["k"].shape[2]
-        used = ring.filled(size, length_of(state))
+        filled = ring.filled(size, length_of(state))
         now = state["length"][:, None] + torch.arange(T, device=x.device)
-        then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
-        keys, values = (torch.cat([state[n][:, :, :used].to(x.dtype), new], 2) for n, new in (("k", k), ("v", v)))
+        then = torch.cat([ring.times(size, state["length"])[:, :filled], now], 1)
+        keys, values = (
+            torch.cat([state[name][:, :, :filled].to(x.dtype), new], 2) for name, new in (("k", k), ("v", v))
+        )
         room, length = ring.room(size, length_of(state), T, self.context), state["length"]
         entries = {name: extended(state[name], room, length, new, lengths) for name, new in (("k", k), ("v", v))}
-        return self._differ(x, q, keys, values, self.context, now, then), entries
+        return self._output(x, q, keys, values, self.context, now, then), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the token is written into the cache first, and read there with the others. A full cache doubles.
+        # The token is written into the cache first, so that the cache holds all keys. A full cache doubles.
         length = length_of(state)
         q, k, v = self._projected(x[:, None], length.tokens)
         room = ring.token_room(state["k"].shape[2], length, self.context, reuse)
         count = length.bound if length.even else None
-        keys, values = (written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
-        used = ring.filled(room, length.after(1, 1))
-        then = ring.times(room, length.tokens + 1)[:, :used]
-        k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
-        y = self._differ(x[:, None], q, k, v, None, length.tokens[:, None], then)
+        keys, values = (
+            written(state[name], room, length.tokens, count, new, reuse) for name, new in (("k", k), ("v", v))
+        )
+        filled = ring.filled(room, length.after(1, 1))
+        then = ring.times(room, length.tokens + 1)[:, :filled]
+        k, v = (cache[:, :, :filled].to(x.dtype) for cache in (keys, values))
+        y = self._output(x[:, None], q, k, v, None, length.tokens[:, None], then)
         return y[:, 0], {"k": keys, "v": values}
 
     @override
@@ -133,15 +137,15 @@ class Differential(PackedMixer):
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         rows, terms, n = span.rows, span.terms(self.context), span.rows * self.dim
         scores = price(rows, terms, 2 * self.heads * self.K, 2 * self.heads)
-        wider = 2 * self.heads * (self.V - self.K)
-        scores += Cost(mul=terms * wider, add=(terms - rows) * wider)
-        less = Cost(mul=n, add=n, path=("multiplication", "addition"))
+        extra = 2 * self.heads * (self.V - self.K)  # `price` counts values as wide as keys
+        scores += Cost(mul=terms * extra, add=(terms - rows) * extra)
+        difference = Cost(mul=n, add=n, path=("multiplication", "addition"))
         decay_cost = None if self._decay() is None else decay_price(rows, self.K, 2 * self.heads + self.key_heads)
         if self.norm is None:
-            return self.w_q, decay_cost, scores, sigmoid(rows * self.heads).parallel(), less, self.w_o
+            return self.w_q, decay_cost, scores, sigmoid(rows * self.heads).parallel(), difference, self.w_o
         share = rows * Cost(mul=2 * self.K, add=2 * (self.K - 1) + 2, exp=2)
         scaled = Cost(mul=n, path=("multiplication",))
-        return self.w_q, decay_cost, scores, share, less, self.norm, scaled, self.w_o
+        return self.w_q, decay_cost, scores, share, difference, self.norm, scaled, self.w_o
 
     def _projected(self, x: Stream, tokens_before: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, 2H, T, K), keys and values of tokens that follow `tokens_before` (B,) tokens; None is 0."""
@@ -152,7 +156,7 @@ class Differential(PackedMixer):
             q, k = self.position(q, k, time if tokens_before is None else tokens_before[:, None] + time)
         return q, k, v
 
-    def _differ(
+    def _output(
         self,
         x: Stream,
         q: Tensor,
@@ -162,28 +166,29 @@ class Differential(PackedMixer):
         now: Tensor | None = None,
         then: Tensor | None = None,
     ) -> Stream:
-        """The output of x (B, T, D), whose queries attend to these keys."""
+        """The output for x (B, T, D), whose queries q at times `now` attend to k and v at times `then`."""
         if self.key_heads > self.heads:
             v = v.repeat_interleave(2, 1)
-        both = attend(q, k, v, pattern=banded(window), query_time=now, key_time=then, decay=self._decay())
-        y = both[:, 0::2] - self._share(x) * both[:, 1::2]  # (B, H, T, V)
+        heads = attend(q, k, v, pattern=banded(window), query_time=now, key_time=then, decay=self._decay())
+        y = heads[:, 0::2] - self._share(x) * heads[:, 1::2]  # (B, H, T, V)
         if self.norm is not None:
-            return self.w_o(self.norm(y) * (1 - self.start_share))
+            return self.w_o(self.norm(y) * (1 - self.initial_share))
         return self.w_o(y.transpose(1, 2).flatten(2))
 
     def _share(self, x: Stream) -> Tensor:
-        """λ: (T, 1) at each token, or (B, H, T, 1)."""
+        """λ: (T, 1), the same at each token, in version 1; (B, H, T, 1) in version 2."""
         if self.w_share is not None:
             return torch.sigmoid(self.w_share(x)).transpose(1, 2)[..., None]
         assert self.vectors is not None
-        of_first, of_second = self.vectors.expand(x.shape[1], -1, -1, -1).unbind(1)  # (T, 2, K)
-        powers = [(tensor[:, 0] * tensor[:, 1]).sum(-1, keepdim=True).exp() for tensor in (of_first, of_second)]
-        return powers[0] - powers[1] + self.start_share
+        pairs = self.vectors.expand(x.shape[1], -1, -1, -1).unbind(1)  # λ_q and λ_k (T, 2, K) of each softmax
+        first, second = ((pair[:, 0] * pair[:, 1]).sum(-1, keepdim=True).exp() for pair in pairs)
+        return first - second + self.initial_share
 
     def _decay(self) -> Tensor | None:
         return None if self.position is None else self.position.decay
 
     def _reach(self, T: int) -> int | None:
+        """The window for a text of T tokens; None if the context covers it."""
         return None if self.context is None or self.context >= T else self.context
 
     @torch.no_grad()

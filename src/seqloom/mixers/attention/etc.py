@@ -3,19 +3,19 @@
     u = norm(g)                                       x (B, T, D) the long input, g (B, S, D) the global one, S = ⌈T/s⌉
     y_i = Σ_j a_ij v_j W_out                          over the x_j with |i - j| ≤ r, and all u_j: masks l2l and l2g
     g_i ← g_i + Σ_j a_ij v_j W'_out                   over all u_j, and all x_j or those of its segment: g2g and g2l
-    a_ij = softmax of q_i · (k_j + p_l(i,j)) / √K     one softmax for both inputs; p: K numbers for each label and head
+    a_ij = softmax of q_i · (k_j + p_l(i,j)) / √K     one softmax for both inputs; p: K channels per label and head
 
-The label of two tokens of the same input is clip(j - i, ±k), that of tokens of different ones whether x is in the
-segment of u. p is another table for the queries of x than for those of u. `projections` says whether W_q, W_k and W_v
-are the same for all pairs of inputs (then a wide r is BERT's attention) or others for each. g goes from layer to layer;
+The label l of two tokens of the same input is clip(j - i, ±k); that of a token of x and one of u says whether x is in
+the segment of u. Queries of x and queries of u have tables p of their own. `projections` says whether W_q, W_k and W_v
+are the same for all pairs of inputs (then a wide r is BERT's attention) or separate. g is handed from layer to layer;
 initially it is one learned vector, the same for every segment. The last layer, and a mixer alone, does not change it.
 
 Code: s is `segment`, r is `radius`, k is `distance`.
 
 Source: Ainslie et al., arXiv:2004.08483, section 3; one softmax for both inputs is `FusedGlobalLocalAttention` of the
-authors' program. The paper's segments are sentences, which a mixer does not see;
-here they have `segment` tokens. Global tokens pass the norm and the residual above, but no feed-forward network, and
-the paper's second objective (CPC) is not here. Seed 002 prints a softmax over g2g alone.
+authors' program. The paper's segments are sentences, which a mixer does not know; here they have `segment` tokens.
+Global tokens pass the norm and the residual above, but no feed-forward network, and the paper's second objective (CPC)
+is not here. Seed 002 prints a softmax over g2g alone.
 """
 
 from collections.abc import Callable, Iterable
@@ -77,47 +77,47 @@ class ETC(BidirectionalHandingMixer):
         config, T = self.config, x.shape[1]
         S = -(-T // config.segment)
         name = f"global_{config.segment}"
-        g = handed[name] if name in handed else self._first(x, S)
+        g = handed[name] if name in handed else self._initial_global(x, S)
         u = self.norm(g)
         times = torch.arange(T + S, device=x.device).expand(len(x), -1)  # of x, then of u
         if lengths is not None:
             start = torch.where(times < T, times, (times - T) * config.segment)
             times = torch.where(start < lengths[:, None], times, -1)  # no query attends to a negative time
 
-        q, k, v = self._of_heads(x, self.w_long.weight)
-        k_l2g, v_l2g = self._of_heads(u, self._weight("w_l2g"))
-        y = side_keys.attend(*(q, k, v, k_l2g, v_l2g, times), config.radius, **self._changes(T, self.labels_long))
+        q, k, v = self._by_heads(x, self.w_long.weight)
+        k_l2g, v_l2g = self._by_heads(u, self._weight("w_l2g"))
+        y = side_keys.attend(*(q, k, v, k_l2g, v_l2g, times), config.radius, **self._options(T, self.labels_long))
         y = self.w_out(y.transpose(1, 2).flatten(2))
         if self.last:
             return y, handed
 
         shared = config.projections == "shared"
-        q, k_g2g, v_g2g = self._of_heads(u, self._weight("w_global", 0))
-        k_g2l, v_g2l = (k, v) if shared else self._of_heads(x, self._weight("w_g2l"))
+        q, k_g2g, v_g2g = self._by_heads(u, self._weight("w_global", 0))
+        k_g2l, v_g2l = (k, v) if shared else self._by_heads(x, self._weight("w_g2l"))
         k, v = torch.cat([k_g2l, k_g2g], 2), torch.cat([v_g2l, v_g2g], 2)
         now = torch.arange(T, T + S, device=x.device).expand(len(x), -1)
-        z = attend(q, k, v, query_time=now, key_time=times, **self._changes(T, self.labels_global))
+        z = attend(q, k, v, query_time=now, key_time=times, **self._options(T, self.labels_global))
         out = self.w_out if shared else self.w_global_out
         return y, {**handed, name: g + out(z.transpose(1, 2).flatten(2))}
 
-    def _first(self, x: Stream, S: int) -> Tensor:
-        """The global tokens of the first layer."""
+    def _initial_global(self, x: Stream, S: int) -> Tensor:
+        """The global tokens (B, S, D) of the first layer."""
         assert isinstance(self.shared, nn.Embedding)
         return self.shared.weight.expand(len(x), S, -1)
 
     def _weight(self, name: str, first: int = 1) -> Tensor:
-        """The matrix of that name; where all pairs share one, `w_long` from its keys (`first` 1) or queries (0) on."""
+        """The matrix of that name; if projections are shared, W_k and W_v of `w_long` (`first` 1), or all of it (0)."""
         if self.config.projections == "separate":
             weight: Tensor = getattr(self, name).weight
             return weight
         return self.w_long.weight[first * self.dim :]
 
-    def _of_heads(self, x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+    def _by_heads(self, x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
         """Each projection of x (B, T, D) by heads (B, H, T, K)."""
         return project(x, weight).unflatten(-1, (-1, self.heads, self.width)).permute(2, 0, 3, 1, 4).unbind()
 
-    def _changes(self, T: int, labels: Tensor) -> dict[str, Any]:
-        """Arguments of `attend` for one input: its pattern, and scores plus q · a of the pair's label (H, N, K)."""
+    def _options(self, T: int, labels: Tensor) -> dict[str, Any]:
+        """Arguments of `attend`: the pattern, and the addition of q · p of the pair's label, for `labels` (H, N, K)."""
         table = labels.mT
 
         def change(z: Tensor, q: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -134,17 +134,17 @@ class ETC(BidirectionalHandingMixer):
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         config, D, T = self.config, self.dim, span.T
         S, shared = -(-T // config.segment), config.projections == "shared"
-        normed = layernorm(S, D) + linear(S, D, 2 * D)
-        long = self._weighted(T, span.terms_around(config.radius + 1) + T * S)
+        global_keys = layernorm(S, D) + linear(S, D, 2 * D)
+        long_price = self._attention_price(T, span.terms_around(config.radius + 1) + T * S)
         if self.last:
-            return self.w_long, normed.parallel(), long, self.w_out
+            return self.w_long, global_keys.parallel(), long_price, self.w_out
         pairs = S * S + (T if config.hard else T * S)
         projected = linear(S, D, 3 * D) + (Cost() if shared else linear(T, D, 2 * D))
-        read = projected + self._weighted(S, pairs) + linear(S, D, D) + Cost(add=S * D)
-        return self.w_long, normed.parallel(), long, read.parallel(), self.w_out
+        global_price = projected + self._attention_price(S, pairs) + linear(S, D, D) + Cost(add=S * D)
+        return self.w_long, global_keys.parallel(), long_price, global_price.parallel(), self.w_out
 
-    def _weighted(self, rows: int, terms: int) -> Cost:
-        """Attention with labels, of this many queries that attend to this many keys in all."""
+    def _attention_price(self, rows: int, terms: int) -> Cost:
+        """The price of attention with labels: of `rows` queries, with `terms` pairs of query and key in all."""
         H, K, N = self.heads, self.width, self.config.labels
         labels = Cost(mul=rows * H * N * K, add=rows * H * N * (K - 1) + H * terms, path=("addition",))
         return labels + price(rows, terms, self.dim, H)
@@ -181,11 +181,11 @@ class ETCConfig(MixerConfig):
 
     @property
     def labels(self) -> int:
-        """How many labels there are: of distances, of x in the segment of u, and of x in another."""
+        """The number of labels: one per distance, one for x in the segment of u, and one for x in another segment."""
         return 2 * self.distance + 3
 
     def masks(self, T: int) -> Callable[[Tensor, Tensor], Tensor]:
-        """The four masks, over times: those of the T tokens of x, then those of global ones."""
+        """The four masks as a pattern over times, of the T tokens of x and then of the global tokens."""
 
         def visible_pairs(i: Tensor, j: Tensor) -> Tensor:
             local = (i - j).abs() <= self.radius
@@ -196,14 +196,15 @@ class ETCConfig(MixerConfig):
 
     def label(self, i: Tensor, j: Tensor, T: int) -> Tensor:
         """The number of the label of a query at time i and a key at time j."""
-        apart = (j - i).clamp(-self.distance, self.distance) + self.distance
-        of_i, of_j = (torch.where(t < T, t // self.segment, t - T) for t in (i, j))
-        across = torch.where(of_i == of_j, 2 * self.distance + 1, 2 * self.distance + 2)
-        return torch.where((i < T) == (j < T), apart, across)
+        same_input = (i < T) == (j < T)
+        by_distance = (j - i).clamp(-self.distance, self.distance) + self.distance
+        segment_i, segment_j = (torch.where(t < T, t // self.segment, t - T) for t in (i, j))
+        by_segment = torch.where(segment_i == segment_j, 2 * self.distance + 1, 2 * self.distance + 2)
+        return torch.where(same_input, by_distance, by_segment)
 
     @override
     def drawn(self, T: int, causal: bool) -> dict[str, list[str]]:
-        """The last of the T positions are global tokens."""
+        """The last of the T positions are those of global tokens."""
         long = T * self.segment // (self.segment + 1)
         time = torch.arange(T)
         i, j = time[:, None], time[None]

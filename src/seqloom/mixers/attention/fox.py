@@ -7,8 +7,8 @@
 It needs no positions. With a `context` L, a token attends to the L latest tokens, itself included.
 
 Source: Lin et al., Forgetting Transformer, arXiv:2503.02130, section 3, and the authors' layer without its options: the
-"Pro" block adds norms of queries and keys, an output gate and norm, and a shift of keys and values. Looking back on L
-is ours. A state holds for each key the sum of g after it, where the program adds up all gates again.
+"Pro" block adds norms of queries and keys, an output gate and norm, and a shift of keys and values. The limit to L
+tokens is ours. A state holds the sum of g after each key; the program sums all gates again for each token.
 """
 
 from collections.abc import Iterable
@@ -67,28 +67,34 @@ class FoX(PackedMixer):
         if state is None:
             return self._out(forgetting(q, k, v, g, window=self._window(x.shape[1]))), {}
         size, T = state["k"].shape[2], x.shape[1]
-        used = ring.filled(size, length_of(state))
+        filled = ring.filled(size, length_of(state))
         now = state["length"][:, None] + torch.arange(T, device=x.device)
-        then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
-        keys, values = (torch.cat([state[n][:, :, :used].to(x.dtype), new], 2) for n, new in (("k", k), ("v", v)))
-        past = state["sums"][:, :, :used, 0]
+        then = torch.cat([ring.times(size, state["length"])[:, :filled], now], 1)
+        keys, values = (
+            torch.cat([state[name][:, :, :filled].to(x.dtype), new], 2) for name, new in (("k", k), ("v", v))
+        )
+        past = state["sums"][:, :, :filled, 0]
         y = forgetting(q, keys, values, g, past, window=self.context, query_time=now, key_time=then)
-        return self._out(y), self._after(state, ring.room(size, length_of(state), T, self.context), k, v, g, lengths)
+        return self._out(y), self._entries_after(
+            state, ring.room(size, length_of(state), T, self.context), k, v, g, lengths
+        )
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the token is written into the cache first, and read there with the others. A full cache doubles.
+        # The token is written into the cache first, so that the cache holds all keys. A full cache doubles.
         q, k, v, g = self._projected(x[:, None])
         length, size = length_of(state), state["k"].shape[2]
         room = ring.token_room(size, length, self.context, reuse)
         count = length.bound if length.even else None
-        keys, values = (written(state[n], room, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v)))
-        used = ring.filled(room, length.after(1, 1))
-        none, past_sums = torch.zeros_like(g)[..., None], self._decayed_sums(state, room, g, used)
-        sums = written(past_sums, room, length.tokens, count, none, True)
-        seen = None if count is not None else ring.times(room, length.tokens + 1)[:, None, None, :used] >= 0
-        k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
-        y = weighted(q, k, v, sums[:, :, :used, 0], seen)
+        keys, values = (
+            written(state[name], room, length.tokens, count, new, reuse) for name, new in (("k", k), ("v", v))
+        )
+        filled = ring.filled(room, length.after(1, 1))
+        past_sums, own_sum = self._decayed_sums(state, room, g, filled), torch.zeros_like(g)[..., None]
+        sums = written(past_sums, room, length.tokens, count, own_sum, True)
+        visible = None if count is not None else ring.times(room, length.tokens + 1)[:, None, None, :filled] >= 0
+        k, v = (cache[:, :, :filled].to(x.dtype) for cache in (keys, values))
+        y = weighted(q, k, v, sums[:, :, :filled, 0], visible)
         entries = {"k": keys, "v": values, "sums": state["sums"].copy_(sums) if reuse and room == size else sums}
         return self._out(y)[:, 0], entries
 
@@ -109,28 +115,32 @@ class FoX(PackedMixer):
         logits = self.w_f(x)
         return q, k, v, logsigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32))).transpose(1, 2)
 
-    def _after(self, state: State, room: int, k: Tensor, v: Tensor, g: Tensor, lengths: Tensor | None) -> Entries:
-        """The entries after these tokens."""
+    def _entries_after(
+        self, state: State, room: int, k: Tensor, v: Tensor, g: Tensor, lengths: Tensor | None
+    ) -> Entries:
+        """The entries after tokens with keys k, values v (B, H, T, K) and gates g (B, H, T)."""
         if lengths is not None:
             g = torch.where(within(lengths, g.shape[2])[:, None], g, 0.0)
-        used = ring.filled(room, length_of(state).after(k.shape[2], k.shape[2]))
-        since = (g.sum(-1, keepdim=True) - g.cumsum(-1))[..., None]
-        writes = (("k", state["k"], k), ("v", state["v"], v), ("sums", self._decayed_sums(state, room, g, used), since))
+        filled = ring.filled(room, length_of(state).after(k.shape[2], k.shape[2]))
+        sums_after = (g.sum(-1, keepdim=True) - g.cumsum(-1))[..., None]
+        past_sums = self._decayed_sums(state, room, g, filled)
+        writes = (("k", state["k"], k), ("v", state["v"], v), ("sums", past_sums, sums_after))
         return {name: extended(cache, room, state["length"], new, lengths) for name, cache, new in writes}
 
-    def _decayed_sums(self, state: State, room: int, g: Tensor, used: int) -> Tensor:
-        """The sums of the stored keys after tokens of these gates, in `room` slots of which `used` are used."""
+    def _decayed_sums(self, state: State, room: int, g: Tensor, filled: int) -> Tensor:
+        """The sums (B, H, room, 1) of cached keys with the new gates g (B, H, T) added, in the first `filled` slots."""
         sums = ring.grow(state["sums"].flatten(0, 1), room).unflatten(0, state["sums"].shape[:2])
-        decayed = sums[:, :, :used] + g.sum(-1)[:, :, None, None]
-        real = ring.times(state["sums"].shape[2], state["length"]) >= 0
-        real = pad(real, (0, room - real.shape[1]))[:, None, :used, None]
-        return torch.cat([torch.where(real, decayed, 0.0), sums[:, :, used:]], 2)
+        decayed = sums[:, :, :filled] + g.sum(-1)[:, :, None, None]
+        holds_key = ring.times(state["sums"].shape[2], state["length"]) >= 0
+        holds_key = pad(holds_key, (0, room - holds_key.shape[1]))[:, None, :filled, None]
+        return torch.cat([torch.where(holds_key, decayed, 0.0), sums[:, :, filled:]], 2)
 
     def _out(self, y: Tensor) -> Stream:
         out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
         return out
 
     def _window(self, T: int) -> int | None:
+        """The window for a text of T tokens; None if the context covers it."""
         return None if self.context is None or self.context >= T else self.context
 
 

@@ -7,7 +7,7 @@
 
 Code: l is `block`, m is `memory`.
 
-Source: Parmer et al., arXiv:1802.05751, section 3.3. The paper generates a picture rectangle by rectangle; here pixels
+Source: Parmar et al., arXiv:1802.05751, section 3.3. The paper generates a picture rectangle by rectangle; here pixels
 are in the order of the text, row by row, and j ≤ i is of that order.
 """
 

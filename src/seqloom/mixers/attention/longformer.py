@@ -3,9 +3,9 @@
     S_i = {j: |i - j| ≤ w/2} ∪ G,   y_i = Σ_{j∈S_i} a_ij v_j W_out,   a_ij = softmax over S_i of q_i · k_j / √K
     for i ∈ G:  [q' k' v'] = x W'_qkv,   y_i = Σ_j a'_ij v'_j W_out over all j
 
-G is `global_tokens`. A head with dilation d attends to the same number of keys, d tokens apart; only named heads of the
-upper half of the layers are dilated. The causal form, a language model, has S_i = {i - w + 1, …, i} and no global
-tokens. Windows grow with depth where `first_window` is smaller than `window`, by equal factors.
+G is `global_tokens`. A head with dilation d attends to the same number of keys, d tokens apart; only `dilated_heads` in
+the upper half of the layers are dilated. The causal form, a language model, has S_i = {i - w + 1, …, i} and no global
+tokens. Windows grow by equal factors from layer to layer if `first_window` is smaller than `window`.
 
 Source: Beltagy et al., arXiv:2004.05150, sections 3 and 4. The paper lists the window of each layer; the equal factors
 are ours.
@@ -50,14 +50,15 @@ class Longformer(BidirectionalPatterned):
         y = sparse.attend(*self.projected(x), self.patterns, lengths)
 
         tokens, time = torch.tensor(self.tokens, device=x.device), torch.arange(T, device=x.device)
-        weights = zip((x[:, tokens], x, x), self.w_global.weight.chunk(3), strict=True)
-        products = (project(inputs, weight) for inputs, weight in weights)
+        factors = zip((x[:, tokens], x, x), self.w_global.weight.chunk(3), strict=True)
+        products = (project(inputs, weight) for inputs, weight in factors)
         q, k, v = (tensor.unflatten(-1, (self.heads, -1)).transpose(1, 2) for tensor in products)
+        key_time = torch.where(time < (T if lengths is None else lengths[:, None]), time, -1).expand(len(x), -1)
         y_global = attend(
             *(q, k, v),
             pattern=everywhere if self.context is None else attend_around(self.context),
             query_time=tokens.expand(len(x), -1),
-            key_time=torch.where(time < (T if lengths is None else lengths[:, None]), time, -1).expand(len(x), -1),
+            key_time=key_time,
         )
         return self.out(y.index_copy(2, tokens, y_global), x)
 
@@ -68,16 +69,17 @@ class Longformer(BidirectionalPatterned):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
-        # besides the local attention of the base: projections and attention of the global tokens, in parallel to it
+        # in parallel to the attention over windows: projections and attention of the global tokens
         G = len(self.tokens)
-        projected = linear(G, self.dim, self.dim) + linear(span.rows, self.dim, 2 * self.dim)
+        global_projections = linear(G, self.dim, self.dim) + linear(span.rows, self.dim, 2 * self.dim)
         pairs = sum(len(range(*_ends(token, self.context, span.T))) for token in self.tokens)
-        weighted = price(G, pairs, self.dim, self.heads)
-        *local, out = super().chain(span)
-        return *local, projected.parallel(), weighted.parallel(), out
+        global_attention = price(G, pairs, self.dim, self.heads)
+        *windows, out = super().chain(span)
+        return *windows, global_projections.parallel(), global_attention.parallel(), out
 
 
 def _ends(token: int, context: int | None, T: int) -> tuple[int, int]:
+    """The first key of a global token, and the one after its last key, in a text of T tokens."""
     return (0, T) if context is None else (max(0, token - context + 1), min(T, token + context))
 
 
@@ -130,12 +132,12 @@ class LongformerConfig(PatternConfig):
 
     @override
     def make(self, layer: Layer) -> Mixer:
-        window = self.of_layer(layer)
+        window = self.layer_window(layer)
         if layer.causal and self.global_tokens:
             raise ValueError("the causal form of longformer has no global tokens: leave global_tokens out")
-        beyond = [token for token in self.global_tokens if layer.context is not None and token >= layer.context]
-        if beyond:
-            raise ValueError(f"global token {beyond[0]} is beyond the context of {layer.context} tokens: leave it out")
+        outside = [token for token in self.global_tokens if layer.context is not None and token >= layer.context]
+        if outside:
+            raise ValueError(f"global token {outside[0]} is beyond the context of {layer.context} tokens: leave it out")
         window_pattern: Pattern = local(window) if layer.causal else around(window // 2)
         upper = 2 * layer.number >= layer.depth or layer.depth == 1
         patterns = [
@@ -149,9 +151,9 @@ class LongformerConfig(PatternConfig):
         tokens = tuple(sorted(set(self.global_tokens)))
         return Longformer(self, layer, [Union((pattern, Columns(tokens, False, pattern))) for pattern in patterns])
 
-    def of_layer(self, layer: Layer) -> int:
+    def layer_window(self, layer: Layer) -> int:
         """The window of a layer; it grows geometrically from `first_window` in the first layer to `window`."""
         if self.first_window is None or layer.depth == 1:
             return self.window
-        grown = (self.window / self.first_window) ** (layer.number / (layer.depth - 1))
-        return round(self.first_window * grown)
+        growth = (self.window / self.first_window) ** (layer.number / (layer.depth - 1))
+        return round(self.first_window * growth)

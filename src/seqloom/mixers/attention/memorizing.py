@@ -1,18 +1,18 @@
-"""Memorizing attention: the latest tokens, and of many older ones the few whose keys fit a query best.
+"""Memorizing attention: to the latest tokens, and to the few of many older ones whose keys fit a query best.
 
     [q k v] = x W_qkv                                            H heads of width K = D/H; no biases
     q, k ← g_q ∘ q / rms(q),  g_k ∘ k / rms(k)                   over each head
     near_i = Σ_j softmax_j(q_i · k_j / √K) v_j                   i - W < j ≤ i
     old_i  = Σ_j softmax_j(q_i · k_j / √K) v_j                   the n largest q_i · k_j of the M tokens before those
-    y = σ(b) old + (1 - σ(b)) near,   out = concat_h(y) W_out    b per head; y = near where nothing is old
+    y = σ(b) old + (1 - σ(b)) near,   out = concat_h(y) W_out    b per head; y = near if no token is old
 
 Old keys and values receive no gradient. Before training b is -2: a share of 0.12. Code: W is `window`, M is `memory`,
 n is `neighbors`.
 
-Source: Wu et al., Memorizing Transformers, arXiv:2203.08913, section 3. Seed 002 has keys and values normalized; the
-paper queries and keys, here by their root mean square, with gains, as `attention` under qk_norm=heads has them, whose
-weights it can take. The memory begins where the window ends, for every token; in the paper where a segment does. The
-paper has a position of its own in the near part; here are those of the embedding.
+Source: Wu et al., Memorizing Transformers, arXiv:2203.08913, section 3. Seed 002 normalizes keys and values; the paper
+normalizes queries and keys. Here that is an RMS norm with gains, as in `attention` with qk_norm=heads, whose weights
+this mixer can take. For every token the memory begins where its window ends; in the paper it ends with the previous
+segment. The paper's near part has positions of its own; here positions are those of the embedding.
 """
 
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ from seqloom.ops.attention.reference import price
 from seqloom.ops.cache import extended, written
 from seqloom.ops.projection import Linear
 from seqloom.ops.recall import Old, recall
-from seqloom.ops.recall.reference import price as recalled
+from seqloom.ops.recall.reference import price as recall_price
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 
@@ -68,8 +68,8 @@ class Memorizing(PackedMixer):
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        rest = [parameter for parameter in self.parameters() if parameter is not self.gate]
-        return [{"params": rest}, {"params": [self.gate], "weight_decay": 0.0}]
+        others = [parameter for parameter in self.parameters() if parameter is not self.gate]
+        return [{"params": others}, {"params": [self.gate], "weight_decay": 0.0}]
 
     @property
     @override
@@ -84,7 +84,8 @@ class Memorizing(PackedMixer):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        (q, k, v), T = self._projected(x), x.shape[1]
+        q, k, v = self._projected(x)
+        T = x.shape[1]
         if state is None:
             in_window = attend(q, k, v, pattern=banded(self.window))
             if self.window >= T:
@@ -92,32 +93,36 @@ class Memorizing(PackedMixer):
                 return self._out(in_window + 0 * self.gate.sum() if torch.is_grad_enabled() else in_window), {}
             first, W = in_window[:, :, : self.window], self.window
             now = torch.arange(W, T, device=x.device)[None]
-            return self._out(torch.cat([first, self._mixed(in_window[:, :, W:], q[:, :, W:], k, v, now)], 2)), {}
+            later = self._mixed(in_window[:, :, W:], q[:, :, W:], k, v, now)
+            return self._out(torch.cat([first, later], 2)), {}
         size, length = state["k"].shape[2], length_of(state)
-        used = ring.filled(size, length)
+        filled = ring.filled(size, length)
         now = state["length"][:, None] + torch.arange(T, device=x.device)
-        then = torch.cat([ring.times(size, state["length"])[:, :used], now], 1)
-        keys, values = (torch.cat([state[n][:, :, :used].to(x.dtype), new], 2) for n, new in (("k", k), ("v", v)))
+        then = torch.cat([ring.times(size, state["length"])[:, :filled], now], 1)
+        keys, values = (
+            torch.cat([state[name][:, :, :filled].to(x.dtype), new], 2) for name, new in (("k", k), ("v", v))
+        )
         in_window = attend(q, keys, values, pattern=banded(self.window), query_time=now, key_time=then)
-        y = self._mixed(in_window, q, keys, values, now, then) if used + T > self.window else in_window
+        y = self._mixed(in_window, q, keys, values, now, then) if filled + T > self.window else in_window
+        new_entries = (("k", k), ("v", v))
         return self._out(y), {
-            name: extended(state[name], size, state["length"], new, lengths) for name, new in (("k", k), ("v", v))
+            name: extended(state[name], size, state["length"], new, lengths) for name, new in new_entries
         }
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the token is written into the cache first, and read there with the others.
+        # The token is written into the cache first, so that the cache holds all keys.
         q, k, v = self._projected(x[:, None])
         length = length_of(state)
         count = length.bound if length.even else None
         keys, values = (
-            written(state[n], self.most, length.tokens, count, new, reuse) for n, new in (("k", k), ("v", v))
+            written(state[name], self.most, length.tokens, count, new, reuse) for name, new in (("k", k), ("v", v))
         )
-        used = ring.filled(self.most, length.after(1, 1))
-        now, then = length.tokens[:, None], ring.times(self.most, length.tokens + 1)[:, :used]
-        k, v = (cache[:, :, :used].to(x.dtype) for cache in (keys, values))
+        filled = ring.filled(self.most, length.after(1, 1))
+        now, then = length.tokens[:, None], ring.times(self.most, length.tokens + 1)[:, :filled]
+        k, v = (cache[:, :, :filled].to(x.dtype) for cache in (keys, values))
         in_window = attend(q, k, v, pattern=banded(self.window), query_time=now, key_time=then)
-        y = self._mixed(in_window, q, k, v, now, then) if used > self.window else in_window
+        y = self._mixed(in_window, q, k, v, now, then) if filled > self.window else in_window
         return self._out(y)[:, 0], {"k": keys, "v": values}
 
     @override
@@ -131,13 +136,14 @@ class Memorizing(PackedMixer):
         in_window = price(rows, span.terms(self.window), D, H)
         if self.window >= span.T:
             return self.w_qkv, norms, in_window, self.w_out
-        (terms, read), (before, read_before) = self.old.terms(span.T), self.old.terms(span.T - 1)
+        scored, recalled = self.old.terms(span.T)
         if span.per == "token":
-            terms, read = terms - before, read - read_before
-        n = rows if span.per == "token" else span.T - self.window
-        old = recalled(n, terms, read, D, H)
-        choice = Cost(other=n * D, add=2 * n * D, mul=n * D, path=("addition", "multiplication", "addition"))
-        return self.w_qkv, norms, in_window.parallel(), old, sigmoid(n * H).parallel(), choice, self.w_out
+            scored_before, recalled_before = self.old.terms(span.T - 1)
+            scored, recalled = scored - scored_before, recalled - recalled_before
+        n = rows if span.per == "token" else span.T - self.window  # queries with old tokens
+        old = recall_price(n, scored, recalled, D, H)
+        mixture = Cost(other=n * D, add=2 * n * D, mul=n * D, path=("addition", "multiplication", "addition"))
+        return self.w_qkv, norms, in_window.parallel(), old, sigmoid(n * H).parallel(), mixture, self.w_out
 
     def _projected(self, x: Stream) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values (B, H, T, K)."""
@@ -147,7 +153,7 @@ class Memorizing(PackedMixer):
     def _mixed(
         self, in_window: Tensor, q: Tensor, k: Tensor, v: Tensor, now: Tensor | None = None, then: Tensor | None = None
     ) -> Tensor:
-        """What is near and what is old, (B, H, T, K)."""
+        """y (B, H, T, K): the mixture of near, which is `in_window`, and old."""
         old, any_old = recall(q, k, v, self.old, query_time=now, key_time=then)
         share = torch.sigmoid(self.gate[:, None, None].expand(-1, q.shape[2], 1))
         return torch.where(any_old, in_window + share * (old - in_window), in_window)

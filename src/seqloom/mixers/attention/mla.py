@@ -1,13 +1,13 @@
-"""Multi-head latent attention: keys and values are rebuilt from one small vector per token, which is all that is kept.
+"""Multi-head latent attention: keys and values are rebuilt from one small vector per token, the only one cached.
 
-    c = norm(x W_c),   k̃ = x W_r                       C = `rank` numbers, and one key of R numbers for all heads
+    c = norm(x W_c),   k̃ = x W_r                       C = `rank` channels, and one key of R channels for all heads
     q_h = x W_q, or norm(x W_d) W_q of `query_rank`    K + R wide per head: q_h = [q'_h q̃_h]
     [k_h v_h] = c W_kv                                  K = V = D/H wide per head
     z_ij = (q'_i · k_j + q̃_i · k̃_j) / √(K + R)          q̃ and k̃ turned by their positions (`rotary`)
     y = concat_h(Σ_{j≤i} softmax_j(z_ij) v_j) W_o
 
-The state holds c and the turned k̃ alone. A piece or a token that follows one is read in the absorbed form, in which
-W_kv meets the query and the output in place of each key and value:
+The state holds c and the turned k̃ alone. After a state, a piece or a token is computed in the absorbed form, where
+W_kv = [W_k W_v] is multiplied with queries and outputs instead of with every c:
 
     q'_i · k_j = (q'_i W_kᵀ) · c_j,   Σ_j a_ij v_j = (Σ_j a_ij c_j) W_v
 
@@ -15,7 +15,7 @@ With a `context` L, a token attends to the L latest tokens, itself included; nor
 gain.
 
 Source: DeepSeek-AI, DeepSeek-V2, arXiv:2405.04434, section 2.1 and appendix C, and DeepSeek-V3's program, which turns
-neighbors as pairs. The paper's K is free, here K = D/H; as priced each key and value is rebuilt once.
+neighbors as pairs. The paper's K is free, here K = D/H. The price counts the rebuilding of each key and value once.
 """
 
 from collections.abc import Iterable
@@ -90,23 +90,23 @@ class MLA(PackedMixer):
             k, v = self._rebuilt(c)
             y = attend(q, k, v, pattern=banded(self._reach(T)))
             return self.w_o(y.transpose(1, 2).flatten(2)), {}
-        used = ring.filled(state["c"].shape[1], length_of(state))
+        filled = ring.filled(state["c"].shape[1], length_of(state))
         now = state["length"][:, None] + torch.arange(T, device=x.device)
-        then = torch.cat([ring.times(state["c"].shape[1], state["length"])[:, :used], now], 1)
-        known = torch.cat([state["c"][:, :used].to(c.dtype), c], 1)
-        grown = ring.grow(state["c"], ring.room(state["c"].shape[1], length_of(state), T, self.context))
-        return self._absorbed(q, known, now, then), {"c": ring.write(grown, state["length"], c, lengths)}
+        then = torch.cat([ring.times(state["c"].shape[1], state["length"])[:, :filled], now], 1)
+        latents = torch.cat([state["c"][:, :filled].to(c.dtype), c], 1)
+        cache = ring.grow(state["c"], ring.room(state["c"].shape[1], length_of(state), T, self.context))
+        return self._absorbed(q, latents, now, then), {"c": ring.write(cache, state["length"], c, lengths)}
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the token is written into the cache first, and read there with the others. A full cache doubles.
+        # The token is written into the cache first, so that the cache holds all keys. A full cache doubles.
         length = length_of(state)
         q, c = self._projected(x[:, None], length.tokens)
         cache = ring.grow(state["c"], ring.token_room(state["c"].shape[1], length, self.context, reuse))
         cache = ring.write_(cache, length.tokens, c[:, 0].detach()) if reuse else ring.write(cache, length.tokens, c)
-        used = ring.filled(cache.shape[1], length.after(1, 1))
-        then = ring.times(cache.shape[1], length.tokens + 1)[:, :used]
-        y = self._absorbed(q, cache[:, :used].to(c.dtype), length.tokens[:, None], then)
+        filled = ring.filled(cache.shape[1], length.after(1, 1))
+        then = ring.times(cache.shape[1], length.tokens + 1)[:, :filled]
+        y = self._absorbed(q, cache[:, :filled].to(c.dtype), length.tokens[:, None], then)
         return y[:, 0], {"c": cache}
 
     @override
@@ -118,41 +118,41 @@ class MLA(PackedMixer):
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         """Keys and values are rebuilt once; the absorbed form multiplies rows of C + R in place of K + R and V."""
         rows, terms = span.rows, span.terms(self.context)
-        scores = price(rows, terms, self.dim, self.heads) + Cost(
-            mul=terms * self.heads * self.R, add=terms * self.heads * self.R
-        )
+        rotary = Cost(mul=terms * self.heads * self.R, add=terms * self.heads * self.R)
+        scores = price(rows, terms, self.dim, self.heads) + rotary
         return self.w_c, self.norm, self.w_kv, scores, self.w_o
 
     def _projected(self, x: Stream, tokens_before: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Queries (B, H, T, K+R), and c and k̃ (B, T, C+R), of tokens after `tokens_before` (B,) others; None is 0."""
-        small = x if self.w_d is None or self.norm_d is None else self.norm_d(self.w_d(x))
-        q = self.w_q(small).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        shared = self.w_r(x)[:, None]  # (B, 1, T, R)
+        """Queries (B, H, T, K+R), and c and k̃ (B, T, C+R), of tokens that follow `tokens_before` (B,); None is 0."""
+        query_input = x if self.w_d is None or self.norm_d is None else self.norm_d(self.w_d(x))
+        q = self.w_q(query_input).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        shared_key = self.w_r(x)[:, None]  # (B, 1, T, R)
         if self.rotary is not None:
             time = torch.arange(x.shape[1], device=x.device)
-            plain, turned = q.split((self.K, self.R), -1)
-            turned, shared = self.rotary(
-                turned, shared, time if tokens_before is None else tokens_before[:, None] + time
+            content, positional = q.split((self.K, self.R), -1)
+            positional, shared_key = self.rotary(
+                positional, shared_key, time if tokens_before is None else tokens_before[:, None] + time
             )
-            q = torch.cat([plain, turned], -1)
-        return q, torch.cat([self.norm(self.w_c(x)), shared[:, 0]], -1)
+            q = torch.cat([content, positional], -1)
+        return q, torch.cat([self.norm(self.w_c(x)), shared_key[:, 0]], -1)
 
     def _rebuilt(self, c: Tensor) -> tuple[Tensor, Tensor]:
         """Keys (B, H, T, K+R) and values (B, H, T, K) of every head."""
-        small, shared = c.split((self.rank, self.R), -1)
-        k, v = self.w_kv(small).unflatten(-1, (self.heads, 2, self.K)).permute(3, 0, 2, 1, 4)
-        return torch.cat([k, shared[:, None].expand(-1, self.heads, -1, -1)], -1), v
+        latent, shared_key = c.split((self.rank, self.R), -1)
+        k, v = self.w_kv(latent).unflatten(-1, (self.heads, 2, self.K)).permute(3, 0, 2, 1, 4)
+        return torch.cat([k, shared_key[:, None].expand(-1, self.heads, -1, -1)], -1), v
 
     def _absorbed(self, q: Tensor, c: Tensor, now: Tensor, then: Tensor) -> Stream:
         """The output of queries at times `now` over c and k̃ (B, N, C+R) at times `then`."""
-        of_keys, of_values = self.w_kv.weight.unflatten(0, (self.heads, 2, self.K)).unbind(1)  # (H, K, C)
-        plain, turned = q.split((self.K, self.R), -1)
-        queries = torch.cat([plain @ of_keys, turned], -1)  # (B, H, T, C+R)
+        w_k, w_v = self.w_kv.weight.unflatten(0, (self.heads, 2, self.K)).unbind(1)  # (H, K, C)
+        content, positional = q.split((self.K, self.R), -1)
+        queries = torch.cat([content @ w_k, positional], -1)  # (B, H, T, C+R)
         options = {"query_time": now, "key_time": then, "scale": (self.K + self.R) ** -0.5}
         y = attend(queries, c[:, None], c[:, None, :, : self.rank], pattern=banded(self.context), **options)
-        return self.w_o((y @ of_values.mT).transpose(1, 2).flatten(2))
+        return self.w_o((y @ w_v.mT).transpose(1, 2).flatten(2))
 
     def _reach(self, T: int) -> int | None:
+        """The window for a text of T tokens; None if the context covers it."""
         return None if self.context is None or self.context >= T else self.context
 
 

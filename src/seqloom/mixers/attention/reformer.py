@@ -5,19 +5,19 @@
     y_i = Σ_r Σ_{j ∈ P_r(i)} e^{q_i · k_j} v_j / Σ_r Σ_{j ∈ P_r(i)} e^{q_i · k_j},    out = concat_h(y) W_out
 
 P_r(i) are the m latest tokens before i in its bucket; i itself only where it has no other key in any round. With
-`choice: text`, as in the paper, tokens sorted by bucket and time are cut into chunks of m, which attend to
-themselves and to the one before: P_r(i) are the j ≤ i of its bucket in both. The weights are the same. Later tokens
-influence where chunks are cut, so this form reads whole texts only: with another second half of 128 random tokens, 7%
-of the outputs of the first half move, by 2% of their norm (2 rounds, chunks of 8; held by a test).
+`choice: text`, as in the paper, tokens sorted by bucket and time are cut into chunks of m, which attend to themselves
+and to the one before: P_r(i) are the j ≤ i of its bucket in both. The weights are the same. Later tokens influence
+where chunks are cut, so this form reads whole texts only: if the second half of 128 random tokens is replaced, 7% of
+the outputs of the first half change, by 2% of their norm (2 rounds, chunks of 8; a test checks this).
 
-In that form rounds are sorted `apart`, or `together`: one after the other in one order, cut into chunks as a whole, the
-last of which comes before the first. `across_buckets` lets a token attend to other buckets inside both chunks, too;
-with rounds together this is the layer of `transformers`.
+In that form rounds are sorted `apart`, or `together`: all rounds follow each other in one order, which is cut into
+chunks; the chunk before the first is the last. `across_buckets` lets a token attend to other buckets inside both
+chunks, too; with rounds together this is the layer of `transformers`.
 
 Code: n is `buckets`, m is `bucket`.
 
-Source: Kitaev et al., Reformer, arXiv:2001.04451, section 2. Keys are not scaled further, as in the authors' program;
-pairs that several rounds have count as often, as there. The paper draws R for each pass; here it is drawn again every
+Source: Kitaev et al., Reformer, arXiv:2001.04451, section 2. Keys are not scaled further, as in the authors' program; a
+pair that is in several rounds counts as often, as there. The paper draws R for each pass; here it is drawn again every
 `redraw_every` steps of training and fixed in between. `choice: past`, the default, is ours. Seed 004's Eq. 4-5 have
 queries and keys of their own, and both seeds leave out the rounds and how they are joined.
 """
@@ -61,13 +61,14 @@ class LSH(SharedHeads, ABC):
         draws.redraw(self.directions, self.seed, draws.independent)
 
     def buckets(self, q: Tensor) -> Tensor:
-        """(B, H, rounds, T) of q (B, H, T, K)."""
-        wide = torch.promote_types(q.dtype, torch.float32)
-        projected = (q.to(wide) @ self.directions.to(wide).mT).unflatten(-1, (self.rounds, -1))
-        (largest, at_largest), (smallest, at_smallest) = projected.max(-1), projected.min(-1)
-        return torch.where(largest >= -smallest, at_largest, at_smallest + self.count // 2).transpose(
-            2, 3
-        )  # argmax [turned; -turned]
+        """The buckets (B, H, rounds, T) of q (B, H, T, K)."""
+        dtype = torch.promote_types(q.dtype, torch.float32)
+        projected = (q.to(dtype) @ self.directions.to(dtype).mT).unflatten(-1, (self.rounds, -1))
+        largest, index_of_largest = projected.max(-1)
+        smallest, index_of_smallest = projected.min(-1)
+        # the argmax of [projected; -projected]
+        bucket = torch.where(largest >= -smallest, index_of_largest, index_of_smallest + self.count // 2)
+        return bucket.transpose(2, 3)
 
     @override
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
@@ -78,11 +79,11 @@ class LSH(SharedHeads, ABC):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         n, R = span.rows * self.heads, self.rounds
-        orders, tokens = (1, R) if self.config.rounds_sorted == "together" else (R, 1)
-        terms = self.rule.terms(tokens * span.T) - (self.rule.terms(span.T - 1) if span.per == "token" else 0)
+        orders, copies = (1, R) if self.config.rounds_sorted == "together" else (R, 1)  # of each token in an order
+        terms = self.rule.terms(copies * span.T) - (self.rule.terms(span.T - 1) if span.per == "token" else 0)
         hashed = hashed_price(n, self.K, R, self.count)
-        read = price(n, self.heads * orders * terms, self.K, self.K)
-        return self.w_qk, unit_price(n, self.K).parallel(), hashed, read, self.w_out
+        attention = price(n, self.heads * orders * terms, self.K, self.K)
+        return self.w_qk, unit_price(n, self.K).parallel(), hashed, attention, self.w_out
 
 
 @final
@@ -148,11 +149,11 @@ class ReformerConfig(MixerConfig):
         return self
 
     def count(self, layer: Layer) -> int:
-        """The buckets of a round."""
+        """The number of buckets in a round."""
         return self.buckets or 2 * -(-(layer.context or 32 * self.bucket) // self.bucket)
 
     def rule(self, layer: Layer) -> Rule:
-        """Which slots a slot attends to."""
+        """Which slots of the sorted tokens a slot attends to."""
         past = self.choice == "past" and layer.causal
         return Rule(
             self.bucket,

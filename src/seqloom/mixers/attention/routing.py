@@ -3,24 +3,24 @@
     q = norm(x W_qk),   v = x W_v                                H heads of width K = D/H; no biases; k = q
     c_i = argmax_c q_i · μ_c                                     n centroids per head, of length 1
     y_i = Σ_{j ∈ P(i)} e^{q_i · q_j / √K} v_j / Σ_{j ∈ P(i)} e^{q_i · q_j / √K},      out = concat_h(y) W_out
-    μ_c ← λ μ_c + (1 - λ) mean of q_i / √K over c_i = c,         over its length, after each step of training
+    μ_c ← λ μ_c + (1 - λ) mean of q_i / √K over c_i = c,         divided by its norm, after each step of training
 
-norm is layer normalization without gain and bias: q has length √K. P(i) are i and the w latest tokens before it
-in its cluster. With `choice: text`, as in the paper, clusters are balanced: each takes the w = T/n tokens of the
-largest q · μ_c, and a token attends to the j ≤ i of its clusters, of which it may have none, and then reads 0, or
-several. The weights are the same. Later tokens compete for the places of a cluster, so this form reads whole texts
-only: in 8 clusters, with another second half of 128 random tokens, 87% of the outputs of the first half move, by 36% of
-their norm (held by a test).
+norm is layer normalization without gain and bias: q has length √K. P(i) are i and the w latest tokens before it in its
+cluster. With `choice: text`, as in the paper, clusters are balanced: each takes the w = T/n tokens of the largest q ·
+μ_c, and a token attends to the j ≤ i of its clusters. It may be in several clusters, or in none, where its output is 0.
+The weights are the same. Later tokens compete for the places of a cluster, so this form reads whole texts only: with 8
+clusters, if the second half of 128 random tokens is replaced, 87% of the outputs of the first half change, by 36% of
+their norm (a test checks this).
 
-`local_heads` attend to the w latest tokens of all, and to the token itself; before the last `layers` layers all heads
-do.
+`local_heads` heads attend to the token itself and the w latest tokens before it, whatever their clusters; in the layers
+before the last `layers` all heads are local.
 
 Code: n is `clusters`, w is `window`, λ is `decay`.
 
 Source: Roy et al., Routing Transformer, arXiv:2003.05997, section 4 and Algorithm 1. Half of the heads local, routing
 in the last two layers: its Table 4, which seed 002 reports as best. Ours: `choice: past`; scores over √K; the mean of a
-cluster where the paper adds its sum, and lengths of 1; a token of several clusters reads all of them in one softmax;
-local heads have one vector for queries and keys, too.
+cluster where the paper adds its sum, and lengths of 1; a token of several clusters has one softmax over all of them;
+local heads also have one vector for queries and keys.
 """
 
 from abc import ABC
@@ -57,8 +57,8 @@ class Clusters(SharedHeads, ABC):
         self.config, self.rule, self.rounds = config, config.rule(layer), 1
         self.local = config.local(layer)
         self.count = config.count(layer)
-        drawn = normalize(torch.randn(self.heads - self.local, self.count, self.K), dim=-1)
-        self.register_buffer("centroids", drawn)
+        centroids = normalize(torch.randn(self.heads - self.local, self.count, self.K), dim=-1)
+        self.register_buffer("centroids", centroids)
 
     @override
     def projected(self, x: Stream) -> tuple[Tensor, Tensor]:
@@ -81,15 +81,15 @@ class Clusters(SharedHeads, ABC):
 
     @override
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
-        return self(x, keep), self._near(x, keep) if self.training else Extras()
+        return self(x, keep), self._cluster_sums(x, keep) if self.training else Extras()
 
     @override
     def extend_with_extras(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State, Extras]:
-        return *self.extend(x, state, keep), self._near(x, keep) if self.training else Extras()
+        return *self.extend(x, state, keep), self._cluster_sums(x, keep) if self.training else Extras()
 
     @torch.no_grad()
-    def _near(self, x: Stream, keep: Keep | None) -> Extras:
-        """The sums (H, n, K) and the numbers (H, n) of the tokens nearest to each centroid."""
+    def _cluster_sums(self, x: Stream, keep: Keep | None) -> Extras:
+        """The sums (H, n, K) of the keys nearest to each centroid, and their counts (H, n)."""
         q = self.projected(x)[0]
         nearest = nn.functional.one_hot(self.scores(q).argmax(-1), self.count).to(q.dtype)  # (B, H, T, n)
         if keep is not None:
@@ -100,7 +100,7 @@ class Clusters(SharedHeads, ABC):
 
     @override
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
-        """Moves the centroids to which tokens were near."""
+        """Moves each centroid that was the nearest one of some token."""
         if "sums" not in statistics:
             return
         counts, decay = statistics["counts"][..., None], self.config.decay
@@ -115,8 +115,8 @@ class Clusters(SharedHeads, ABC):
         scaled = Cost(div=n * self.dim, path=("division",)).parallel()
         norm = layernorm(n * self.heads, self.K, gain=False, bias=False)
         assignment = clustered_price(routed, self.K, clusters, routed * (clusters - 1))
-        read = price(n * self.heads, self.heads * terms, self.K, self.K)
-        return self.w_qk, norm, scaled, assignment, read, self.w_out
+        attention = price(n * self.heads, self.heads * terms, self.K, self.K)
+        return self.w_qk, norm, scaled, assignment, attention, self.w_out
 
 
 @final
@@ -134,17 +134,17 @@ class Routing(Clusters, TextBuckets):
 
     @override
     def read_heads(self, q: Tensor, v: Tensor, time: Tensor) -> Tensor:
-        k, L, parts = self.keys(q), self.local, []
+        k, L, outputs = self.keys(q), self.local, []
         if L:
             order = by_bucket(time.new_zeros(len(q), L, 1, q.shape[2]), time)
-            parts.append(attend(q[:, :L], k[:, :L], v[:, :L], time, order, self.rule))
+            outputs.append(attend(q[:, :L], k[:, :L], v[:, :L], time, order, self.rule))
         if self.heads > L:
             order = chosen(lambda: balanced(self.scores(q.detach()), time))
-            parts.append(attend(q[:, L:], k[:, L:], v[:, L:], time, order, self._inside(order.tokens.shape[3])))
-        return torch.cat(parts, 1)
+            outputs.append(attend(q[:, L:], k[:, L:], v[:, L:], time, order, self._cluster_rule(order.tokens.shape[3])))
+        return torch.cat(outputs, 1)
 
-    def _inside(self, window: int) -> Rule:
-        """The rule of a cluster of this many tokens."""
+    def _cluster_rule(self, window: int) -> Rule:
+        """The rule inside a cluster of `window` tokens."""
         return replace(self.rule, chunk=window, latest=None, back=False)
 
     @override
@@ -154,10 +154,12 @@ class Routing(Clusters, TextBuckets):
         scaled = Cost(div=T * self.dim, path=("division",)).parallel()
         norm = layernorm(T * self.heads, self.K, gain=False, bias=False)
         assignment = clustered_price(routed, self.K, clusters, 2 * routed * clusters)
-        inside = (self.heads - L) * slots * -(-T // clusters)
-        read = scattered_price(routed, inside, self.K, self.K)
+        terms = (self.heads - L) * slots * -(-T // clusters)
+        attention = scattered_price(routed, terms, self.K, self.K)
         local = price(T * L, L * self.rule.terms(T), self.K, self.K).parallel()
-        return self.w_qk, norm, scaled, *((assignment, read, local) if self.heads > L else (local,)), self.w_out
+        if self.heads == L:
+            return self.w_qk, norm, scaled, local, self.w_out
+        return self.w_qk, norm, scaled, assignment, attention, local, self.w_out
 
 
 @register
@@ -192,13 +194,13 @@ class RoutingConfig(MixerConfig):
     )
 
     def count(self, layer: Layer) -> int:
-        """The centroids of a head."""
+        """The number of centroids of a head."""
         return self.clusters or (32 if layer.context is None else max(1, round(layer.context**0.5)))
 
     def local(self, layer: Layer) -> int:
-        """How many heads of a layer are local."""
-        routes = self.layers is None or layer.number >= layer.depth - self.layers
-        return self.local_heads if routes else self.heads
+        """The number of local heads of a layer."""
+        has_routing = self.layers is None or layer.number >= layer.depth - self.layers
+        return self.local_heads if has_routing else self.heads
 
     def rule(self, layer: Layer) -> Rule:
         """Which tokens of its cluster, or of all, a token attends to."""

@@ -1,17 +1,17 @@
-"""Sparse Sinkhorn attention: each block of tokens reads itself and a block that is sorted to it, softly.
+"""Sparse Sinkhorn attention: each block of tokens attends to itself and to a weighted mixture of other blocks.
 
     q = x W_q,   k = x W_k,   v = x W_v                     H heads of width K = D/H; no biases
-    z_i = (W_s p_i + b_s + ε) / τ                           p_i the mean key of block i; causal, of k_0 … k_{ib}
+    z_i = (W_s p_i + b_s + ε) / τ                           p_i the mean key of block i; if causal, of k_0 … k_{ib}
     w = Sinkhorn(z),   k̃_i = Σ_j w_ij k_j,   ṽ_i = Σ_j w_ij v_j         blocks of b tokens, slot by slot
     y_t = softmax(q_t · [k̃_i, k_i] / √K) [ṽ_i, v_i],        out = concat_h(y) W_out
 
-i is the block of t; causal, t reads its own block up to itself, and j < i. W_s gives a score for each of the ⌈L/b⌉
-blocks of a context of L tokens. ε is Gumbel noise, in training with `noise`. `ops.sinkhorn` balances rows and columns
-`steps` times. Causal, that is `choice: text`, in which rows of later blocks take their share of a column, so that it
-reads whole texts only: with another second half of 128 random tokens, 88% of the outputs of the first half move, all
-but the first block's, by 0.1% of their norm (blocks of 8, before training; held by a test). With `choice: past`, the
-default, rows alone are normalized, by a softmax. `cut` is SortCut: all tokens read the first n sorted blocks and no own
-one; it has no causal form.
+i is the block of t. In the causal forms j < i, and t attends to its own block up to itself. W_s gives a score for each
+of the ⌈L/b⌉ blocks of a context of L tokens. ε is Gumbel noise, in training with `noise`. `ops.sinkhorn` balances rows
+and columns `steps` times. If causal, that is `choice: text`: rows of later blocks change the sum of a column, so this
+form reads whole texts only. If the second half of 128 random tokens is replaced, 88% of the outputs of the first half
+change, all but those of the first block, by 0.1% of their norm (blocks of 8, before training; a test checks this). With
+`choice: past`, the causal default, rows alone are normalized, by a softmax. `cut` is SortCut: all tokens attend to the
+first n sorted blocks and not to their own; it has no causal form.
 
 Code: b is `block`, τ is `temperature`, n is `cut`.
 
@@ -42,12 +42,12 @@ from seqloom.ops.bucketing.choices import soft_choice
 from seqloom.ops.limit import positions
 
 STEPS = 7
-"""of balancing where the settings name none"""
+"""Sinkhorn iterations, unless `steps` is set"""
 
 
 @final
 class Sinkhorn(Sorter, ChosenByText):
-    """The form whose weights the whole text decides, causal or bidirectional."""
+    """The form whose weights depend on the whole text, causal or bidirectional."""
 
     def __init__(self, config: "SinkhornConfig", layer: Layer) -> None:
         super().__init__(layer, config.heads, config.tokens(layer), config.temperature, config.noise)
@@ -72,35 +72,36 @@ class Sinkhorn(Sorter, ChosenByText):
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         T, b, H, N = span.T, self.block, self.heads, -(-span.T // self.block)
         if self.causal:
-            scored, entries, rows = self.pooling(span), N * (N - 1) // 2, N - 1
+            scores, entries, rows = self.pooling(span), N * (N - 1) // 2, N - 1
         else:
             pooled = Cost(add=(T - N) * self.dim, div=N * self.dim, path=("cumulation", "division"))
-            scored, entries, rows = (pooled, *self.layer(H * N)), N * N, N
+            scores, entries, rows = (pooled, *self.score_prices(H * N)), N * N, N
         balanced = sinkhorn.price(H * entries, H * rows, H * rows, self.config.turns)
-        read = sorted_blocks.price(range(T), T, b, self.dim, H, self.causal, self.config.cut)
-        return *scored, balanced, read, self.w_out
+        attention = sorted_blocks.price(range(T), T, b, self.dim, H, self.causal, self.config.cut)
+        return *scores, balanced, attention, self.w_out
 
     def _heads(self, q: Tensor, k: Tensor, v: Tensor, lengths: Lengths | None = None) -> Tensor:
+        """The outputs (B, H, T, V) of the heads."""
         weights = soft_choice(lambda: self._weights(k, lengths))
         return sorted_blocks.attend(q, k, v, weights, self.block, self.causal, self.config.cut, lengths)
 
     def _weights(self, k: Tensor, lengths: Lengths | None) -> Tensor:
-        """w (B, H, N, N), of blocks that hold tokens."""
+        """The weights w (B, H, N, N), 0 for blocks without tokens."""
         z = self.past_scores(k) if self.causal else self._text_scores(k, lengths)
         keep = before(z) if self.causal else torch.ones_like(z[:1, :1], dtype=torch.bool)
         if lengths is not None:
-            real = torch.arange(z.shape[2], device=k.device) * self.block < lengths[:, None]
-            keep = keep & (real[:, :, None] & real[:, None])[:, None]
+            has_tokens = torch.arange(z.shape[2], device=k.device) * self.block < lengths[:, None]
+            keep = keep & (has_tokens[:, :, None] & has_tokens[:, None])[:, None]
         return sinkhorn.balanced(z, keep, self.config.turns)
 
     def _text_scores(self, k: Tensor, lengths: Lengths | None) -> Tensor:
-        """z (B, H, N, N) of the means of whole blocks."""
+        """z (B, H, N, N) from the mean key of each block, without the padding after `lengths` (B,)."""
         b, T = self.block, k.shape[2]
         N = -(-T // b)
-        real = torch.arange(N * b, device=k.device) < (T if lengths is None else lengths[:, None, None])
-        k = k if lengths is None else torch.where(real[..., :T, None], k, 0.0)
+        is_token = torch.arange(N * b, device=k.device) < (T if lengths is None else lengths[:, None, None])
+        k = k if lengths is None else torch.where(is_token[..., :T, None], k, 0.0)
         sums = torch.stack([block.sum(2) for block in k.split(b, 2)], 2)
-        counts = real.unflatten(-1, (N, b)).sum(-1).clamp(min=1)[..., None]
+        counts = is_token.unflatten(-1, (N, b)).sum(-1).clamp(min=1)[..., None]
         return self.scores(sums / counts)[..., :N]
 
 
@@ -130,11 +131,11 @@ class SinkhornConfig(MixerConfig):
 
     @property
     def turns(self) -> int:
-        """Turns of balancing."""
+        """The number of Sinkhorn iterations."""
         return STEPS if self.steps is None else self.steps
 
     def tokens(self, layer: Layer) -> int:
-        """b."""
+        """The number b of tokens in a block."""
         assert layer.context is not None
         return self.block or max(1, round(layer.context**0.5))
 

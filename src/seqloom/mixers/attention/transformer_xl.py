@@ -1,4 +1,4 @@
-"""Transformer-XL: attention over a token and the M before it, of which a layer keeps the inputs, not keys and values.
+"""Transformer-XL: attention over a token and the M before it, whose inputs are cached instead of keys and values.
 
     q = x W_q,   [k v] = [memory; x] W_kv           memory: the last M inputs of this layer; H heads of width K = D/H
     z_ij = ((q_i + u) · k_j + (q_i + w) · W_R r_{i-j}) / √K          per head; see `seqloom.positions.transformer_xl`
@@ -6,11 +6,12 @@
 
 Memory is projected again for each piece that is read, with the weights of that moment: in training under
 `training.memory=carry` these are one step newer than the inputs, which carry no gradient from one step to the next. N
-layers reach M·N tokens back. M is no size of a weight, so a trained model can be evaluated with another.
+layers reach M·N tokens back. No weight has M as a size, so a trained model can be evaluated with another M.
 
-Source: Dai et al., arXiv:1901.02860, sections 3.2 and 3.3. There a token also sees what came before it in its segment,
-from M to M + T - 1 tokens; here always M, as with `same_length` of the authors' program, so that the result does not
-depend on how a text is cut. A piece of T tokens projects M + T inputs; as priced, each is projected once.
+Source: Dai et al., arXiv:1901.02860, sections 3.2 and 3.3. There a token also attends to the tokens before it in its
+segment, so to M to M + T - 1 tokens; here always to M, as with `same_length` of the authors' program, so that the
+result does not depend on how a text is cut. A piece of T tokens projects M + T inputs; the price counts each input
+once.
 """
 
 from collections.abc import Iterable
@@ -67,10 +68,10 @@ class TransformerXLAttention(PackedMixer):
             q, k, v = self._projected(x, x)
             q, scores = self._scored(q, x.shape[1])
             return self._out(attend(q, k, v, pattern=banded(self.M + 1), **scores)), {}
-        used = ring.filled(self.M, length_of(state))
+        filled = ring.filled(self.M, length_of(state))
         now = state["length"][:, None] + torch.arange(x.shape[1], device=x.device)
-        then = torch.cat([ring.times(self.M, state["length"])[:, :used], now], 1)
-        q, k, v = self._projected(x, torch.cat([state["x"][:, :used].to(x.dtype), x], 1))
+        then = torch.cat([ring.times(self.M, state["length"])[:, :filled], now], 1)
+        q, k, v = self._projected(x, torch.cat([state["x"][:, :filled].to(x.dtype), x], 1))
         q, scores = self._scored(q, then.shape[1])
         y = attend(q, k, v, pattern=banded(self.M + 1), query_time=now, key_time=then, **scores)
         return self._out(y), {"x": ring.write(state["x"], state["length"], x, lengths)}
@@ -95,20 +96,20 @@ class TransformerXLAttention(PackedMixer):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
-        """Each input is projected once, as in a whole text; that pieces project memory again is how it is executed."""
+        """Each input is counted as projected once, as in a whole text, although pieces project the memory again."""
         reach = min(span.T, self.M + 1)
         distances = reach - (min(span.T - 1, self.M + 1) if span.per == "token" else 0)
         terms = span.terms(self.M + 1)
         position = self.position.price(span, terms, distances)
         return self.w_kv, position, price(span.rows, terms, self.dim, self.heads), self.w_out
 
-    def _projected(self, x: Stream, known: Float[Tensor, "B N D"]) -> tuple[Tensor, Tensor, Tensor]:
+    def _projected(self, x: Stream, inputs: Float[Tensor, "B N D"]) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, K) of x, keys and values (B, H, N, K) of the memory and x together."""
-        k, v = self.w_kv(known).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        k, v = self.w_kv(inputs).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
         return self.w_q(x).unflatten(-1, (self.heads, -1)).transpose(1, 2), k, v
 
     def _scored(self, q: Tensor, keys: int) -> tuple[Tensor, dict[str, Any]]:
-        """The queries with u, and the change of scores by the distances between the first and the last of the keys."""
+        """The queries plus u, and the argument of `attend` that changes scores by the distances within `keys` keys."""
         relation = self.position(min(keys - 1, self.M), 0, False)
         return q + relation.query.to(q.dtype), {"score_change": relation.score_change}
 

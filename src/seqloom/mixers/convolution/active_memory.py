@@ -1,4 +1,4 @@
-"""Active memory: attention replaced by a gated convolution, which changes all of a memory at once.
+"""Active memory: attention replaced by a gated convolution, which updates all positions of a memory at once.
 
     g = σ(U * x + b_g),   r = σ(R * x + b_r)                the memory x: one vector per token, as long as the sequence
     y = g ∘ x + (1 - g) ∘ tanh(W * (r ∘ x) + b)             (W * x)_t = Σ_{l<K} x_{t-l} W_l, K = `kernel`, matrices
@@ -42,7 +42,7 @@ TRAITS = Traits(causal="always", streams=True, state="window")
 
 
 class GatedConvolution(Mixer, ABC):
-    """The weights of both forms: taps (K, D, D) of two gates and of what is written."""
+    """The weights of both forms: taps (K, D, D) of the two gates and of the new content."""
 
     def __init__(self, dim: int, kernel: int) -> None:
         super().__init__()
@@ -63,12 +63,12 @@ class GatedConvolution(Mixer, ABC):
     def priced(self, span: Span, summed: Cost) -> Iterable[Cost | nn.Module]:
         """The chain, with the price of one convolution."""
         n = span.rows * self.dim
-        biased = Cost(add=n, path=("addition",))
-        gated = Cost(mul=n, path=("multiplication",))
-        bent = Cost(mul=n, add=2 * n, div=n, exp=n, path=("multiplication", "exponentiation", "addition", "division"))
-        other = (summed + biased + sigmoid(n)).parallel()
-        joined = Cost(mul=2 * n, add=2 * n, path=("multiplication", "addition"))
-        return summed, biased, sigmoid(n), other, gated, summed, biased, bent, joined
+        bias = Cost(add=n, path=("addition",))
+        product = Cost(mul=n, path=("multiplication",))
+        tanh = Cost(mul=n, add=2 * n, div=n, exp=n, path=("multiplication", "exponentiation", "addition", "division"))
+        other_gate = (summed + bias + sigmoid(n)).parallel()
+        mixture = Cost(mul=2 * n, add=2 * n, path=("multiplication", "addition"))
+        return summed, bias, sigmoid(n), other_gate, product, summed, bias, tanh, mixture
 
     def _initialize(self) -> None:
         for w, b in ((self.w_g, self.b_g), (self.w_r, self.b_r), (self.w, self.b)):
@@ -90,21 +90,21 @@ class ActiveMemory(GatedConvolution, PackedMixer):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        to_g, of_x = window.carry(x, self.w_g, state, "x", lengths)
-        to_r, _ = window.carry(x, self.w_r, state, "x", lengths)
-        g = torch.sigmoid(to_g + self.b_g)
-        r = torch.sigmoid(to_r + self.b_r)
-        summed, of_kept = window.carry(r * x, self.w, state, "kept", lengths)
-        return g * x + (1 - g) * torch.tanh(summed + self.b), {**of_x, **of_kept}
+        g_logits, x_entry = window.carry(x, self.w_g, state, "x", lengths)
+        r_logits, _ = window.carry(x, self.w_r, state, "x", lengths)
+        g = torch.sigmoid(g_logits + self.b_g)
+        r = torch.sigmoid(r_logits + self.b_r)
+        summed, kept_entry = window.carry(r * x, self.w, state, "kept", lengths)
+        return g * x + (1 - g) * torch.tanh(summed + self.b), {**x_entry, **kept_entry}
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the ring windows are read in place.
+        # as in `read`; the first call must not overwrite the ring of x, which the second one reads
         length = length_of(state)
-        to_r, _ = window.advance(x, self.w_r, state["x"], length, False)
-        to_g, past = window.advance(x, self.w_g, state["x"], length, reuse)
-        g = torch.sigmoid(to_g + self.b_g)
-        r = torch.sigmoid(to_r + self.b_r)
+        r_logits, _ = window.advance(x, self.w_r, state["x"], length, False)
+        g_logits, past = window.advance(x, self.w_g, state["x"], length, reuse)
+        g = torch.sigmoid(g_logits + self.b_g)
+        r = torch.sigmoid(r_logits + self.b_r)
         summed, kept = window.advance(r * x, self.w, state["kept"], length, reuse)
         return g * x + (1 - g) * torch.tanh(summed + self.b), {"x": past, "kept": kept}
 

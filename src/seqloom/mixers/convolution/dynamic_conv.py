@@ -1,10 +1,10 @@
-"""Dynamic convolution: a short convolution whose taps each token makes itself, a softmax over lags in each head.
+"""Dynamic convolution: a short convolution with taps computed from each token, by a softmax over lags in each head.
 
     u = (x W_a) ∘ σ(x W_b)                                          a gated linear unit; W_a, W_b are halves of W_in
     y_t = (Σ_{k<K} p_{t,k} ∘ u_{t-kδ}) W_out,   p_t = softmax_k(u_t W_taps)   K = `kernel`; a p for each of H heads
 
 δ is `dilation`, how far apart the inputs of neighboring taps are. Bidirectional, the K taps, an odd number, lie around
-t: u_{t-(k-(K-1)/2)δ}. u_t = 0 outside the text, whose share of the softmax is lost, as in the paper.
+t: u_{t-(k-(K-1)/2)δ}. u_t = 0 outside of the text: the weights of such positions are lost, as in the paper.
 
 Source: Wu et al., Pay Less Attention, arXiv:1901.10430, sections 3 and 4; seed 000 names it by Tay et al.,
 arXiv:2105.03322, who dilate convolutions as well. Left out: dropout of taps, biases.
@@ -40,7 +40,7 @@ NEVER = Traits(causal="never", streams=False, state="none")
 
 
 class DynamicTaps(Mixer, ABC):
-    """`kernel` taps a token for each of `heads` over `dim` channels: what both forms share."""
+    """`kernel` taps per token and head, over `dim` channels: what both forms share."""
 
     def __init__(self, dim: int, heads: int, kernel: int, dilation: int = 1) -> None:
         super().__init__()
@@ -59,12 +59,13 @@ class DynamicTaps(Mixer, ABC):
 
     def priced(self, span: Span, summed: Cost) -> Iterable[Cost | nn.Module]:
         """The chain around the price of the sum."""
-        made = softmax(span.rows * self.heads, self.kernel)
-        return self.w_in, gated_unit.price(span.rows * self.dim), self.w_taps, made, summed, self.w_out
+        tap_price = softmax(span.rows * self.heads, self.kernel)
+        return self.w_in, gated_unit.price(span.rows * self.dim), self.w_taps, tap_price, summed, self.w_out
 
     def _taps(self, u: Tensor) -> Tensor:
+        """The taps p (B, T, H, K)."""
         p: Tensor = self.w_taps(u).unflatten(-1, (self.heads, self.kernel)).softmax(-1)
-        return p  # (B, T, H, K)
+        return p
 
 
 @final
@@ -80,7 +81,7 @@ class DynamicConv(DynamicTaps, PackedMixer):
 
     @property
     def reach(self) -> int:
-        """How far back the oldest input of a token is."""
+        """The distance from a token to its oldest input."""
         return (self.kernel - 1) * self.dilation
 
     @override
@@ -102,7 +103,7 @@ class DynamicConv(DynamicTaps, PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y, entries = self.read(x[:, None], state, reuse=reuse)  # the window is written in place, not copied
+        y, entries = self.read(x[:, None], state, reuse=reuse)  # with `reuse` the ring is written in place
         return y[:, 0], entries
 
     @override
@@ -116,19 +117,20 @@ class DynamicConv(DynamicTaps, PackedMixer):
         z = torch.cat([past, u], 1).unflatten(-1, (self.heads, -1))  # (B, P + T, H, D/H)
         if T == 1:  # one product with the whole window
             window = z[:, P % self.dilation :: self.dilation][:, -self.kernel :]  # (B, N, H, D/H), N ≤ K, oldest first
-            return (p[:, 0, :, : window.shape[1]].flip(2).transpose(1, 2) * window).sum(1, keepdim=True).flatten(2)
+            weights = p[:, 0, :, : window.shape[1]].flip(2).transpose(1, 2)  # (B, N, H, 1)
+            return (weights * window).sum(1, keepdim=True).flatten(2)
         y = p[:, :, :, 0] * z[:, P:]
-        reached = min(self.kernel, -(-(P + T) // self.dilation))  # taps for which some token has an input
-        for k in range(1, reached):
+        count = min(self.kernel, -(-(P + T) // self.dilation))  # taps for which some token has an input
+        for k in range(1, count):
             lag = k * self.dilation
-            first = max(lag - P, 0)  # the first position that has an input so long ago
+            first = max(lag - P, 0)  # the first position that has an input at this lag
             y[:, first:] += p[:, first:, :, k] * z[:, P + first - lag : P + T - lag]
         return y.flatten(2)
 
 
 @final
 class BidirectionalDynamicConv(DynamicTaps, BidirectionalMixer):
-    """The form around each token."""
+    """The bidirectional form, with taps around each token."""
 
     traits = NEVER
 

@@ -1,15 +1,15 @@
-"""Hyena: gates and long convolutions in turn, whose filters a small network works out from the lag.
+"""Hyena: gates and long convolutions in turn, with filters that a small network computes from the lag.
 
     [v, x^1, …, x^N]_t = Σ_{k<W} short_k ∘ (u W_in)_{t-k}                            inputs before the first are 0
     z^1 = v,    z^{n+1}_t = x^n_t ∘ (Σ_{k<L} h^n_k ∘ z^n_{t-k} + bias^n ∘ z^n_t),    y = z^{N+1} W_out
 
-N = `order`, L = `context`; the filters h are those of `seqloom.ops.implicit_filter`, 0 beyond the context, so that any
-length is read. W_in gives the streams in the order v, x^1, …, x^N, the network's last matrix h^1 before h^2.
+N = `order`, L = `context`; the filters h are those of `seqloom.ops.implicit_filter`, 0 beyond the context, so that
+texts can have any length. W_in gives the streams in the order v, x^1, …, x^N, the network's last matrix h^1 before h^2.
 
-Source: Poli et al., Hyena Hierarchy, arXiv:2302.10866, Definition 3.1 and Algorithms 1-3; the bias is of the authors'
+Source: Poli et al., Hyena Hierarchy, arXiv:2302.10866, Definition 3.1 and Algorithms 1-3; the bias is from the authors'
 code. `order` is the paper's: N gates and N long convolutions. The authors' code at order N has a gate before the first
-convolution in place of one (safari, issues 9 and 30): N gates, N-1 convolutions, so its order 2 convolves as often as
-1 here. Its projections and short filters have biases, ours as the equations none. Reading on from a state is ours.
+convolution in place of one (safari, issues 9 and 30): N gates, N-1 convolutions, so its order 2 convolves as often as 1
+here. Its projections and short filters have biases; ours, like the equations, have none. The state is ours.
 """
 
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ class Hyena(PackedMixer):
     """Hyena of `order` gates over `dim` channels. State: the last W-1 projections, and the last L-1 of each z^n."""
 
     traits = TRAITS
-    roles: ClassVar = dict.fromkeys(("filter_in", "filter_hidden", "filter_out"), "other")  # they compute taps
+    roles: ClassVar = dict.fromkeys(("filter_in", "filter_hidden", "filter_out"), "other")  # their outputs are taps
 
     def __init__(self, dim: int, order: int, short: int, width: int, depth: int, omega: float, shape: Shape) -> None:
         super().__init__()
@@ -66,8 +66,8 @@ class Hyena(PackedMixer):
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        rest = [self.in_proj.weight, self.short, self.out_proj.weight]  # the network of the filters is not decayed
-        return [{"params": rest}, {"params": self._made, "weight_decay": 0.0}]
+        others = [self.in_proj.weight, self.short, self.out_proj.weight]  # the network of the filters is not decayed
+        return [{"params": others}, {"params": self._filter_parameters, "weight_decay": 0.0}]
 
     @property
     @override
@@ -78,19 +78,19 @@ class Hyena(PackedMixer):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        h = self._reaching(state, x.shape[1])
+        h = self._taps_of(state, x.shape[1])
         streams, entries = exact.carry(self.in_proj(x), self.short, state, "short", lengths)
         z, *gates = streams.chunk(self.order + 1, -1)
         for n, gate in enumerate(gates, 1):
-            summed, window_n = exact.carry(z, h[n - 1], state, f"z_{n}", lengths)
+            summed, entry = exact.carry(z, h[n - 1], state, f"z_{n}", lengths)
             z = gate * summed
-            entries |= window_n
+            entries |= entry
         return self.out_proj(z), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the ring windows are read in place.
-        h = self._reaching(state, 1)
+        # as in `read`, from the rings in place
+        h = self._taps_of(state, 1)
         length, entries = length_of(state), {}
         streams, entries["short"] = window.advance(self.in_proj(x), self.short, state["short"], length, reuse)
         z, *gates = streams.chunk(self.order + 1, -1)
@@ -115,9 +115,9 @@ class Hyena(PackedMixer):
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         D, N, L = self.dim, self.order, self.shape.context
         widths = [self.filter_in.in_features, *(layer.out_features for layer in self._network)]
-        made = price(span, L, D, N, widths)  # each tap is computed once, at the first token that it reaches
+        filter_price = price(span, L, D, N, widths)  # each tap is computed once, at the first token that it reaches
         gated = taps.price(span, D, L) + Cost(mul=span.rows * D, path=("multiplication",))
-        return self.in_proj, taps.price(span, (N + 1) * D, len(self.short)), made, *([gated] * N), self.out_proj
+        return self.in_proj, taps.price(span, (N + 1) * D, len(self.short)), filter_price, *([gated] * N), self.out_proj
 
     @property
     def _network(self) -> list[nn.Linear]:
@@ -125,20 +125,24 @@ class Hyena(PackedMixer):
         return [self.filter_in, *hidden, self.filter_out]
 
     @property
-    def _made(self) -> list[Tensor]:
-        """What the filters are made of."""
+    def _filter_parameters(self) -> list[Tensor]:
+        """The parameters from which the filters are computed, bias included."""
         return [*(p for layer in self._network for p in layer.parameters()), self.frequency, self.bias]
 
-    def _reaching(self, state: State | None, tokens: int) -> Tensor:
-        """The taps that this many tokens after the state reach. Without gradients those of a state are reused."""
+    def _taps_of(self, state: State | None, tokens: int) -> Tensor:
+        """The taps (order, lags, D) that this many tokens after the state need.
+
+        Without gradients, taps that were computed for earlier tokens are used again.
+        """
         if state is None:
             return self._filters(0, min(tokens, self.shape.context))
-        return self.kept.reaching(length_of(state), tokens, self.shape.context, self._made, self._filters)
+        return self.kept.reaching(length_of(state), tokens, self.shape.context, self._filter_parameters, self._filters)
 
     def _filters(self, first: int, last: int) -> Tensor:
+        """The taps (order, last - first, D) of lags from `first` to before `last`."""
         layers = [(layer.weight, layer.bias) for layer in self._network]
         h = filters(self.shape, layers, self.frequency, self.dim, first, last).to(self.dtype)
-        return h if first else torch.cat([h[:, :1] + self.bias[:, None], h[:, 1:]], 1)  # the bias is of lag 0
+        return h if first else torch.cat([h[:, :1] + self.bias[:, None], h[:, 1:]], 1)  # the bias is added at lag 0
 
     def _initialize(self) -> None:
         nn.init.constant_(self.frequency, self.omega)

@@ -40,7 +40,7 @@ NEVER = Traits(causal="never", streams=False, state="none")
 
 
 class LightweightTaps(Mixer, ABC):
-    """`kernel` taps for each of `heads` over `dim` channels: what both forms share."""
+    """`kernel` taps per head, over `dim` channels: what both forms share."""
 
     def __init__(self, dim: int, heads: int, kernel: int, dilation: int) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class LightweightTaps(Mixer, ABC):
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        # no weight decay on the logarithms of the taps, which would pull the weights of all lags to the same value
+        # no weight decay of the logarithms of the taps: it would pull the weights of all lags to the same value
         return [{"params": [self.w_in.weight, self.w_out.weight]}, {"params": [self.w], "weight_decay": 0.0}]
 
     @override
@@ -94,7 +94,7 @@ class LightweightConv(LightweightTaps, PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the window is neither put in order nor copied.
+        # as in `read`; the ring is neither put in order nor, with `reuse`, copied
         u = gated_unit.gated(self.w_in(x))
         p = self._taps(u[:, None])
         if self.dilation == 1:
@@ -106,12 +106,12 @@ class LightweightConv(LightweightTaps, PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         D, H, K = self.dim, self.heads, self.kernel
-        soft = softmax(span.rows * H, K).parallel()  # priced per token, as in a step
+        tap_price = softmax(span.rows * H, K).parallel()  # priced per token, as in a step
         summed = taps.price(span, D, K, dilation=self.dilation)
-        return self.w_in, gated_unit.price(span.rows * D), soft, summed, self.w_out
+        return self.w_in, gated_unit.price(span.rows * D), tap_price, summed, self.w_out
 
     def _taps(self, u: Tensor) -> Tensor:
-        """(K, D); under the reference for each token again, so that a step costs what its token costs in a sequence."""
+        """The taps p (K, D). The reference computes them once per token, as they are priced: a step costs the same."""
         taps = self.w.repeat_interleave(self.dim // self.heads, 1)
         T = u.shape[1]
         if OP.choose(u, taps) == "reference":
@@ -121,7 +121,7 @@ class LightweightConv(LightweightTaps, PackedMixer):
 
 @final
 class BidirectionalLightweightConv(LightweightTaps, BidirectionalMixer):
-    """The form around each token."""
+    """The bidirectional form, with taps around each token."""
 
     traits = NEVER
 
@@ -136,9 +136,9 @@ class BidirectionalLightweightConv(LightweightTaps, BidirectionalMixer):
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        soft = softmax(self.heads * min(span.T, 1), self.kernel).parallel()
+        tap_price = softmax(self.heads * min(span.T, 1), self.kernel).parallel()
         summed = centered.price(span, self.dim, (self.kernel + 1) // 2, dilation=self.dilation)
-        return self.w_in, gated_unit.price(span.rows * self.dim), soft, summed, self.w_out
+        return self.w_in, gated_unit.price(span.rows * self.dim), tap_price, summed, self.w_out
 
 
 @register

@@ -13,14 +13,14 @@ Bidirectional, the sum reaches as far ahead: k = -(L-1) … L-1, with 2L-1 taps.
 e has the same variance at every position.
 
 `extractor` may have fewer lags than the context (`lags`): then L = lags. With matrices and nothing else, in one layer
-with a feed-forward network, it is the network of a fixed order: it reads the last L embeddings alone.
+with a feed-forward network, it is a neural language model of fixed order, which sees only the last L embeddings.
 
 `groups` between 1 and D is a spectrum from SHE to WE that the paper does not have: channels mix inside a group only.
-Taps beyond the context are zero, so that any length is read.
+Taps beyond the context are zero, so that texts can have any length.
 
 Source: Chen, arXiv:2308.07661, Eq. 23-29 (SHE 23-25, HE 27, 28, 24, 25, WE 26, 24, 25, ME 29), HE's extraction section
 5.4. W_ext[k] is the paper's W_{k+1}. In a Decoder all weights are initialized as N(0, 0.01²) as in the paper; a mixer
-that stands alone uses 1/√fan-in instead, so that it preserves the variance of its input. The bidirectional form is
+outside of a model uses 1/√fan-in instead, so that it preserves the variance of its input. The bidirectional form is
 ours. `rsqrt_position` is inferred from one public program that cites the author's sequel, arXiv:2311.12678, and divides
 by √i; the sequel's text was not read, and that sums of L terms are divided by √L is ours. Nothing else differs.
 """
@@ -56,7 +56,7 @@ class Extraction(Mixer, ABC):
     """A lag sum with or without input projection, adjustment, output projection, over one side or both."""
 
     sides: ClassVar[Literal[1, 2]]
-    """2 where later tokens are read as well"""
+    """1 for causal sums, 2 for sums over earlier and later tokens"""
 
     def __init__(
         self, dim: int, context: int, groups: taps.Groups, in_proj: bool, adjust: bool, out_proj: bool
@@ -66,7 +66,7 @@ class Extraction(Mixer, ABC):
         lags = context if self.sides == 1 else 2 * context - 1
         self.w_ext = nn.Parameter(torch.empty(lags, *taps.shape(dim, groups)))
         self.w_in, self.w_adj, self.w_out = (
-            Linear(dim, dim, bias=False) if wanted else None for wanted in (in_proj, adjust, out_proj)
+            Linear(dim, dim, bias=False) if enabled else None for enabled in (in_proj, adjust, out_proj)
         )
         terms = lags * taps.products_per_tap(self.w_ext)
         nn.init.normal_(self.w_ext, std=terms**-0.5)  # variance-preserving, whatever the context
@@ -84,8 +84,8 @@ class Extraction(Mixer, ABC):
         return self.w_in, extracted, adjusted, self.w_out
 
     @abstractmethod
-    def _extraction(self, span: Span, inside: int) -> Cost:
-        """The price of the sum, with this many products in a tap."""
+    def _extraction(self, span: Span, products: int) -> Cost:
+        """The price of the sum over lags, with this many products per tap and output channel."""
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -99,7 +99,7 @@ class Extractor(Extraction, PackedMixer):
     traits = TRAITS
     sides = 1
     scaled = False
-    """whether a sum is divided by the root of its number of terms"""
+    """whether a sum is divided by the square root of its number of terms"""
 
     @property
     @override
@@ -117,7 +117,7 @@ class Extractor(Extraction, PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; `online.advance` adds all other lags before the token comes.
+        # as in `read`; `online.advance` has summed all lags but 0 before this token
         w_in, w_adj, w_out = self.w_in, self.w_adj, self.w_out
         z = x if w_in is None else w_in.token(x)
         e, entries = online.advance(z, self.w_ext, state, reuse)
@@ -133,8 +133,8 @@ class Extractor(Extraction, PackedMixer):
         return position.clamp(max=self.context)[..., None].to(dtype).sqrt()
 
     @override
-    def _extraction(self, span: Span, inside: int) -> Cost:
-        summed = taps.price(span, self.dim, self.context, inside)
+    def _extraction(self, span: Span, products: int) -> Cost:
+        summed = taps.price(span, self.dim, self.context, products)
         divided = Cost(div=span.rows * self.dim, other=span.rows, path=("division",))
         return summed + divided if self.scaled else summed
 
@@ -154,8 +154,8 @@ class BidirectionalExtractor(Extraction, BidirectionalMixer):
         return y if self.w_out is None else self.w_out(y)
 
     @override
-    def _extraction(self, span: Span, inside: int) -> Cost:
-        return centered.price(span, self.dim, self.context, inside)
+    def _extraction(self, span: Span, products: int) -> Cost:
+        return centered.price(span, self.dim, self.context, products)
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -166,7 +166,10 @@ OUT = Field(True, description="whether there is an output projection W_out (the 
 
 
 class _ExtractorConfig(MixerConfig):
-    """A member of the family: what it fixes, and as fields what it leaves open. `groups` is dim where neither says."""
+    """A member of the family: `fixed` are settings of the member, fields those that a user can choose.
+
+    `groups` is dim unless one of them sets it.
+    """
 
     traits: ClassVar = replace(TRAITS, causal="either")
     fixed: ClassVar[dict[str, Any]] = {}
@@ -177,10 +180,10 @@ class _ExtractorConfig(MixerConfig):
             raise ValueError(f"{self.kind} needs a context: the number of lags that it has weights for")
         if layer.context < 1:
             raise ValueError(f"context must be at least 1, not {layer.context}")
-        paper = {"groups": layer.dim, "in_proj": False, "adjust": True}
+        defaults = {"groups": layer.dim, "in_proj": False, "adjust": True}
         form = Extractor if layer.causal else BidirectionalExtractor
         return form(
-            layer.dim, layer.context, **{**paper, **self.fixed, **self.model_dump(exclude={"kind", "scale", "lags"})}
+            layer.dim, layer.context, **{**defaults, **self.fixed, **self.model_dump(exclude={"kind", "scale", "lags"})}
         )
 
 
@@ -260,7 +263,7 @@ class AnyExtractor(_ExtractorConfig):
     @override
     def make(self, layer: Layer) -> Extraction:
         lags = layer.context if self.lags is None else self.lags
-        built = super().make(replace(layer, context=lags))
-        if isinstance(built, Extractor):
-            built.scaled = self.scale == "rsqrt_position"
-        return built
+        mixer = super().make(replace(layer, context=lags))
+        if isinstance(mixer, Extractor):
+            mixer.scaled = self.scale == "rsqrt_position"
+        return mixer

@@ -9,7 +9,7 @@ which is the sum over lags e_t = Σ_{k≥0} ŵ_k z_{t-k} under the taps ŵ_k = d
 channels, ME's are shared by all.
 
 Before training ω = 0, so that the waves are plain decays; they reach 1/e in L^{1/N}, L^{2/N}, … L tokens, L the
-context, and c is drawn so that e is as loud as z, each wave alike.
+context, and c is drawn so that e has the variance of z, to which all waves contribute alike.
 
 Source: the Extractor paper's Eq. 24-29 around the modal form of Massaroli et al., Laughing Hyena Distillery,
 arXiv:2310.18780, to which `seqloom distill` brings a trained Extractor. There the waves begin at lag 1, which only
@@ -41,7 +41,7 @@ from seqloom.ops.projection import Linear
 TRAITS = Traits(causal="always", streams=True, state="constant")
 Taps: TypeAlias = Literal["channel", "shared"]
 LONG = 128
-"""tokens of the longest memory at first, where no context is given"""
+"""the longest initial memory, in tokens, if there is no context"""
 
 
 @final
@@ -53,12 +53,13 @@ class ModalExtractor(PackedMixer):
     def __init__(self, dim: int, context: int, config: "ModalExtractorConfig") -> None:
         super().__init__()
         self.dim, self.context, self.order = dim, context, config.order
-        self.tied, rows = config.taps == "shared", 1 if config.taps == "shared" else dim
+        self.tied = config.taps == "shared"
+        rows = 1 if self.tied else dim
         self.log_rate, self.frequency = (nn.Parameter(torch.empty(rows, self.order)) for _ in range(2))
         self.c, self.d = nn.Parameter(torch.empty(rows, self.order, 2)), nn.Parameter(torch.empty(rows))
         self.w_in, self.w_adj, self.w_out = (
-            Linear(dim, dim, bias=False) if wanted else None
-            for wanted in (config.in_proj, config.adjust, config.out_proj)
+            Linear(dim, dim, bias=False) if enabled else None
+            for enabled in (config.in_proj, config.adjust, config.out_proj)
         )
         self._initialize()
 
@@ -83,10 +84,10 @@ class ModalExtractor(PackedMixer):
         z = x if self.w_in is None else self.w_in(x)
         entries: Entries = {}
         if state is None:
-            summed = filtered(z.to(self._exact), self._system)
+            summed = filtered(z.to(self._compute_dtype), self._system)
         else:
             h = torch.view_as_complex(state["h"])
-            summed, h = respond(z.to(self._exact), self._system, h, lengths=lengths)
+            summed, h = respond(z.to(self._compute_dtype), self._system, h, lengths=lengths)
             entries = {"h": torch.view_as_real(h)}
         e = (summed + self.d.to(summed.dtype) * z).to(x.dtype)
         y = e if self.w_adj is None else self.w_adj(x) * e
@@ -95,15 +96,17 @@ class ModalExtractor(PackedMixer):
 
     @override
     def views(self, x: Stream) -> list[View]:
-        taps, wave = self.taps(x.shape[1]), ("wave",) if self.tied else ("channel", "wave")
+        taps = self.taps(x.shape[1])
+        taps_axes: tuple[str, ...] = ("lag", "channel")
+        wave_axes: tuple[str, ...] = ("channel", "wave")
         memory, turns = (-self.log_rate).exp().detach(), (self.frequency / (2 * math.pi)).detach()
-        meaning = "the weight of a channel's own input at each lag"
+        if self.tied:
+            taps, taps_axes, wave_axes = taps[:, 0], ("lag",), ("wave",)
+            memory, turns = memory[0], turns[0]
         return [
-            View("taps", meaning, ("lag",), taps[:, 0])
-            if self.tied
-            else View("taps", meaning, ("lag", "channel"), taps),
-            View("memory", "tokens in which a wave decays to 1/e", wave, memory[0] if self.tied else memory),
-            View("frequency", "turns of a wave in a token", wave, turns[0] if self.tied else turns),
+            View("taps", "the weight of a channel's own input at each lag", taps_axes, taps),
+            View("memory", "tokens in which a wave decays to 1/e", wave_axes, memory),
+            View("frequency", "turns of a wave in a token", wave_axes, turns),
         ]
 
     def taps(self, count: int) -> Tensor:
@@ -124,7 +127,7 @@ class ModalExtractor(PackedMixer):
         return self.w_in, rate, system, direct, adjusted, self.w_out
 
     @property
-    def _exact(self) -> torch.dtype:
+    def _compute_dtype(self) -> torch.dtype:
         return torch.promote_types(self.dtype, torch.float32)
 
     @torch.no_grad()
@@ -140,10 +143,11 @@ class ModalExtractor(PackedMixer):
 
     def _waves(self) -> tuple[Tensor, Tensor]:
         """ln λ and c of each channel, or of all: (D, N) or (1, N)."""
-        log_rate, frequency, c = (tensor.to(self._exact) for tensor in (self.log_rate, self.frequency, self.c))
+        log_rate, frequency, c = (tensor.to(self._compute_dtype) for tensor in (self.log_rate, self.frequency, self.c))
         return torch.complex(-log_rate.exp(), frequency), torch.view_as_complex(c)
 
     def _system(self) -> tuple[Tensor, Tensor]:
+        """ln λ (D, N), or (N,) if all channels share it, and c (D, N)."""
         rates, weights = self._waves()
         return (rates[0], weights.expand(self.dim, -1)) if self.tied else (rates, weights)
 

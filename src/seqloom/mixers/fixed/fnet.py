@@ -1,16 +1,16 @@
 """FNet: attention replaced by the Fourier transform over tokens and channels, which has no parameters.
 
     y_sc = Re Σ_{t<n} Σ_{d<D} x_td e^{-2πi (st/n + cd/D)}          n: the tokens of the row
-    out = y,  or y / √(n D) where `scaled`
+    out = y,  or y / √(n D) if `scaled`
 
 Outputs are √(n D / 2) times as large as inputs unless they are `scaled`. FNet's layers have their norms after the sum
-with the residual (`model.norm_place: after`), which takes that off again; with norms before, set `scaled`.
+with the residual (`model.norm_place: after`), which undoes this factor; with norms before, set `scaled`.
 
-There is no causal form: each frequency is a sum over all tokens. The nearest kind that has one is `me`, a sum over
-earlier tokens by one number per lag.
+There is no causal form: each frequency is a sum over all tokens. The nearest kind with a causal form is `me`, a sum
+over earlier tokens with one weight per lag.
 
-Source: Lee-Thorp et al., FNet, arXiv:2105.03824, section 3.1. `scaled` is ours. n counts kept tokens alone; FNet in
-transformers transforms rows as they come, so that there padding is read as tokens and changes every output.
+Source: Lee-Thorp et al., FNet, arXiv:2105.03824, section 3.1. `scaled` is ours. n counts kept tokens only; FNet in
+transformers also transforms padding, which there changes every output.
 """
 
 from collections.abc import Iterable

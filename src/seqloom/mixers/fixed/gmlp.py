@@ -1,15 +1,15 @@
-"""gMLP: a network of each token by itself, whose gate is a sum over positions.
+"""gMLP: a network over the channels of each token, with a gate that is a sum over positions.
 
     u, v = halves of GELU(x W_in + b_in)                          E = `expand` D channels, E/2 each
     s_t = Σ_j w_tj LN(v)_j + b_t + a_t                            the spatial gate, the same for every channel
     out = (u ∘ s) W_out + b_out
     a = softmax(q kᵀ / √A) v' W_a,   [q k v'] = x W_qkv           tiny attention of A = `attention` channels; 0: none
 
-w is L × L and b has L numbers, L = `context`. With `toeplitz` w_tj is w_{t-j} and b one number: `me`'s taps under a
-gate, which without attention read any length. Causal, the sums and attention run over j ≤ t. Before training w is
-uniform in ±10⁻³/L and b is 1, so that at initialization a layer reads each token alone.
+w is L × L and b has L numbers, L = `context`. With `toeplitz` w_tj is w_{t-j} and b one number: the sum is that of
+`me`, and without attention texts can have any length. If causal, the sums and attention run over j ≤ t. Before training
+w is uniform in ±10⁻³/L and b is 1, so that at initialization tokens are hardly mixed.
 
-It holds its own network over channels: in the paper no feed-forward network follows (`model.channel: none`).
+It includes a network over channels; in the paper no feed-forward network follows (`model.channel: none`).
 
 Source: Liu et al., Pay Attention to MLPs, arXiv:2105.08050, sections 2 and 4 (tiny attention: one head of 64 channels);
 the residual and the first norm are the block's. The range of w is ours, "near zero" there, and so is the causal form of
@@ -80,8 +80,8 @@ class SpatialGate(Mixer, ABC):
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        rest = [parameter for parameter in self.parameters() if parameter is not self.b]
-        return [{"params": rest}, {"params": [self.b], "weight_decay": 0.0}]  # 0 would close the gate
+        others = [parameter for parameter in self.parameters() if parameter is not self.b]
+        return [{"params": others}, {"params": [self.b], "weight_decay": 0.0}]  # 0 would close the gate
 
     def halves(self, x: Stream) -> tuple[Tensor, Tensor]:
         """u and LN(v) (B, T, E/2)."""
@@ -94,8 +94,8 @@ class SpatialGate(Mixer, ABC):
         q, k, v = self.w_qkv(x).chunk(3, -1)
         return q, k, v
 
-    def attended(self, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
-        """The attention a (B, T, E/2)."""
+    def tiny_attention(self, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+        """The tiny attention a (B, T, E/2), from queries, keys and values (B, T, A)."""
         assert self.w_a is not None
         a: Tensor = self.w_a(attend(q[:, None], k[:, None], v[:, None], **options)[:, 0])
         return a
@@ -104,10 +104,10 @@ class SpatialGate(Mixer, ABC):
         """The chain, with the price of the sum over positions and the pairs that attention scores."""
         rows, n = span.rows, span.rows * self.width
         attention = attention_price(rows, terms, self.A, 1).parallel() if self.A else None
-        biased = Cost(add=n, path=("addition",))
-        added = biased if self.A else None
-        gated = Cost(mul=n, path=("multiplication",))
-        return self.w_in, cost.gelu(2 * n), self.norm, summed, attention, biased, added, gated, self.w_out
+        bias = Cost(add=n, path=("addition",))
+        attention_sum = bias if self.A else None
+        product = Cost(mul=n, path=("multiplication",))
+        return self.w_in, cost.gelu(2 * n), self.norm, summed, attention, bias, attention_sum, product, self.w_out
 
     @torch.no_grad()
     def _initialize(self) -> None:
@@ -140,7 +140,7 @@ class GMLP(SpatialGate, PackedMixer):
         u, v = self.halves(x)
         s, entries = self._summed(v, state, lengths, reuse)
         if self.A:
-            a, cached = self._attended(x, state, lengths, reuse)
+            a, cached = self._attention(x, state, lengths, reuse)
             s, entries = s + a, {**entries, **cached}
         return self.w_out(u * s), entries
 
@@ -160,7 +160,7 @@ class GMLP(SpatialGate, PackedMixer):
         return self.priced(span, summed, span.terms())
 
     def _summed(self, v: Tensor, state: State | None, lengths: Lengths | None, reuse: bool) -> tuple[Tensor, Entries]:
-        """s without attention (B, T, E/2), and what it remembers."""
+        """s without attention (B, T, E/2), and the entries of its state."""
         if self.toeplitz:
             if state is not None and v.shape[1] == 1 and lengths is None:
                 s, entries = online.advance(v[:, 0], self.w, state, reuse)
@@ -172,15 +172,17 @@ class GMLP(SpatialGate, PackedMixer):
         s = triangular(cached["gate"][:, :, None], self.w[:, None, :, None], None if state is None else t)[:, :, 0]
         return s + self.b[t][..., None], entries
 
-    def _attended(self, x: Stream, state: State | None, lengths: Lengths | None, reuse: bool) -> tuple[Tensor, Entries]:
-        """The attention a (B, T, E/2), and the entries of its state."""
+    def _attention(
+        self, x: Stream, state: State | None, lengths: Lengths | None, reuse: bool
+    ) -> tuple[Tensor, Entries]:
+        """The tiny attention a (B, T, E/2) of x, and the entries of its cache."""
         t = positions("gmlp", self.context, x, state, lengths)
         q, k, v = self.heads(x)
         if state is None:
-            return self.attended(q, k, v), {}
+            return self.tiny_attention(q, k, v), {}
         cached, entries = with_past(state, {"k": k, "v": v}, self.context, lengths, reuse)
         then = torch.arange(cached["k"].shape[1], device=x.device).expand(len(x), -1)
-        return self.attended(q, cached["k"], cached["v"], pattern=causal, query_time=t, key_time=then), entries
+        return self.tiny_attention(q, cached["k"], cached["v"], pattern=causal, query_time=t, key_time=then), entries
 
 
 @final
@@ -201,11 +203,11 @@ class BidirectionalGMLP(SpatialGate, BidirectionalMixer):
         if lengths is not None:
             v = torch.where(within(lengths, T)[:, :, None], v, 0.0)
         summed = centered.centered(v, self.w) if self.toeplitz else self.w[:T, :T] @ v
-        s = summed + self.b[:T, None]  # b is one number where the layer is toeplitz
+        s = summed + self.b[:T, None]  # with `toeplitz` b is one number
         if self.A:
             time = torch.arange(T, device=x.device)
             then = None if lengths is None else torch.where(within(lengths, T), time, -1)
-            s = s + self.attended(*self.heads(x), pattern=everywhere, key_time=then)
+            s = s + self.tiny_attention(*self.heads(x), pattern=everywhere, key_time=then)
         return self.w_out(u * s)
 
     @override
@@ -216,11 +218,15 @@ class BidirectionalGMLP(SpatialGate, BidirectionalMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         T, H = span.rows, self.width
-        whole = Cost(mul=T * T * H, add=T * max(T - 1, 0) * H, path=("multiplication", "cumulation"))
-        return self.priced(span, centered.price(span, H, self.context) if self.toeplitz else whole, T * T)
+        if self.toeplitz:
+            summed = centered.price(span, H, self.context)
+        else:
+            summed = Cost(mul=T * T * H, add=T * max(T - 1, 0) * H, path=("multiplication", "cumulation"))
+        return self.priced(span, summed, T * T)
 
 
 def _view(w: Tensor) -> View:
+    """The view of spatial weights (T, T)."""
     return View("spatial weights", "the weight of a position in the gate of another", ("query", "key"), w)
 
 

@@ -1,4 +1,4 @@
-"""Identity: attention that reads no token but its own, the lower bound of what mixing brings.
+"""Identity: attention of each token to itself only, a baseline without mixing.
 
     y_t = x_t W_v W_out                W_v and W_out as in attention; no biases
 

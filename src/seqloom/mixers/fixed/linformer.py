@@ -4,16 +4,16 @@
     k̃ = E k,   ṽ = F v                                      E, F (N, L): N = `k` landmarks of L = `context` tokens
     z_in = q_i · k̃_n / √K,   a_in = e^{z_in} / Σ_n' e^{z_in'},   out = concat_h(Σ_n a_in ṽ_n) W_out
 
-`share` says which E and F are one: `none` (one of each per head), `heads` (one of each per layer), `keys_values`
+`share` says which E and F are the same: `none` (one of each per head), `heads` (one of each per layer), `keys_values`
 (E = F, one per layer) or `layers` (E = F, one for all layers). `projection` may replace E and F by stretches of ⌈L/N⌉
-tokens, each reduced to its mean, to its largest numbers, or by a convolution with as many taps per channel. Where
-`last_k` is set, N changes from `k` in the first layer to it in the last, by equal factors.
+tokens, each reduced to its mean or maximum per channel, or by a convolution with as many taps per channel. If `last_k`
+is set, N changes from `k` in the first layer to `last_k` in the last, by equal factors.
 
-There is no causal form: a landmark is a mixture of all tokens. The nearest kind that has one is `linear`. A row of
-T < L tokens is mixed by the first T columns of E and F; L is the most that it reads.
+There is no causal form: a landmark is a mixture of all tokens. The nearest kind with a causal form is `linear`. A row
+of T < L tokens is mixed by the first T columns of E and F; L is the largest number of tokens.
 
-Source: Wang et al., Linformer, arXiv:2006.04768, Eq. 7 and section 4. The paper names pooling and convolution and says
-no more: taps per channel, E and F drawn from N(0, 1/L), and equal factors are ours. Seed 002 prints E and F transposed.
+Source: Wang et al., Linformer, arXiv:2006.04768, Eq. 7 and section 4. The paper names pooling and convolution without
+details: taps per channel, E and F drawn from N(0, 1/L), and equal factors are ours. Seed 002 prints E and F transposed.
 """
 
 from collections.abc import Iterable
@@ -43,27 +43,27 @@ Share: TypeAlias = Literal["none", "heads", "keys_values", "layers"]
 
 @final
 class Landmarks(nn.Module):
-    """E and F: one matrix (L columns) or taps of every channel for `keys`, and others for values unless these share."""
+    """E and F: matrices (…, N, L), or taps (⌈L/N⌉, D). Values have their own unless they share those of keys."""
 
-    def __init__(self, keys: tuple[int, ...], both: bool, std: float) -> None:
+    def __init__(self, shape: tuple[int, ...], shared: bool, std: float) -> None:
         super().__init__()
         self.std = std
-        self.keys = nn.Parameter(torch.empty(keys))
-        self.values = None if both else nn.Parameter(torch.empty(keys))
+        self.keys = nn.Parameter(torch.empty(shape))
+        self.values = None if shared else nn.Parameter(torch.empty(shape))
         self.init()
 
     def init(self) -> None:
-        """Draws the numbers, from N(0, std²)."""
+        """Draws E and F, from N(0, std²)."""
         for parameter in self.parameters():
             nn.init.normal_(parameter, std=self.std)
 
     @property
-    def of_values(self) -> Tensor:
+    def for_values(self) -> Tensor:
         """F, or its taps."""
         return self.keys if self.values is None else self.values
 
     def price(self, span: Span) -> Cost:
-        """Nothing by themselves: the mixer prices what it computes with them."""
+        """0: the mixer prices its products with E and F."""
         return Cost()
 
 
@@ -78,7 +78,7 @@ class Linformer(BidirectionalMixer):
             raise ValueError(f"dim {D} is not divisible by heads {H}: choose heads that divide dim")
         self.dim, self.heads, self.config = D, H, config
         self.context = _context(layer)
-        self.landmarks = config.of_layer(layer)
+        self.landmarks = config.layer_landmarks(layer)
         self.width = -(-self.context // self.landmarks)
         self.traits = replace(TRAITS, longest=self.context)
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(D, D, bias=False) for _ in range(4))
@@ -99,14 +99,14 @@ class Linformer(BidirectionalMixer):
         mixtures = self.mixtures
         q = self._by_head(self.w_q(x))
         k = self._mixed(self.w_k(x), None if mixtures is None else mixtures.keys, lengths)
-        v = self._mixed(self.w_v(x), None if mixtures is None else mixtures.of_values, lengths)
+        v = self._mixed(self.w_v(x), None if mixtures is None else mixtures.for_values, lengths)
         y = attend(q, k, v, pattern=everywhere, key_time=self._time(k, lengths))
         out: Tensor = self.w_out(y.transpose(1, 2).flatten(2))
         return out
 
     @property
     def mixtures(self) -> Landmarks | None:
-        """The matrices E and F, or the taps of a convolution; None where stretches are pooled."""
+        """The matrices E and F, or the taps of a convolution; None if stretches are pooled."""
         return cast(Landmarks | None, self.own if self.own is not None else self.shared)
 
     @override
@@ -115,45 +115,47 @@ class Linformer(BidirectionalMixer):
         if mixtures is None or self.config.projection != "linear":
             return []
         assert isinstance(mixtures.keys, Tensor)
-        loud = mixtures.keys.square().mean(0).sqrt()
+        strength = mixtures.keys.square().mean(0).sqrt()
         return [
             View(
                 "E",
-                "how strongly a landmark reads the key of a token, root mean square of heads",
+                "weight of a token's key in a landmark, root mean square over heads",
                 ("landmark", "token"),
-                loud,
+                strength,
             )
         ]
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
-        T, D, how = span.rows, self.dim, self.config.projection
-        if how == "linear":
+        T, D, method = span.rows, self.dim, self.config.projection
+        if method == "linear":
             N = self.landmarks
             mixed = Cost(mul=N * T * D, add=N * max(T - 1, 0) * D, path=("multiplication", "cumulation"))
         else:
-            N, mixed = -(-T // self.width), stretches.price(T, D, self.width, how)
+            N, mixed = -(-T // self.width), stretches.price(T, D, self.width, method)
         return self.w_k, mixed, mixed.parallel(), price(T, T * N, D, self.heads), self.w_out
 
     def _mixed(self, x: Tensor, mixture: Tensor | None, lengths: Lengths | None) -> Tensor:
         """The landmarks (B, H, N, K) of keys or values x (B, T, D)."""
-        how = self.config.projection
-        if how == "linear":
+        method = self.config.projection
+        if method == "linear":
             assert mixture is not None
             return mixture[:, :, : x.shape[1]] @ self._by_head(x)
-        return self._by_head(stretches.reduced(x, self.width, how, mixture, lengths))
+        return self._by_head(stretches.reduced(x, self.width, method, mixture, lengths))
 
     def _time(self, k: Tensor, lengths: Lengths | None) -> Tensor | None:
-        """Negative for the landmarks (B, N) of stretches without a token; None where there are none."""
+        """Key times (B, N), negative for the landmarks of stretches without a token; None if there are none."""
         if lengths is None or self.config.projection == "linear":
             return None
         return -stretches.empty(lengths, self.width, k.shape[2]).long()
 
     def _by_head(self, x: Tensor) -> Tensor:
+        """x (B, T, D) by heads (B, H, T, K)."""
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
 def _context(layer: Layer) -> int:
+    """L. ValueError without a context."""
     if layer.context is None or layer.context < 1:
         raise ValueError(f"linformer needs a context of 1 or more, the most tokens that it mixes, not {layer.context}")
     return layer.context
@@ -205,14 +207,18 @@ class LinformerConfig(MixerConfig):
         return self.mixtures(layer) if self.share == "layers" else None
 
     def mixtures(self, layer: Layer) -> Landmarks | None:
-        """E and F, or the taps of the convolution; None where stretches are pooled."""
-        N, L, both = self.of_layer(layer), _context(layer), self.share in ("keys_values", "layers")
+        """E and F, or the taps of the convolution; None if stretches are pooled."""
+        N, L = self.layer_landmarks(layer), _context(layer)
+        shared = self.share in ("keys_values", "layers")
         if self.projection == "linear":
-            return Landmarks((self.heads if self.share == "none" else 1, N, L), both, L**-0.5)
-        return Landmarks((-(-L // N), layer.dim), both, (-(-L // N)) ** -0.5) if self.projection == "conv" else None
+            return Landmarks((self.heads if self.share == "none" else 1, N, L), shared, L**-0.5)
+        if self.projection == "conv":
+            width = -(-L // N)
+            return Landmarks((width, layer.dim), shared, width**-0.5)
+        return None
 
-    def of_layer(self, layer: Layer) -> int:
-        """The landmarks of a layer: from the first to the last by equal factors. ValueError beyond the context."""
+    def layer_landmarks(self, layer: Layer) -> int:
+        """The number of landmarks of a layer. ValueError if it is above the context."""
         last = self.k if self.last_k is None else self.last_k
         N = round(self.k * (last / self.k) ** (layer.number / max(layer.depth - 1, 1)))
         if _context(layer) < N:

@@ -1,14 +1,14 @@
 """MLP-Mixer: attention replaced by a network over positions, the same for every channel.
 
     h_s = GELU(Σ_j w_1sj x_j + b_1s)               S hidden units; j runs over L = `context` positions
-    y_t = Σ_s w_2ts h_s + b_2t                     no channel reads another one
+    y_t = Σ_s w_2ts h_s + b_2t                     channels are not mixed
 
 Causal, S is `expand` times L and unit s belongs to position ⌊s / expand⌋: w_1sj is 0 for positions j after it, and
-w_2ts is 0 for units of positions after t. Both layers need it: of one alone, a token would read later ones by way of
-the other. A state then holds x and h of all positions. Bidirectional, S may be any number, `hidden`.
+w_2ts is 0 for units of positions after t. Both layers need this: if only one had it, a token would depend on later ones
+through the other. A state then holds x and h of all positions. Bidirectional, S may be any number, `hidden`.
 
-A row of T < L tokens is one whose other positions hold 0. Before training w_1 and w_2 are N(0, 1/n), n the terms of the
-longest sum, and biases 0.
+A row of T < L tokens is a row of L whose other positions are 0. Before training w_1 and w_2 are N(0, 1/n), n the terms
+of the longest sum, and biases 0.
 
 Source: Tolstikhin et al., MLP-Mixer, arXiv:2105.01601, Eq. 1, its first line: the residual, the norm and the network
 over channels are the block's. The causal form is ours.
@@ -87,13 +87,13 @@ class MLPMixer(TokenMLP, PackedMixer):
     ) -> tuple[Stream, Entries]:
         """Raises ValueError beyond `context` positions; without a state, positions that are dropped count as well."""
         t = positions("mlp_mixer", self.context, x, state, lengths).clamp(max=self.context - 1)
-        at = None if state is None else t
+        times = None if state is None else t
         w_1, w_2, b_1 = self._by_position()
-        inputs, of_x = with_past(state, {"x": x}, self.context, lengths, reuse)
-        h = gelu(triangular(inputs["x"][:, :, None], w_1, at) + b_1[t][..., None])
-        units, of_h = with_past(state, {"h": h.flatten(2)}, self.context, lengths, reuse)
-        y = triangular(units["h"].unflatten(2, (self.expand, -1)), w_2, at)[:, :, 0]
-        return y + self.b_2[t][..., None], {**of_x, **of_h}
+        inputs, x_cache = with_past(state, {"x": x}, self.context, lengths, reuse)
+        h = gelu(triangular(inputs["x"][:, :, None], w_1, times) + b_1[t][..., None])
+        units, h_cache = with_past(state, {"h": h.flatten(2)}, self.context, lengths, reuse)
+        y = triangular(units["h"].unflatten(2, (self.expand, -1)), w_2, times)[:, :, 0]
+        return y + self.b_2[t][..., None], {**x_cache, **h_cache}
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
@@ -112,7 +112,7 @@ class MLPMixer(TokenMLP, PackedMixer):
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         n, units = span.rows * self.dim, span.rows * self.dim * self.expand
         first, second = (price(span, self.dim, *sizes) for sizes in ((1, self.expand), (self.expand, 1)))
-        return first, _plus(units), cost.gelu(units), second, _plus(n)
+        return first, _bias_price(units), cost.gelu(units), second, _bias_price(n)
 
     def _by_position(self) -> tuple[Tensor, Tensor, Tensor]:
         """w_1 (L, expand, L, 1), w_2 (L, 1, L, expand) and b_1 (L, expand)."""
@@ -137,7 +137,7 @@ class BidirectionalMLPMixer(TokenMLP, BidirectionalMixer):
         """Raises ValueError beyond `context` positions; dropped ones count as well."""
         positions("mlp_mixer", self.context, x)
         T = x.shape[1]
-        h = gelu(self.w_1[:, :T] @ x + self.b_1[:, None])  # (B, S, D); what is not a token is 0
+        h = gelu(self.w_1[:, :T] @ x + self.b_1[:, None])  # (B, S, D); x is 0 at padding
         return self.w_2[:T] @ h + self.b_2[:T, None]
 
     @override
@@ -150,15 +150,16 @@ class BidirectionalMLPMixer(TokenMLP, BidirectionalMixer):
         first = Cost(mul=S * T * D, add=S * max(T - 1, 0) * D, path=("multiplication", "cumulation"))
         second = Cost(mul=T * S * D, add=T * (S - 1) * D, path=("multiplication", "cumulation"))
         units = S * D if T else 0
-        return first, _plus(units), cost.gelu(units), second, _plus(T * D)
+        return first, _bias_price(units), cost.gelu(units), second, _bias_price(T * D)
 
 
-def _plus(numbers: int) -> Cost:
-    """The price of adding biases to `numbers` numbers."""
-    return Cost(add=numbers, path=("addition",))
+def _bias_price(count: int) -> Cost:
+    """The price of adding biases to `count` values."""
+    return Cost(add=count, path=("addition",))
 
 
 def _views(w_1: Tensor, w_2: Tensor) -> list[View]:
+    """The views of w_1 (S, T) and w_2 (T, S)."""
     return [
         View("first layer", "the weight of the input at each position", ("unit", "position"), w_1),
         View("second layer", "the weight of each hidden unit", ("position", "unit"), w_2),

@@ -1,12 +1,13 @@
-"""DeltaNet: a matrix in which a token puts its value in the place of what its key reads, without decay.
+"""DeltaNet: a matrix state in which a token's value replaces the value that its key reads, without decay.
 
     (q, k, v) = silu(conv(x W_qkv))             H heads of width K = D/H; no biases
-    q, k over √(Σ² + 1e-6),   q / √K            per head
+    q ← q / (|q| √K),   k ← k / |k|             per head; |x| = √(Σ x² + 1e-6)
     β = σ(x W_b), or 2σ(x W_b)                  per head
     S_t = S_{t-1} + β_t k_tᵀ (v_t - k_t S_{t-1}),   y_t = q_t S_t           per head
     out = norm(y) W_o                           norm(y) = y / √(mean of y² + 1e-5) ∘ gain, per head, one gain for all
 
-β above 1 (`negative`) gives S eigenvalues below 0, with which it can count (arXiv:2411.12537).
+With β above 1 (`negative`) the transitions I - β kᵀk have negative eigenvalues, with which the mixer can count
+(arXiv:2411.12537).
 
 Source: Schlag et al., arXiv:2102.11174, Eq. 24; Yang et al., arXiv:2406.06484, section 3, and the authors'
 flash-linear-attention, which this computes. Schlag et al. have other features of keys and no convolution; √K and the
@@ -52,7 +53,7 @@ class Delta(PackedMixer):
         if dim % config.heads:
             raise ValueError(f"dim {dim} is not divisible by heads {config.heads}: choose heads that divide dim")
         self.dim, self.heads, self.K = dim, config.heads, dim // config.heads
-        self.strongest = 2.0 if config.negative else 1.0
+        self.largest_strength = 2.0 if config.negative else 1.0
         self.w_qkv, self.w_o = Linear(dim, 3 * dim, bias=False), Linear(dim, dim, bias=False)
         self.w_b = Linear(dim, self.heads, bias=False)
         self.conv = ShortConvolution(3 * dim, config.kernel)
@@ -80,10 +81,10 @@ class Delta(PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; where the C code can run, a token is one call.
+        # one call of the C code where that can run, else as in `read`
         layers = mixing.Layers(self.w_qkv, self.conv, self.w_b, self.norm, self.w_o)
-        found = mixing.token(x, state, reuse, layers, self.heads, self.strongest)
-        return super().advance(x, state, reuse) if found is None else found
+        result = mixing.token(x, state, reuse, layers, self.heads, self.largest_strength)
+        return super().advance(x, state, reuse) if result is None else result
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -92,14 +93,14 @@ class Delta(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, H, K = span.rows, self.heads, self.K
-        strengths = (sigmoid(rows * H) + Cost(mul=rows * H * (self.strongest != 1.0))).parallel()
-        read = inputs_price(rows, H, H, K, 0)
-        return self.w_qkv, self.conv, strengths, read, price(rows, H, K, K), self.norm, self.w_o
+        strengths = (sigmoid(rows * H) + Cost(mul=rows * H * (self.largest_strength != 1.0))).parallel()
+        factors = inputs_price(rows, H, H, K, 0)
+        return self.w_qkv, self.conv, strengths, factors, price(rows, H, K, K), self.norm, self.w_o
 
     def _strength(self, x: Tensor) -> Tensor:
-        """β (…, H)."""
+        """β (…, H) of tokens x (…, D)."""
         strength = torch.sigmoid(self.w_b(x))
-        return strength if self.strongest == 1.0 else self.strongest * strength
+        return strength if self.largest_strength == 1.0 else self.largest_strength * strength
 
 
 @register

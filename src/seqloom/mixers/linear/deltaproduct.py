@@ -1,21 +1,21 @@
 """DeltaProduct: the gated delta rule with several steps per token, so that a token can rotate the state.
 
     (q, k, v) = silu(conv(x W_qkv))             n keys and values per token; H heads of keys, together ¾D wide
-    q, k over √(Σ² + 1e-6),   q / √K            per head; each head of q and k serves H'/H heads of values, V = 2K
+    q ← q / (|q| √K),   k ← k / |k|             per head; |x| = √(Σ x² + 1e-6); H'/H heads of v per q, k; V = 2K
     g = -e^a softplus(x W_a + b_a)              per head of values; without `decay` there is no decay
     β = 2σ(x W_b), or σ(x W_b)                  per head of values and step
     S_{t,0} = e^{g_t} S_{t-1},   S_{t,j} = S_{t,j-1} + β_{t,j} k_{t,j}ᵀ (v_{t,j} - k_{t,j} S_{t,j-1})        j = 1 … n
     S_t = S_{t,n},   y_t = q_t S_t
     out = (norm(y) ∘ silu(x W_g)) W_o           norm(y) = y / √(mean of y² + ε) ∘ gain, per head; `gate: false`: no W_g
 
-A token multiplies S by a product of n matrices I - β kᵀk. With β = 2 each is a reflection; by the theorem of Cartan
-and Dieudonné n of them make any orthogonal matrix that leaves all but n directions as they are. So a token can
-permute n + 1 things in any way, where with one step it can only swap two.
+A token multiplies S by a product of n matrices I - β kᵀk. With β = 2 each is a reflection; by the theorem of Cartan and
+Dieudonné n of them give any orthogonal matrix that changes at most n directions. So a token can permute n + 1 items in
+any way, while with one step it can only swap two.
 
-Source: Siems et al., DeltaProduct, arXiv:2502.10297, as the authors' flash-linear-attention has it, which this
-computes: the convolution runs over tokens, with taps of its own for each step's keys and values; the decay comes
-before the first step; β reaches 2 unless told otherwise. The paper's DeltaProduct has `decay: false`, its Gated
-DeltaProduct the decay. Nothing differs; with n = 1 it is `gated_delta`, and `delta` where both are off.
+Source: Siems et al., DeltaProduct, arXiv:2502.10297, and the authors' flash-linear-attention, which this computes: the
+convolution runs over tokens, with taps of its own for each step's keys and values; the decay comes before the first
+step; β reaches 2 by default. The paper's DeltaProduct has `decay: false`, its Gated DeltaProduct the decay. Nothing
+differs. With n = 1 it is `gated_delta`, or `delta` if decay and gate are off.
 """
 
 from collections.abc import Iterable
@@ -54,7 +54,7 @@ class DeltaProduct(DeltaByHead):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rule = price(span.rows, self.value_heads, self.K, self.V, self.steps, self.w_a is not None)
-        return *self.before(span.rows), rule, self.norm, self.w_o
+        return *self.prices_before(span.rows), rule, self.norm, self.w_o
 
 
 @register

@@ -1,16 +1,17 @@
-"""The gated delta rule: a matrix that decays, and in which a token puts its value in the place of what its key reads.
+"""The gated delta rule: a matrix state that decays, and in which a token's value replaces the one that its key reads.
 
     (q, k, v) = silu(conv(x W_qkv))             H heads of keys, together ¾D wide; H' heads of values, of width V = 2K
-    q, k over √(Σ² + 1e-6),   q / √K            per head; each head of q and k serves H'/H heads of values
+    q ← q / (|q| √K),   k ← k / |k|             per head; |x| = √(Σ x² + 1e-6); H'/H heads of v share one of q and k
     g = -e^a softplus(x W_a + b_a),   β = σ(x W_b), or 2σ(x W_b)                                    per head of values
     S' = e^{g_t} S_{t-1},   S_t = S' + β_t k_tᵀ (v_t - k_t S'),   y_t = q_t S_t
     out = (norm(y) ∘ silu(x W_g)) W_o           norm(y) = y / √(mean of y² + ε) ∘ gain, per head; no biases but b_a
 
-Before training e^a is uniform in (0, 16) and softplus(b_a) log-uniform in (0.001, 0.1); neither is decayed. β above 1
-(`negative`) gives S eigenvalues below 0, with which it can count (arXiv:2411.12537).
+Before training e^a is uniform in (0, 16) and softplus(b_a) log-uniform in (0.001, 0.1); neither is decayed. With β
+above 1 (`negative`) the transitions I - β kᵀk have negative eigenvalues, with which the mixer can count
+(arXiv:2411.12537).
 
 Source: Yang et al., Gated Delta Networks, arXiv:2412.06464, and the authors' flash-linear-attention, which this
-computes. The paper's Eq. 10 has α_t = e^{g_t}; how α is made, as in Mamba-2, and √K are in the program alone.
+computes. The paper's Eq. 10 has α_t = e^{g_t}; the computation of α, as in Mamba-2, and √K are only in the program.
 Qwen3-Next has `value_heads` twice the heads, and widths of its own.
 """
 
@@ -47,25 +48,25 @@ class GatedDelta(DeltaByHead):
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         convolved, window = self.conv(self.w_qkv(x), state, lengths)
         g, strength = self.log_decay(x), self.strength(x).squeeze(-2)  # (B, T, H')
-        of_keys = inputs(convolved, g.exp()[..., None], strength, self.heads, self.K)
-        q, write, v, erase = (part.transpose(1, 2) for part in of_keys)
+        factors = inputs(convolved, g.exp()[..., None], strength, self.heads, self.K)
+        q, write, v, erase = (factor.transpose(1, 2) for factor in factors)
         y, S = delta(q, write, v, erase, None, g.transpose(1, 2), state["S"] if state else None, lengths=lengths)
         return self.w_o(self.norm(y, self.w_g(x))), {**window, "S": S}
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; where the C code can run, a token is one call.
+        # one call of the C code where that can run, else as in `read`
         layers = mixing.Layers(
             *(self.w_qkv, self.conv, self.w_b, self.norm, self.w_o, self.a_log), rate=self.w_a, gate=self.w_g
         )
-        found = mixing.token(x, state, reuse, layers, self.heads, self.strongest)
-        return super().advance(x, state, reuse) if found is None else found
+        result = mixing.token(x, state, reuse, layers, self.heads, self.largest_strength)
+        return super().advance(x, state, reuse) if result is None else result
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, H = span.rows, self.value_heads
         scaled = Cost(mul=2 * rows * H * self.K, exp=rows * H, path=("multiplication",))  # erase and write
-        return *self.before(rows), scaled, price(rows, H, self.K, self.V, "head"), self.norm, self.w_o
+        return *self.prices_before(rows), scaled, price(rows, H, self.K, self.V, "head"), self.norm, self.w_o
 
 
 @register

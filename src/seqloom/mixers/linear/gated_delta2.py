@@ -1,16 +1,16 @@
 """Gated DeltaNet-2: Kimi Delta Attention that chooses channel by channel what a key erases and what a value writes.
 
     (q, k, v) = silu(conv(x W_qkv))             H heads of width K = D/H; no biases but b_a and b_g
-    q, k over √(Σ² + 1e-6),   q / √K            per head
-    g = -e^a softplus(x A₁ A₂ + b_a)            one for each channel of the keys, a per head; A₁ A₂ of rank R
-    b = σ(x W_b), or 2σ(x W_b)                  what is erased, for each channel of the keys
-    w = σ(x W_w)                                what is written, for each channel of the values
+    q ← q / (|q| √K),   k ← k / |k|             per head; |x| = √(Σ x² + 1e-6)
+    g = -e^a softplus(x A₁ A₂ + b_a)            per channel of the keys; one a per head; A₁ A₂ of rank R
+    b = σ(x W_b), or 2σ(x W_b)                  strength of erasing, per channel of the keys
+    w = σ(x W_w)                                strength of writing, per channel of the values
     S' = diag(e^{g_t}) S_{t-1},   S_t = S' + k_tᵀ (w_t ∘ v_t - (b_t ∘ k_t) S'),   y_t = q_t S_t             per head
     out = (norm(y) ∘ σ(x G₁ G₂ + b_g)) W_o      norm(y) = y / √(mean of y² + ε) ∘ gain, per head, one gain for all
 
-With b = w = β, one number per head, it is `kda`. That never lengthens a state into which nothing is written; this can,
-by up to √(4/3) per token, and without bound without decay, for I - kᵀ(b ∘ k) is not symmetric. Before training
-e^a is uniform in (1, 16) and softplus(b_a) log-uniform in (0.001, 0.1); neither is decayed.
+With b = w = β, one number per head, it is `kda`. If nothing is written, `kda` never makes the norm of S larger; this
+mixer can, by up to √(4/3) per token, and without a bound if nothing decays, since I - kᵀ(b ∘ k) is not symmetric.
+Before training e^a is uniform in (1, 16) and softplus(b_a) log-uniform in (0.001, 0.1); neither is decayed.
 
 Source: Hatamizadeh et al., Gated DeltaNet-2, arXiv:2605.22791, whose recurrence is
 S_t = (I - k_t (b_t ∘ k_t)ᵀ) diag(α_t) S_{t-1} + k_t (w_t ∘ v_t)ᵀ; all around it as the layer `GatedDeltaNet2` of
@@ -45,39 +45,39 @@ class GatedDelta2(DeltaByChannel):
     def __init__(self, dim: int, config: "GatedDelta2Config") -> None:
         super().__init__(dim, config, strengths=dim)
         self.w_w = Linear(dim, dim, bias=False)
-        self.strongest = 2.0 if config.negative else 1.0
+        self.largest_strength = 2.0 if config.negative else 1.0
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         q, k, v, window = self.queries_keys_values(x, state, lengths)
-        of_channels = self.log_decay(x), self._by_head(self._erased(x)), self._by_head(self._written(x))
-        g, b, w = (tensor.transpose(1, 2) for tensor in of_channels)  # (B, H, T, K)
+        erase, write = self._by_head(self._erase_strength(x)), self._by_head(self._write_strength(x))
+        g, b, w = (tensor.transpose(1, 2) for tensor in (self.log_decay(x), erase, write))  # (B, H, T, K)
         y, S = delta(q, k, w * v, g.exp() * (b * k), None, g, state["S"] if state else None, lengths=lengths)
         return self.w_o(self.norm(y, self.gate_out(self.gate_in(x)))), {**window, "S": S}
 
     @override
     def views(self, x: Stream) -> list[View]:
-        per = ("token", "channel")
+        axes = ("token", "channel")
         return [
             self.decay_view(x[0]),
-            View("erase", "how much of a key's channel reads what is erased: b", per, self._erased(x[0])),
-            View("write", "how much of a value's channel is written: w", per, self._written(x[0])),
+            View("erase", "how much of a key's channel reads what is erased: b", axes, self._erase_strength(x[0])),
+            View("write", "how much of a value's channel is written: w", axes, self._write_strength(x[0])),
         ]
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, n, H, K = span.rows, span.rows * self.dim, self.heads, self.K
-        strengths = sigmoid(2 * n).parallel() + Cost(mul=n * (self.strongest != 1.0))
+        strengths = sigmoid(2 * n).parallel() + Cost(mul=n * (self.largest_strength != 1.0))
         scaled = Cost(mul=3 * n, exp=n, path=("multiplication", "multiplication"))  # erase twice, and the value
-        return *self.before(rows), strengths, scaled, price(rows, H, K, K, "channel"), self.norm, self.w_o
+        return *self.prices_before(rows), strengths, scaled, price(rows, H, K, K, "channel"), self.norm, self.w_o
 
-    def _erased(self, x: Tensor) -> Tensor:
-        """b (…, D)."""
+    def _erase_strength(self, x: Tensor) -> Tensor:
+        """b (…, D) of tokens x (…, D)."""
         b = torch.sigmoid(self.w_b(x))
-        return b if self.strongest == 1.0 else self.strongest * b
+        return b if self.largest_strength == 1.0 else self.largest_strength * b
 
-    def _written(self, x: Tensor) -> Tensor:
-        """w (…, D)."""
+    def _write_strength(self, x: Tensor) -> Tensor:
+        """w (…, D) of tokens x (…, D)."""
         return torch.sigmoid(self.w_w(x))
 
     def _by_head(self, x: Tensor) -> Tensor:

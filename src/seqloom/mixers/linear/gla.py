@@ -1,7 +1,7 @@
-"""Gated linear attention: a matrix in which each channel of the keys decays at a rate that the token sets.
+"""Gated linear attention: a matrix state in which each channel of the keys decays at a rate computed from the token.
 
     q = x W_q / √K,   k = x W_k,   v = x W_v            H heads; q and k of width K = D/2H, v of width D/H; no biases
-    g = log σ(x W_1 W_2 + b) / τ                        one for each channel of the keys; W_1 W_2 of rank R, τ = 16
+    g = log σ(x W_1 W_2 + b) / τ                        per channel of the keys; W_1 W_2 of rank R, τ = 16
     S_t = diag(e^{g_t}) S_{t-1} + k_tᵀ v_t,   y_t = q_t S_t                per head
     out = (norm(y) ∘ silu(x W_g)) W_o                   norm(y) = y / √(mean of y² + 1e-5) ∘ gain, per head
 
@@ -79,6 +79,7 @@ class GLA(PackedMixer):
         return self.w_1, self.w_2, rates, scaled, sums, self.norm, self.w_o
 
     def _log_decay(self, x: Tensor) -> Tensor:
+        """g (…, D/2) of tokens x (…, D)."""
         return logsigmoid(self.w_2(self.w_1(x))) / self.tau
 
 

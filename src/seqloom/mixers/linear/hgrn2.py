@@ -1,15 +1,15 @@
-"""HGRN2: gated linear attention whose keys are what its forget gates let go, so that nothing grows.
+"""HGRN2: gated linear attention whose keys are 1 minus its forget gates, so that the state stays bounded.
 
     q = silu(x W_q),   v = x W_i                        H heads of width K = D/H; no biases
-    f = β_l + (1 - β_l) σ(x W_f),   k = 1 - f            one for each channel of the keys
+    f = β_l + (1 - β_l) σ(x W_f),   k = 1 - f            per channel of the keys
     S_t = diag(f_t) S_{t-1} + k_tᵀ v_t,   y_t = q_t S_t / √K                per head
     out = norm(y) W_o                                   norm(y) = y / √(mean of y² + 1e-5) ∘ gain, over all channels
     β_l = Σ_{0<j≤l} softmax_j(table)                    of layer l, per channel; 0 in the first layer
 
-The table (layers, D) is one for the model, and 0 before training.
+All layers share the table (layers, D), which is 0 before training.
 
 Source: Qin et al., HGRN2, arXiv:2404.07904, section 3, and flash-linear-attention's program of it, which this computes.
-√K is of the program, where it makes no difference but for the 1e-5 of the norm. The paper's β is cumulated as in HGRN,
+√K is from the program; it changes nothing but the effect of 1e-5 in the norm. The paper's β is cumulated as in HGRN,
 arXiv:2311.04823; its norm is of mean and variance in some of the authors' programs.
 """
 
@@ -40,7 +40,7 @@ TRAITS = Traits(causal="always", streams=True, state="constant")
 
 @final
 class LowerBounds(nn.Module):
-    """The table (depth, D) that the lower bounds of all layers' forget gates are made of."""
+    """The table (depth, D) from which the lower bounds of the forget gates of all layers are computed."""
 
     def __init__(self, depth: int, dim: int) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class LowerBounds(nn.Module):
         return sums[:, layer] - sums[:, 0]
 
     def price(self, span: Span) -> Cost:
-        """The operations of a layer priced per token, as in a step."""
+        """The operations for the bounds of one layer, which are counted once per token, as in a step."""
         L, D = self.table.shape
         return span.rows * (Cost(add=(L - 1) * D + D) + softmax(D, L))
 
@@ -81,8 +81,8 @@ class HGRN2(PackedMixer):
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         g, k = self._gates(x)
-        given = (silu(self.w_q(x)) / self.K**0.5, k, self.w_i(x), g)
-        q, k, v, g = (tensor.unflatten(-1, (self.heads, -1)).transpose(1, 2) for tensor in given)  # (B, H, T, K)
+        inputs = (silu(self.w_q(x)) / self.K**0.5, k, self.w_i(x), g)
+        q, k, v, g = (tensor.unflatten(-1, (self.heads, -1)).transpose(1, 2) for tensor in inputs)  # (B, H, T, K)
         y, new_state = decay(q, k, v, g, state["sum"] if state else None, lengths=lengths)
         return self.w_o(self.norm(y.transpose(1, 2).flatten(2))), {"sum": new_state}
 
@@ -107,8 +107,9 @@ class HGRN2(PackedMixer):
         g = logsigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32)))
         if self.layer:
             assert isinstance(self.shared, LowerBounds)
-            rows = x.shape[-2] if OP.choose(x[None], True) == "reference" else 1
-            bound = self.shared(self.layer, rows).clamp(torch.finfo(g.dtype).tiny, 1 - torch.finfo(g.dtype).eps)
+            # the reference computes the bounds for each token, as they are priced
+            times = x.shape[-2] if OP.choose(x[None], True) == "reference" else 1
+            bound = self.shared(self.layer, times).clamp(torch.finfo(g.dtype).tiny, 1 - torch.finfo(g.dtype).eps)
             g = torch.logaddexp(bound.log(), torch.log1p(-bound) + g)
         return g, -torch.expm1(g)
 
@@ -128,7 +129,7 @@ class HGRN2Config(MixerConfig):
 
     @override
     def shared(self, layer: Layer) -> nn.Module | None:
-        """The table, where there is more than the one layer that does not read it."""
+        """The table; None if there is only the first layer, which does not use it."""
         return LowerBounds(layer.depth, layer.dim) if layer.depth > 1 else None
 
     @override

@@ -1,8 +1,8 @@
 """Kimi Delta Attention: the gated delta rule in which each channel of the keys decays at a rate of its own.
 
     (q, k, v) = silu(conv(x W_qkv))             H heads of width K = D/H; no biases but b_a and b_g
-    q, k over √(Σ² + 1e-6),   q / √K            per head
-    g = -e^a softplus(x A₁ A₂ + b_a)            one for each channel of the keys, a per head; A₁ A₂ of rank R
+    q ← q / (|q| √K),   k ← k / |k|             per head; |x| = √(Σ x² + 1e-6)
+    g = -e^a softplus(x A₁ A₂ + b_a)            per channel of the keys; one a per head; A₁ A₂ of rank R
     β = σ(x W_b)                                per head
     S' = diag(e^{g_t}) S_{t-1},   S_t = S' + β_t k_tᵀ (v_t - k_t S'),   y_t = q_t S_t                   per head
     out = (norm(y) ∘ σ(x G₁ G₂ + b_g)) W_o      norm(y) = y / √(mean of y² + ε) ∘ gain, per head, one gain for all
@@ -10,7 +10,7 @@
 Before training e^a is uniform in (1, 16) and softplus(b_a) log-uniform in (0.001, 0.1); neither is decayed.
 
 Source: Kimi Team, Kimi Linear, arXiv:2510.26692, section 3 and Eq. 1, and the authors' layer in flash-linear-attention,
-which this computes. b_g is of the program there; Kimi Linear as published has none (`gate_bias`).
+which this computes. b_g is in that program only; Kimi Linear as published has none (`gate_bias: false`).
 """
 
 from collections.abc import Iterable
@@ -49,13 +49,13 @@ class KDA(DeltaByChannel):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; where the C code can run, a token is one call.
+        # one call of the C code where that can run, else as in `read`
         layers = mixing.Layers(
             *(self.w_qkv, self.conv, self.w_b, self.norm, self.w_o, self.a_log),
             *(self.decay_in, self.decay_out, self.gate_in, self.gate_out),
         )
-        found = mixing.token(x, state, reuse, layers, self.heads, 1.0)
-        return super().advance(x, state, reuse) if found is None else found
+        result = mixing.token(x, state, reuse, layers, self.heads, 1.0)
+        return super().advance(x, state, reuse) if result is None else result
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -68,7 +68,7 @@ class KDA(DeltaByChannel):
         rows, n, H, K = span.rows, span.rows * self.dim, self.heads, self.K
         strengths = sigmoid(rows * H).parallel()
         scaled = Cost(mul=2 * n, exp=n, path=("multiplication",))  # erase and write
-        return *self.before(rows), strengths, scaled, price(rows, H, K, K, "channel"), self.norm, self.w_o
+        return *self.prices_before(rows), strengths, scaled, price(rows, H, K, K, "channel"), self.norm, self.w_o
 
 
 @register

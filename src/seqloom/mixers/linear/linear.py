@@ -4,10 +4,10 @@
     S_t = S_{t-1} + k_tᵀ v_t,   z_t = z_{t-1} + k_t
     y_t = q_t S_t / (q_t · z_t + eps),   out = concat_h(y) W_out
 
-Bidirectional, every query reads the sums over all tokens, S_T and z_T.
+In the bidirectional form every query uses the sums over all tokens, S_T and z_T.
 
-Equal to attention with the weights a_ij = q_i · k_j / (Σ_{j'≤i} q_i · k_j' + eps). z is kept as one more column of S,
-whose values are 1; the price counts those products by 1.
+Equal to attention with the weights a_ij = q_i · k_j / (Σ_{j'≤i} q_i · k_j' + eps). z is stored as one more column of S,
+of values v that are 1; the price includes these products.
 
 Source: Katharopoulos et al., arXiv:2006.16236, Eq. 7-12 and 16-20. eps is that of the authors' code. Seed 001 prints
 the feature of q_m where that of q_n belongs, and sums the denominator to N. Nothing differs.
@@ -63,10 +63,10 @@ class LinearFeatures(Mixer, ABC):
     @staticmethod
     @abstractmethod
     def _summed(rows: int, H: int, K: int, V: int) -> Cost:
-        """The price of S, z and what queries read of them."""
+        """The price of the sums S and z, and of their products with queries."""
 
     def _read(self, s: Tensor, z: Tensor) -> Stream:
-        """The outputs, given what each query read (B, H, T, K), and its normaliser (B, H, T)."""
+        """The outputs (B, T, D), from s = q_t S_t (B, H, T, K) and z = q_t · z_t (B, H, T) of each query."""
         y = quotient(s, z + self.eps)
         return self.w_out(y.transpose(1, 2).flatten(2))
 
@@ -133,9 +133,9 @@ def _feature(x: Tensor) -> Tensor:
 
 
 class _Feature(torch.autograd.Function):
-    """elu(x) + 1, written so that a very negative x gives e^x and not what rounding leaves of e^x - 1 + 1.
+    """elu(x) + 1, computed as e^x for negative x, since e^x - 1 + 1 would round a small e^x to 0.
 
-    Its slope is itself where it is below 1, else 1: that is fewer passes over memory than torch's own.
+    The derivative is the value itself where that is below 1, else 1; this needs fewer passes over memory than torch's.
     """
 
     @staticmethod

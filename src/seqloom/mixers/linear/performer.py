@@ -1,20 +1,20 @@
-"""Performer: attention whose weights are products of random features, so that all before a token is one matrix.
+"""Performer: attention whose weights are products of random features, so that the past of a token is one matrix.
 
     q = x W_q,  k = x W_k,  v = x W_v                    cut into H heads of width K = D/H; no biases
     φ(x) = features of x / K^¼ along R random directions, so that E φ(q)·φ(k) = e^{q·k / √K}      (softmax, hyperbolic)
     S_t = S_{t-1} + φ(k_t)ᵀ v_t,   z_t = z_{t-1} + φ(k_t)
     y = concat_h(φ(q_t) S_t / φ(q_t)·z_t) W_out
 
-Bidirectional, every query reads the sums over all tokens, and M is the largest exponent of all keys.
+In the bidirectional form every query uses the sums over all tokens, and M is the largest exponent of all keys.
 
-z is a column of S, whose value is 1. S and z are held divided by e^M, M a head's largest exponent of a key so far.
-Directions are orthogonal in each block of K (`seqloom.ops.random_features.draws`), and rounded to bfloat16.
+z is stored as a column of S, of values that are 1. S and z are held divided by e^M, M a head's largest exponent of a
+key so far. Directions are orthogonal in each block of K (`seqloom.ops.random_features.draws`), and rounded to bfloat16.
 
 Source: Choromanski et al., Rethinking Attention with Performers, arXiv:2009.14794, Eq. 4-9 and 13. Seed 004 leaves out
 1/√R, K^¼ and in its Eq. 11 the normalizer. Ours: no 1e-4 is added to each feature, causal keys are stabilized by the
 maximum so far instead of over the whole sequence, which looks ahead, and each head has directions of its own; for the
-ReLU kernel, which is no softmax, ε = 1e-3 is the authors'. A normalizer below 1e-25, where no key so far answers the
-query in any direction, is taken for 1e-25, so that y decays to 0.
+ReLU kernel, which is no softmax, ε = 1e-3 is the authors'. A normalizer below 1e-25, where no key so far shares a
+feature with the query, is replaced by 1e-25, so that y goes to 0.
 """
 
 import math
@@ -74,18 +74,19 @@ class RandomFeatures(Mixer, ABC):
     @staticmethod
     @abstractmethod
     def _averaged(n: int, H: int, F: int, V: int) -> Cost:
-        """The price of the sums, of what queries read of them, and of the division."""
+        """The price of the sums, of their products with queries, and of the division."""
 
     @property
     def _per_head(self) -> int:
-        """F, the features of a head."""
+        """F, the number of features of a head."""
         return self.directions.shape[1] * (2 if self.kernel == "hyperbolic" else 1)
 
     def _heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, K)
+        """x (B, T, D) by heads (B, H, T, K)."""
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
     def _scaled(self, x: Stream) -> tuple[Tensor, Tensor]:
-        """q and k over K^¼, (B, H, T, K)."""
+        """q and k (B, H, T, K), divided by K^¼."""
         q, k = (features.exact(self._heads(w(x))) / self.directions.shape[2] ** 0.25 for w in (self.w_q, self.w_k))
         return q, k
 
@@ -188,10 +189,10 @@ class PerformerConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> RandomFeatures:
-        """Raises ValueError where the heads do not divide dim."""
+        """Raises ValueError if the heads do not divide dim."""
         if layer.dim % self.heads:
-            fitting = ", ".join(str(n) for n in range(1, layer.dim + 1) if layer.dim % n == 0)
-            raise ValueError(f"dim {layer.dim} is not divisible by heads {self.heads}: choose heads from {fitting}")
+            divisors = ", ".join(str(n) for n in range(1, layer.dim + 1) if layer.dim % n == 0)
+            raise ValueError(f"dim {layer.dim} is not divisible by heads {self.heads}: choose heads from {divisors}")
         K = layer.dim // self.heads
         rows = self.features or max(1, round(K * math.log(K)))
         form = Performer if layer.causal else BidirectionalPerformer

@@ -1,15 +1,15 @@
-"""Retention: attention whose softmax is replaced by a fixed exponential forgetting, a faster one in each lower head.
+"""Retention: attention whose softmax is replaced by a fixed exponential decay, which is slower in each further head.
 
     q = (x W_q) e^{ιtθ},  k = (x W_k) e^{-ιtθ} / √K,  v = x W_v      H heads; q, k of width K = D/H, v of width V = 2K
     S_t = γ_h S_{t-1} + k_tᵀ v_t,   y_t = q_t S_t                     γ_h = 1 - 2^{-5-h}, h < H; θ_i = 10000^{-2i/K}
     out = (swish(x W_g) ∘ concat_h norm(y)) W_o
 
-γ and θ are fixed. e^{ιtθ} turns pairs of channels at position t (`seqloom.positions.rotary`), and norm takes off each
-head's mean and divides by its deviation, √(variance + eps), without gain and bias.
+γ and θ are fixed. e^{ιtθ} turns pairs of channels at position t (`seqloom.positions.rotary`), and norm subtracts each
+head's mean and divides by √(variance + eps), without gain and bias.
 
-Source: Sun et al., Retentive Network, arXiv:2307.08621, Eq. 5-8. Of the paper's three normalizations of the scores two,
-beyond 1/√K, are left out: they scale a whole y_t of a head, which norm undoes (but for eps). Seed 001 calls γ and θ
-learned, and its Eq. 22 divides by γ^t, which overflows.
+Source: Sun et al., Retentive Network, arXiv:2307.08621, Eq. 5-8. Of the paper's three normalizations of scores only
+1/√K is implemented: the other two scale all channels of a head's y_t alike, which norm cancels (but for eps). Seed 001
+calls γ and θ learned, and its Eq. 22 divides by γ^t, which overflows.
 """
 
 import math
@@ -59,10 +59,10 @@ class Retention(PackedMixer):
 
     @override
     def rebuild(self) -> None:
-        """γ and θ, which move with the module but are never rounded to its dtype."""
-        gammas = [math.log1p(-(2.0 ** (-5 - h))) for h in range(self.heads)]
+        """Computes log γ and θ, which move with the module but are never rounded to its dtype."""
+        log_gammas = [math.log1p(-(2.0 ** (-5 - h))) for h in range(self.heads)]
         for name, values in (
-            ("log_decay", torch.tensor(gammas, dtype=torch.float64)),
+            ("log_decay", torch.tensor(log_gammas, dtype=torch.float64)),
             ("theta", angles(self.dim // self.heads)),
         ):
             self.register_buffer(name, values.to(self.device), persistent=False)
@@ -85,15 +85,15 @@ class Retention(PackedMixer):
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """What each head still holds of a token after a lag, and its scores on the first row."""
+        """The share of a token that each head holds after each lag, and the scores of each head on the first row."""
         position = torch.arange(x.shape[1], device=x.device)
         lag = position[:, None] - position
-        past = torch.exp(position[:, None] * self.log_decay)
+        remaining = torch.exp(position[:, None] * self.log_decay)
         q, k, _ = self._projected(x[:1], position)
         scores = (q @ k.mT)[0] * torch.exp(lag.clamp(min=0) * self.log_decay[:, None, None]).to(q.dtype).tril()
         meaning = "what a query takes of each key's value, before the norm"
         return [
-            View("decay", "how much of a token each head still holds after a lag", ("lag", "head"), past),
+            View("decay", "how much of a token each head still holds after a lag", ("lag", "head"), remaining),
             *(View(f"scores of head {h}", meaning, ("query", "key"), score) for h, score in enumerate(scores)),
         ]
 
@@ -109,9 +109,10 @@ class Retention(PackedMixer):
     def _projected(self, x: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries and keys (B, H, T, K), turned by their positions (T,) or (B, 1, T), and values (B, H, T, 2K)."""
         q, k, v = (w(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
-        wide = torch.promote_types(q.dtype, torch.float32)  # the dtype of the sums
-        cos, sin = turns(position, self.theta, wide)
-        return rotate(q.to(wide), cos, sin), rotate(k.to(wide), cos, sin) / math.sqrt(k.shape[-1]), v
+        dtype = torch.promote_types(q.dtype, torch.float32)  # that of the sums
+        cos, sin = turns(position, self.theta, dtype)
+        q, k = rotate(q.to(dtype), cos, sin), rotate(k.to(dtype), cos, sin)
+        return q, k / math.sqrt(k.shape[-1]), v
 
 
 @register

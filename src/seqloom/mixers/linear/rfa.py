@@ -2,20 +2,21 @@
 
     q = x W_q,  k = x W_k,  v = x W_v                    cut into H heads of width K = D/H; no biases
     x̂ = x / √(|x|² + 1e-6),   φ(x) = [sin(w·(σ∘x̂)), cos(w·(σ∘x̂))] / √R      R random directions w; σ (H, K) learned
-    g_t = sigmoid(x_t W_gate + b)                        one a head; without the gate g and 1 - g become 1
+    g_t = sigmoid(x_t W_gate + b)                        one per head; without the gate g and 1 - g become 1
     S_t = g_t S_{t-1} + (1 - g_t) φ(k_t)ᵀ v_t,   z_t = g_t z_{t-1} + (1 - g_t) φ(k_t)
-    y = concat_h(φ(q_t) S_t / max(φ(q_t)·z_t, 0.1 s_t)) W_out      s_t the weight in z_t: 1 - Π_{j≤t} g_j, ungated t
+    y = concat_h(φ(q_t) S_t / max(φ(q_t)·z_t, 0.1 s_t)) W_out      s_t = 1 - Π_{j≤t} g_j, ungated t
 
-Bidirectional, without the gate alone, which has an order: every query reads the sums over all T tokens, s_t = T.
+The bidirectional form has no gate, since a gate needs an order: every query uses the sums over all T tokens, s_t = T.
 
-z is a column of S, whose value is 1. For σ = (s, …, s) the product of two features is e^{s² (q̂·k̂ - 1)} in the mean.
+z is stored as a column of S, of values that are 1. For σ = (s, …, s) the product of two features is e^{s² (q̂·k̂ - 1)}
+in the mean.
 
-Source: Peng et al., Random Feature Attention, arXiv:2103.02143, Eq. 2-7, section 3.3 and its learned σ. Seed 002 misses
+Source: Peng et al., Random Feature Attention, arXiv:2103.02143, Eq. 2-7, section 3.3 and its learned σ. Seed 002 omits
 e^· around -|x-y|²/2σ² and the gate. A product of such features can be negative, while the kernel is at least e^{-2s²},
-0.14 for s = 1, as |q̂|, |k̂| ≤ 1. The paper divides by φ(q)·z as it is, its authors' code by at least a constant, which
-the gate's factor 1 - g gets below; ours is in proportion to s_t (and 1e-25 at least, so that y decays to 0 behind gates
-within 1e-24 of 1). Directions are rounded to bfloat16 and drawn again after each update, where the authors choose from
-200 draws made beforehand; the last draw is what is evaluated.
+0.14 for s = 1, as |q̂|, |k̂| ≤ 1. The paper divides by φ(q)·z itself, its authors' code by no less than a constant,
+although with the factor 1 - g the right denominator can be smaller. Our bound is proportional to s_t (and at least
+1e-25, so that y goes to 0 if gates are within 1e-24 of 1). Directions are rounded to bfloat16 and drawn again after
+each update, where the authors choose from 200 draws made beforehand; the last draw is what is evaluated.
 """
 
 from abc import ABC, abstractmethod
@@ -95,10 +96,11 @@ class TrigonometricFeatures(Mixer, ABC):
 
     @abstractmethod
     def _averaged(self, n: int, H: int, F: int, V: int) -> Iterable[Cost]:
-        """The prices of the sums and of what queries read of them, and of the weights."""
+        """The prices of the sums and of their products with queries, and of the weights."""
 
     def _heads(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, H, T, K)
+        """x (B, T, D) by heads (B, H, T, K)."""
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
     def _features(self, x: Stream) -> tuple[Tensor, Tensor]:
         """φ(q) and φ(k) (B, H, T, 2R)."""
@@ -124,8 +126,8 @@ class RandomFeatureAttention(TrigonometricFeatures, PackedMixer):
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         v = self._heads(self.w_v(x))
         q, k = self._features(x)
-        log_gate, weight, least, gates = self._gates(x, q, state, lengths)
-        y, s = average(q, k, v, log_gate, state["s"] if state else None, weight, least, lengths=lengths)
+        log_gate, weight, floor, gates = self._gates(x, q, state, lengths)
+        y, s = average(q, k, v, log_gate, state["s"] if state else None, weight, floor, lengths=lengths)
         out = self.w_out(y.transpose(1, 2).flatten(2).to(x.dtype))
         return out, {"s": s, **gates}
 
@@ -133,14 +135,14 @@ class RandomFeatureAttention(TrigonometricFeatures, PackedMixer):
     def views(self, x: Stream) -> list[View]:
         """The weights of each head, after their mean, and what the gates keep."""
         q, k = self._features(x[:1])
-        log_gate, weight, least, _ = self._gates(x[:1], q)
+        log_gate, weight, floor, _ = self._gates(x[:1], q)
         values = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
-        weights, _ = average(q, k, values, log_gate, None, weight, least)
-        shown = of_heads(weights[0], "; may be negative")
+        weights, _ = average(q, k, values, log_gate, None, weight, floor)
+        result = of_heads(weights[0], "; may be negative")
         if self.w_gate is not None:
             meaning = "how much of its memory a head keeps when it reads a token"
-            shown.append(View("gates", meaning, ("token", "head"), self.w_gate(x[0]).sigmoid()))
-        return shown
+            result.append(View("gates", meaning, ("token", "head"), self.w_gate(x[0]).sigmoid()))
+        return result
 
     @override
     def _averaged(self, n: int, H: int, F: int, V: int) -> Iterable[Cost]:
@@ -150,12 +152,12 @@ class RandomFeatureAttention(TrigonometricFeatures, PackedMixer):
     def _gates(
         self, x: Stream, q: Tensor, state: State | None = None, lengths: Lengths | None = None
     ) -> tuple[Tensor | None, Tensor | None, Tensor, Entries]:
-        """log g, 1 - g and 0.1 s of each token (B, H, T), and Σ log g; without the gate None, None, 0.1 t, nothing."""
+        """log g, 1 - g and 0.1 s (B, H, T), and the entry Σ log g; without the gate None, None, 0.1 t and no entry."""
         if self.w_gate is None:
             return None, None, counted(q, state["length"] if state else None), {}
         past_log_kept = state["log_kept"] if state else None
-        log_gate, weight, least, log_kept = gated(self.w_gate(x).mT, past_log_kept, lengths=lengths)
-        return log_gate, weight, least, {"log_kept": log_kept}
+        log_gate, weight, floor, log_kept = gated(self.w_gate(x).mT, past_log_kept, lengths=lengths)
+        return log_gate, weight, floor, {"log_kept": log_kept}
 
 
 @final
@@ -167,7 +169,7 @@ class BidirectionalRandomFeatureAttention(TrigonometricFeatures, BidirectionalMi
     @override
     def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:
         q, k = self._features(x)
-        y = whole(q, k, self._heads(self.w_v(x)), self._least(x, lengths), lengths=lengths)
+        y = whole(q, k, self._heads(self.w_v(x)), self._floor(x, lengths), lengths=lengths)
         return self.w_out(y.transpose(1, 2).flatten(2).to(x.dtype))
 
     @override
@@ -175,14 +177,14 @@ class BidirectionalRandomFeatureAttention(TrigonometricFeatures, BidirectionalMi
         """The weights of each head, after their mean."""
         q, k = self._features(x[:1])
         values = torch.eye(x.shape[1], dtype=x.dtype, device=x.device).expand(1, self.heads, -1, -1)
-        return of_heads(whole(q, k, values, self._least(x[:1]))[0], "; may be negative")
+        return of_heads(whole(q, k, values, self._floor(x[:1]))[0], "; may be negative")
 
     @override
     def _averaged(self, n: int, H: int, F: int, V: int) -> Iterable[Cost]:
-        return whole_price(n, H, F, V), Cost(mul=min(n, 1), other=n * H)  # `least` is one number for a row
+        return whole_price(n, H, F, V), Cost(mul=min(n, 1), other=n * H)  # the floor is one number per row
 
-    def _least(self, x: Stream, lengths: Lengths | None = None) -> Tensor:
-        """0.1 T of each row, (B, 1, 1, 1)."""
+    def _floor(self, x: Stream, lengths: Lengths | None = None) -> Tensor:
+        """0.1 T (B, 1, 1, 1), the smallest denominators of each row."""
         tokens = x.new_full((len(x),), x.shape[1]) if lengths is None else lengths.to(x.dtype)
         return SHARE * features.exact(tokens)[:, None, None, None]
 
@@ -214,9 +216,9 @@ class RFAConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> TrigonometricFeatures:
-        """Raises ValueError where the heads do not divide dim."""
+        """Raises ValueError if the heads do not divide dim."""
         if layer.dim % self.heads:
-            fitting = ", ".join(str(n) for n in range(1, layer.dim + 1) if layer.dim % n == 0)
-            raise ValueError(f"dim {layer.dim} is not divisible by heads {self.heads}: choose heads from {fitting}")
+            divisors = ", ".join(str(n) for n in range(1, layer.dim + 1) if layer.dim % n == 0)
+            raise ValueError(f"dim {layer.dim} is not divisible by heads {self.heads}: choose heads from {divisors}")
         form = RandomFeatureAttention if layer.causal else BidirectionalRandomFeatureAttention
         return form(layer.dim, self.heads, self.features or layer.dim // self.heads, self.gate, self.redraw_every)

@@ -1,4 +1,4 @@
-"""RWKV-7's time mixing: a matrix that decays by channel and replaces at one key what another key wrote.
+"""RWKV-7's time mixing: a matrix state that decays per channel; a token erases at one key and writes at another.
 
     z̃ = x_t + (x_{t-1} - x_t) ∘ μ_z  for z of r, w, k, v, a, g                   x_0 = 0
     r = r̃ W_r,   k = k̃ W_k,   v = ṽ W_v                                          D wide, H heads of width K
@@ -16,8 +16,8 @@ Before training, with l of L layers, p = l/(L-1), c/D the channel, s = c/(D-1) -
 Only W_r, W_k, W_v and W_o are decayed.
 
 Source: Peng et al., RWKV-7, arXiv:2503.14456, section 4, whose S is transposed; initialization from the authors'
-`train_temp`. W_r, W_k, W_v and W_o are initialized here as the model's others do (theirs uniform, W_o 0), and w₀ has no
-learning rate of its own (theirs is twice the others').
+`train_temp`. W_r, W_k, W_v and W_o are initialized like the model's other matrices (theirs uniform, W_o 0), and w₀ has
+no learning rate of its own (theirs is twice the others').
 """
 
 import math
@@ -47,7 +47,7 @@ from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 SHIFTS = {"r": 0.2, "w": 0.9, "k": 0.7, "v": 0.7, "a": 0.9, "g": 0.2}
-"""what is shifted, in the order of μ, and the exponent of its initial μ"""
+"""the inputs that are token-shifted, in the order of the rows of μ, and the exponent e of their initial μ"""
 
 
 @final
@@ -68,8 +68,10 @@ class RWKV7(HandingMixer):
         ranks = {"decay": 1.8 * root, "rate": 1.8 * root, "gate": 0.6 * D**0.8}
         if layer.number:
             ranks["value"] = 1.3 * root
-        self.thin_in = nn.ModuleDict({name: Linear(D, _rank(of), bias=False) for name, of in ranks.items()})
-        self.thin_out = nn.ModuleDict({name: Linear(_rank(of), D, bias=name != "gate") for name, of in ranks.items()})
+        self.thin_in = nn.ModuleDict({name: Linear(D, _rank(size), bias=False) for name, size in ranks.items()})
+        self.thin_out = nn.ModuleDict(
+            {name: Linear(_rank(size), D, bias=name != "gate") for name, size in ranks.items()}
+        )
         self.erased, self.replaced, self.gain, self.shift = (nn.Parameter(torch.empty(D)) for _ in range(4))
         self.bonus = nn.Parameter(torch.empty(H, self.K))
         self._initialize()
@@ -83,8 +85,8 @@ class RWKV7(HandingMixer):
     @override
     def param_groups(self) -> list[dict[str, Any]]:
         matrices = [projection.weight for projection in (self.w_r, self.w_k, self.w_v, self.w_o)]
-        rest = [parameter for parameter in self.parameters() if all(parameter is not matrix for matrix in matrices)]
-        return [{"params": matrices}, {"params": rest, "weight_decay": 0.0}]
+        others = [parameter for parameter in self.parameters() if all(parameter is not matrix for matrix in matrices)]
+        return [{"params": matrices}, {"params": others, "weight_decay": 0.0}]
 
     @property
     @override
@@ -102,11 +104,11 @@ class RWKV7(HandingMixer):
             v = torch.lerp(v, handed.get("values", v), torch.sigmoid(self._thin("value", shifted["v"])))
         else:
             handed = {**handed, "values": v}
-        erased = direction((k * self.erased).unflatten(-1, (self.heads, self.K)))
+        kappa = direction((k * self.erased).unflatten(-1, (self.heads, self.K)))
         k = k * (1 + (a - 1) * self.replaced)
         r, g, k, v, a = (tensor.unflatten(-1, (self.heads, self.K)) for tensor in (r, g, k, v, a))  # (B, T, H, K)
         queries, keys, values, erase, write, decay = (
-            tensor.transpose(1, 2) for tensor in (r, k, v, erased, a * erased, g)
+            tensor.transpose(1, 2) for tensor in (r, k, v, kappa, a * kappa, g)
         )
         old_state = state["S"] if state else None
         y, S = delta(queries, keys, values, erase, write, decay, old_state, lengths=lengths)
@@ -119,10 +121,10 @@ class RWKV7(HandingMixer):
     def views(self, x: Stream) -> list[View]:
         shifted, _ = self._shifted(x[:1])
         g, a = self._log_decay(shifted["w"])[0], self._rate(shifted["a"])[0]
-        per = ("token", "channel")
+        axes = ("token", "channel")
         return [
-            View("decay", "how much of its channel of the state a token leaves", per, g.exp()),
-            View("rate", "how much of what a key reads is replaced: a", per, a),
+            View("decay", "how much of its channel of the state a token leaves", axes, g.exp()),
+            View("rate", "how much of what a key reads is replaced: a", axes, a),
             View(
                 "token shift", "the part of the token before in what is projected", ("projection", "channel"), self.mu
             ),
@@ -132,9 +134,9 @@ class RWKV7(HandingMixer):
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, n, H, K = span.rows, span.rows * self.dim, self.heads, self.K
         shift = Cost(mul=6 * n, add=7 * n, path=("addition", "multiplication", "addition"))
-        inside = {name: rows * self._ends(name)[0].out_features for name in self.thin_in}
-        t = inside["decay"]
-        bent = Cost(mul=t, add=2 * t, div=t, exp=t).parallel() + sigmoid(inside["gate"]).parallel()
+        hidden = {name: rows * self._factors(name)[0].out_features for name in self.thin_in}
+        t = hidden["decay"]
+        activations = Cost(mul=t, add=2 * t, div=t, exp=t).parallel() + sigmoid(hidden["gate"]).parallel()
         rates = 2 * sigmoid(n) + Cost(mul=n)
         values = (sigmoid(n) + Cost(mul=n, add=2 * n)).parallel() if self.layer else Cost()
         keys = Cost(mul=4 * n, add=2 * n).parallel() + direction_price(rows * H, K)
@@ -142,53 +144,58 @@ class RWKV7(HandingMixer):
         norm = layernorm(rows * H, K, gain=False, bias=False) + Cost(mul=n, add=n, path=("multiplication", "addition"))
         bonus = Cost(mul=3 * n, add=n - rows * H).parallel()
         gated = Cost(mul=n, add=n, path=("addition", "multiplication"))
-        decay = (self.thin_in["decay"], bent, self.thin_out["decay"], rates)
+        decay = (self.thin_in["decay"], activations, self.thin_out["decay"], rates)
         return shift, *decay, values, keys, rule, norm, bonus, gated, self.w_o
 
     def _shifted(
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None
     ) -> tuple[dict[str, Stream], Entries]:
-        """r̃, w̃, k̃, ṽ, ã and g̃, and the last token."""
+        """r̃, w̃, k̃, ṽ, ã and g̃ (B, T, D) by name, and the entry of the last token."""
         earlier, last = token_shift.shifted(x, state, lengths)
-        moved = earlier - x
-        return {name: torch.addcmul(x, moved, mu) for name, mu in zip(SHIFTS, self.mu, strict=True)}, last
+        change = earlier - x
+        return {name: torch.addcmul(x, change, mu) for name, mu in zip(SHIFTS, self.mu, strict=True)}, last
 
     def _log_decay(self, shifted: Tensor) -> Tensor:
+        """log w (…, D), from w̃."""
         return -math.exp(-0.5) * torch.sigmoid(self._thin("decay", shifted, torch.tanh))
 
     def _rate(self, shifted: Tensor) -> Tensor:
+        """a (…, D), from ã."""
         return torch.sigmoid(self._thin("rate", shifted))
 
-    def _thin(self, name: str, x: Tensor, bend: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-        """A product with a matrix of low rank."""
-        entry, last = self._ends(name)
-        inside = entry(x)
-        return last(inside if bend is None else bend(inside))
+    def _thin(self, name: str, x: Tensor, activation: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """x (…, D) times a matrix of low rank, with an activation between its two factors."""
+        first, second = self._factors(name)
+        hidden = first(x)
+        return second(hidden if activation is None else activation(hidden))
 
-    def _ends(self, name: str) -> tuple[Linear, Linear]:
-        entry, last = self.thin_in[name], self.thin_out[name]
-        assert isinstance(entry, Linear)
-        assert isinstance(last, Linear)
-        return entry, last
+    def _factors(self, name: str) -> tuple[Linear, Linear]:
+        """The two factors of a matrix of low rank."""
+        first, second = self.thin_in[name], self.thin_out[name]
+        assert isinstance(first, Linear)
+        assert isinstance(second, Linear)
+        return first, second
 
     @torch.no_grad()
     def _initialize(self) -> None:
-        D, through, left = self.dim, self.layer / max(self.depth - 1, 1), 1 - self.layer / self.depth
+        # the letters are those of the equations above
+        D, p = self.dim, self.layer / max(self.depth - 1, 1)
         c = torch.arange(D, device=self.device, dtype=torch.float64)
-        for mu, exponent in zip(self.mu, SHIFTS.values(), strict=True):
-            mu.copy_(1 - (c / D) ** (exponent * left))
+        for mu, e in zip(self.mu, SHIFTS.values(), strict=True):
+            mu.copy_(1 - (c / D) ** (e * (1 - self.layer / self.depth)))
         share = c / max(D - 1, 1)
-        slope, across = share - 0.5, (c % self.K) / max(self.K - 1, 1) * 2 - 1
-        zigzag = across * across.abs()
-        biases = {"decay": 6 * share ** (1 + through**0.3) - 5.5 + 2.5 * zigzag}
-        biases |= {"rate": 0.3 * zigzag + 0.4 * slope - 0.19, "value": 0.73 - 0.4 * slope}
+        s = share - 0.5
+        u = (c % self.K) / max(self.K - 1, 1) * 2 - 1
+        z = u * u.abs()
+        biases = {"decay": 6 * share ** (1 + p**0.3) - 5.5 + 2.5 * z}
+        biases |= {"rate": 0.3 * z + 0.4 * s - 0.19, "value": 0.73 - 0.4 * s}
         for name in self.thin_in:
-            entry, last = self._ends(name)
-            nn.init.zeros_(entry.weight)
-            nn.init.orthogonal_(last.weight, gain=0.1 * math.sqrt(max(last.in_features / D, 1.0)))
+            first, second = self._factors(name)
+            nn.init.zeros_(first.weight)
+            nn.init.orthogonal_(second.weight, gain=0.1 * math.sqrt(max(second.in_features / D, 1.0)))
             if name in biases:
-                last.bias.copy_(biases[name])
-        self.erased.copy_(0.71 - 0.1 * slope)
+                second.bias.copy_(biases[name])
+        self.erased.copy_(0.71 - 0.1 * s)
         for parameter, value in ((self.replaced, 1.02), (self.bonus, -0.04), (self.gain, 1.0), (self.shift, 0.0)):
             parameter.fill_(value)
 

@@ -1,9 +1,9 @@
 """Both ways: a causal mixer reads each row from its start, a second one from its end, and their outputs are joined.
 
-    f_t = forward(x)_t,   b_t = backward(x reversed)_{T+1-t}      two mixers of the same settings, weights of their own
+    f_t = forward(x)_t,   b_t = backward(x reversed)_{T+1-t}      two mixers of the same settings with own weights
     join = sum      y_t = f_t + b_t
     join = concat   y_t = [f_t, b_t] W_out                        W_out (2D, D), no bias
-    join = states   y_t = C [h_t, h'_t] + D x_t                   s5 alone: one system, C of twice the states
+    join = states   y_t = C [h_t, h'_t] + D x_t                   s5 only: one system, C over both states
 
 Source: Schuster and Paliwal, Bidirectional Recurrent Neural Networks, 1997 (doi:10.1109/78.650093), who join the two in
 the output layer: `concat`; `states` is the bidirectional option of S5, arXiv:2208.04933, which `s5` computes. Each row
@@ -34,7 +34,7 @@ from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="never", streams=False, state="none")
 DEFAULT = {"kind": "gru"}
-"""the settings of both mixers where no kind is set"""
+"""the settings of both mixers unless a kind is set"""
 
 
 @final
@@ -60,21 +60,21 @@ class BothWays(WholeSequenceMixer, ComposedMixer):
     @override
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
         x = self.check_input(x, keep, 3)
-        f, of_forward_mixer = self.forward_mixer.forward_with_extras(x, keep)
-        b, of_backward_mixer = self.backward_mixer.forward_with_extras(x.flip(1), flipped(keep))
-        both = extras.merged([of_forward_mixer.under("forward_mixer"), of_backward_mixer.under("backward_mixer")])
-        return self._joined(f, b.flip(1)), both
+        f, forward_extras = self.forward_mixer.forward_with_extras(x, keep)
+        b, backward_extras = self.backward_mixer.forward_with_extras(x.flip(1), flipped(keep))
+        all_extras = extras.merged([forward_extras.under("forward_mixer"), backward_extras.under("backward_mixer")])
+        return self._joined(f, b.flip(1)), all_extras
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """Those of both; what `backward_mixer` read is drawn in its own order, from the end."""
-        read = {
+        """The views of both mixers; those of `backward_mixer` are in the order in which it reads, from the end."""
+        views_by_name = {
             "forward_mixer": self.forward_mixer.views(x),
             "backward_mixer, from the end": self.backward_mixer.views(x.flip(1)),
         }
         return [
             View(f"{name}: {view.name}", view.meaning, view.axes, view.values)
-            for name, views in read.items()
+            for name, views in views_by_name.items()
             for view in views
         ]
 
@@ -84,11 +84,12 @@ class BothWays(WholeSequenceMixer, ComposedMixer):
         return self.forward_mixer, added if self.w_out is None else self.w_out
 
     def _joined(self, f: Stream, b: Stream) -> Stream:
+        """y from f and b."""
         return f + b if self.w_out is None else self.w_out(torch.cat([f, b], -1))
 
 
 def flipped(keep: Keep | None) -> Keep | None:
-    """The mask of the same rows, their last token first: dropped tokens are reversed too, and skipped there."""
+    """The mask of reversed rows; dropped tokens stay dropped at their reversed positions."""
     return None if keep is None else keep.flip(1)
 
 
@@ -140,5 +141,7 @@ class BothWaysConfig(ComposedConfig):
     def make(self, layer: Layer) -> Mixer:
         if self.join == "states":
             return self.mixer.build(layer.dim, layer.context, causal=False)
-        asked = replace(layer, causal=True)
-        return BothWays(self.build_inner("forward_mixer", asked), self.build_inner("backward_mixer", asked), self.join)
+        causal_layer = replace(layer, causal=True)
+        return BothWays(
+            self.build_inner("forward_mixer", causal_layer), self.build_inner("backward_mixer", causal_layer), self.join
+        )

@@ -3,11 +3,11 @@
     h_t = tanh(x_t W_in + b + h_{t-1} W_state),  h_0 = 0        N = `state_dim` units, or D
     y_t = h_t W_out                                              no bias
 
-W_out is there whatever N is: it frees the output of the bound of tanh, as attention's does of its average.
+There is a W_out even if N = D, so that outputs are not bounded by tanh.
 
-Source: Elman, Finding Structure in Time, Cognitive Science 14, 1990. His units are logistic and what lies before
-is cut off from the gradient; tanh and gradients through all of time are what is called an RNN since. W_state is
-initialized orthogonal, where his weights are small. Seed 004 names it and prints no equation.
+Source: Elman, Finding Structure in Time, Cognitive Science 14, 1990. His units are logistic, and the gradient stops at
+the previous state; today an RNN has tanh and gradients through all of time. W_state is initialized orthogonal, where
+his weights are small. Seed 004 names it and prints no equation.
 """
 
 from collections.abc import Iterable

@@ -1,11 +1,11 @@
-"""The GRU: a state that an update gate moves towards what a reset gate lets the past say about it.
+"""The GRU: an update gate moves the state towards a new value, in which a reset gate weights the old state.
 
     r, z = σ((x_t W_in + b + h_{t-1} W_state)_{r, z})            N = `state_dim` units each, or D;  h_0 = 0
     n = tanh((x_t W_in + b)_n + (r ∘ h_{t-1}) W_n)               `reset` before; W_n is the last of W_state
     n = tanh((x_t W_in + b)_n + r ∘ (h_{t-1} W_n + b_n))         `reset` after
     h_t = (1 - z) ∘ n + z ∘ h_{t-1},   y_t = h_t W_out           no bias
 
-W_out is there whatever N is: it frees the output of the bound of tanh, as attention's does of its average.
+There is a W_out even if N = D, so that outputs are not bounded by tanh.
 
 Source: Cho et al., arXiv:1406.1078, Eq. 5-8, where the reset comes before the matrix and biases are left out of the
 equations to save space; cuDNN and torch, where it comes after. W_state is initialized orthogonal, as in the paper's
@@ -74,7 +74,7 @@ class GRU(PackedMixer):
         h_before = torch.cat([torch.zeros_like(h[:, :1]), h[:, :-1]], 1)
         r, z, _ = torch.sigmoid(self.w_in(x[:1]) + self.w_state(h_before))[0].chunk(3, -1)
         return [
-            View("reset gate", "how much of the past each unit lets speak about the new, from 0 to 1", AXES, r),
+            View("reset gate", "how much of the old state enters each unit's new value, from 0 to 1", AXES, r),
             View("update gate", "how much of its state each unit keeps, from 0 to 1", AXES, z),
             View("state", "what each unit holds after each token, between -1 and 1", AXES, h[0]),
         ]

@@ -1,15 +1,15 @@
-"""The LSTM: a cell that adds up what an input gate lets in, and keeps of it what a forget gate lets stay.
+"""The LSTM: a cell that sums new values, weighted by an input gate, and decays by a forget gate.
 
     i, f, g, o = x_t W_in + b + h_{t-1} W_state                  N = `state_dim` units each, or D;  h_0 = c_0 = 0
     c_t = σ(f) ∘ c_{t-1} + σ(i) ∘ tanh(g)
     h_t = σ(o) ∘ tanh(c_t),   y_t = h_t W_out                    no bias
 
-W_out is there whatever N is: it frees the output of the bound of tanh, as attention's does of its average.
+There is a W_out even if N = D, so that outputs are not bounded by tanh.
 
 Source: Hochreiter and Schmidhuber, Long Short-Term Memory, Neural Computation 9, 1997; the forget gate is of Gers,
-Schmidhuber and Cummins, Learning to Forget, 2000. As everywhere since, inputs and outputs are squashed by tanh, not by
-scaled logistic functions, and gradients flow through all of time, not through c alone. the bias of f is initialized to
-1 (Jozefowicz et al., 2015; positive in Gers et al. too), W_state orthogonal, gate by gate.
+Schmidhuber and Cummins, Learning to Forget, 2000. As is usual today, inputs and outputs pass tanh instead of scaled
+logistic functions, and gradients flow through all of time, not only through c. The bias of f is initialized to 1
+(Jozefowicz et al., 2015; positive in Gers et al. too), W_state orthogonal, gate by gate.
 """
 
 from collections.abc import Iterable

@@ -8,13 +8,13 @@
     y = ((norm(h) ∘ gain + skip ∘ c) ∘ silu(z)) W_down             norm: mean and variance of each head, ε = 1e-5
 
 Before training W_i = W_f = 0, b_i ~ N(0, 0.1²), b_f from 3 to 6 over the heads, Q, K, V ~ N(0, 2/5D), skip = gain = 1.
-With `forget` exp b_f is log σ of that: f is initialized to the same numbers below 1. Gates of e^3 and more would
-multiply the first token's share until no other is read.
+With `forget` exp b_f is log σ of that: f is initialized to the same numbers below 1. With gates of e^3 and more the
+first token's share would grow until no other token counts.
 
 Source: Beck et al., xLSTM, arXiv:2405.04517, Eq. 19-27 and figure 11, and the authors' xlstm 2.0.6, which this
-computes. The 1e-6 is the program's. It is added to what is scaled by e^{-m}, so the program's steps, whose m starts at
-0, differ from its whole sequences by about as much; here m starts at -∞ in both, as in its whole sequences. The gates
-read k before it is divided by √K.
+computes. The 1e-6 is the program's. It is added to a maximum that is scaled by e^{-m}, so the program's steps, whose m
+starts at 0, differ from its whole sequences by about as much; here m starts at -∞ in both, as in its whole sequences.
+The inputs of the gates include k before it is divided by √K.
 """
 
 from collections.abc import Iterable
@@ -98,26 +98,26 @@ class MLSTM(PackedMixer):
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         u, z = (project(x, w) for w in self.w_up.weight.chunk(2))  # halves of one product would not be contiguous
         c, window = self.conv(u, state, lengths)
-        q, k, v = (products(given, w) for given, w in zip((c, c, u), self.qkv, strict=True))
+        q, k, v = (products(inputs, w) for inputs, w in zip((c, c, u), self.qkv, strict=True))
         gates = stabilized(*self._gates(q, k, v), state["m"] if state else None, lengths)
         q, k, v = (tensor.unflatten(-1, (self.heads, self.K)).transpose(1, 2) for tensor in (q, k, v))  # (B, H, T, K)
         weight, old_state = gates.gain / self.K**0.5, state["C"] if state else None
         s, n, C = normalised(q, k, v.to(weight.dtype), gates.log_decay, old_state, weight=weight, lengths=lengths)
         m = gates.maximum
-        over = torch.maximum(n.abs(), (-m.detach()).exp()) + _epsilon(m)
-        y = normed(quotient(s, over).to(x.dtype).transpose(1, 2), self.gain, self.skip, c, z, 1e-5)
+        denominator = torch.maximum(n.abs(), (-m.detach()).exp()) + _epsilon(m)
+        y = normed(quotient(s, denominator).to(x.dtype).transpose(1, 2), self.gain, self.skip, c, z, 1e-5)
         return self.w_down(y), {**window, "C": C, "m": gates.maximum[..., -1]}
 
     @override
     def views(self, x: Stream) -> list[View]:
         u, _ = self.w_up(x[:1]).chunk(2, -1)
         c, _ = self.conv(u)
-        q, k, v = (products(given, w) for given, w in zip((c, c, u), self.qkv, strict=True))
+        q, k, v = (products(inputs, w) for inputs, w in zip((c, c, u), self.qkv, strict=True))
         log_f, log_i = self._gates(q, k, v)
-        per = ("head", "token")
+        axes = ("head", "token")
         return [
-            View("forget gate", "how much of the memory a token leaves", per, log_f[0].exp()),
-            View("input gate", "the logarithm of what a token's value is multiplied by", per, log_i[0]),
+            View("forget gate", "how much of the memory a token leaves", axes, log_f[0].exp()),
+            View("input gate", "the logarithm of what a token's value is multiplied by", axes, log_i[0]),
         ]
 
     @override
@@ -130,8 +130,8 @@ class MLSTM(PackedMixer):
         scaled = Cost(mul=n, div=heads, path=("division", "multiplication"))
         summed = price(rows, H, K, K + 1, "head")
         divided = Cost(add=heads, exp=heads, other=3 * heads, div=n, path=("other", "addition", "division"))
-        rest = (forget, maximum, scaled, summed, divided, skip_price(rows, H, K))
-        return self.w_up, self.conv, blocks, self.w_gates, *rest, self.w_down
+        recurrence = (forget, maximum, scaled, summed, divided, skip_price(rows, H, K))
+        return self.w_up, self.conv, blocks, self.w_gates, *recurrence, self.w_down
 
     def _gates(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """log f and log i, both (B, H, T)."""
@@ -151,7 +151,10 @@ class MLSTM(PackedMixer):
 
 
 def _epsilon(m: Tensor) -> Tensor | float:
-    """1e-6, with its gradient to m: s, n and e^{-m} are scaled by a given m, which cancels but for what is added."""
+    """1e-6, with its gradient with respect to m.
+
+    s, n and e^{-m} are scaled by e^{-m} with m as a constant, which cancels in the quotient but for this term.
+    """
     return EPS * (m - m.detach()).exp() if torch.is_grad_enabled() else EPS
 
 

@@ -1,17 +1,17 @@
-"""RG-LRU in Griffin's recurrent block: each channel decays at a rate that its input sets, and keeps its variance.
+"""RG-LRU in Griffin's recurrent block: each channel decays at a rate computed from its input, and keeps its variance.
 
     y = GELU(x W_y + b_y),   u = conv(x W_x + b_x)        E = `width` channels, or D; the convolution without silu
     r = σ(u W_r + b_r),   i = σ(u W_i + b_i)              W_r and W_i block-diagonal, one block per head
     log a_t = -8 r_t ∘ softplus(Λ)
-    h_t = a_t ∘ h_{t-1} + √(1 - a_t²) ∘ (i_t ∘ u_t)       at the first token 1 in place of the root;  h_0 = 0
+    h_t = a_t ∘ h_{t-1} + √(1 - a_t²) ∘ (i_t ∘ u_t)       at the first token 1 instead of the root;  h_0 = 0
     out = (h ∘ y) W_o + b_o
 
 1 - a² is computed as -(e^{2 log a} - 1) in one piece, and the derivative of the root is at most 1000. Before training
 e^{-2 softplus(Λ)} is uniform in (0.9², 0.999²), W_r and W_i N(0, H/E), taps N(0, 0.01/W), biases 0; Λ is not decayed.
 
-Source: De et al., Griffin, arXiv:2402.19427, sections 2.3 and 2.4, and the authors' recurrentgemma, which this is. The
-paper has a = σ(Λ), so that its Λ is minus this one, and initializes a^8 uniform in (0.9, 0.999) where the program has
-a; the first token's 1, the bounded derivative and GELU by tanh are the program's.
+Source: De et al., Griffin, arXiv:2402.19427, sections 2.3 and 2.4, and the authors' recurrentgemma, which this
+computes. The paper has a = σ(Λ), so that its Λ is minus this one, and initializes a^8 uniform in (0.9, 0.999) where the
+program has a; the first token's 1, the bounded derivative and GELU by tanh are the program's.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.ops.block_linear import BlockLinear
 from seqloom.ops.gated_decay import gated
 from seqloom.ops.gated_decay.reference import price
-from seqloom.ops.gelu_gate import gated as let_through
+from seqloom.ops.gelu_gate import gated as gelu_gate
 from seqloom.ops.projection import Linear
 from seqloom.ops.scans import scan
 from seqloom.ops.scans.reference import price as scan_price
@@ -69,8 +69,8 @@ class RGLRU(PackedMixer):
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        rest = [parameter for parameter in self.parameters() if parameter is not self.rate]
-        return [{"params": rest}, {"params": [self.rate], "weight_decay": 0.0}]
+        others = [parameter for parameter in self.parameters() if parameter is not self.rate]
+        return [{"params": others}, {"params": [self.rate], "weight_decay": 0.0}]
 
     @property
     @override
@@ -83,7 +83,7 @@ class RGLRU(PackedMixer):
         a, b = gated(u, *self.gates.weight_and_bias, self.rate, _at_start(state))
         old_state = state["h"] if state else a.new_zeros(len(x), self.width)
         h, new_state = scan(a, b, old_state, lengths=lengths)
-        return self.w_o(let_through(h.to(x.dtype), self.w_y(x))), {**window, "h": new_state}
+        return self.w_o(gelu_gate(h.to(x.dtype), self.w_y(x))), {**window, "h": new_state}
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -94,10 +94,10 @@ class RGLRU(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         E = self.width
-        bent = gelu_tanh(span.rows * E).parallel()
+        gelu = gelu_tanh(span.rows * E).parallel()
         summed = scan_price(span.rows * E, False)
-        read = Cost(mul=span.rows * E, path=("multiplication",))
-        return bent, self.w_x, self.conv, self.gates, price(span.rows * E), summed, read, self.w_o
+        gating = Cost(mul=span.rows * E, path=("multiplication",))
+        return gelu, self.w_x, self.conv, self.gates, price(span.rows * E), summed, gating, self.w_o
 
     @torch.no_grad()
     def _initialize(self) -> None:
@@ -110,11 +110,13 @@ class RGLRU(PackedMixer):
 
 
 def _at_start(state: State | None) -> Tensor | bool:
-    """Whether the next token of each row is its first."""
+    """Whether the next token of each row is its first: (B,), or one value if all rows have read as many tokens."""
     if state is None:
         return True
-    read = length_of(state)
-    return read.tokens == 0 if read.bound is None or not read.even else read.bound == 0
+    length = length_of(state)
+    if length.even and length.bound is not None:
+        return length.bound == 0
+    return length.tokens == 0
 
 
 @register

@@ -5,13 +5,13 @@
     c_t = σ(f̃) c_{t-1} + e^ĩ tanh(z̃),   n_t = σ(f̃) n_{t-1} + e^ĩ,   h_t = σ(õ) c_t / n_t
     out = LN(h) ∘ gain                                                       of each head
 
-c and n are kept times e^{-m}, with m the running maximum of log σ(f̃) + m and ĩ. There is no output projection: a
-feed-forward network follows. Before training W_if and W_zo are N(0, 2/5D), R = 0, and b = 0 but for f̃'s, which in
-layer l of L is 5 - 12 (c/(K-1))^(0.3 + 1.3 l/(L-1)) in channel c of K. Biases and gains are not decayed.
+c and n are stored multiplied by e^{-m}, with m the running maximum of log σ(f̃) + m and ĩ. There is no output
+projection: a feed-forward network follows. Before training W_if and W_zo are N(0, 2/5D), R = 0, and b = 0 but for f̃'s,
+which in layer l of L is 5 - 12 (c/(K-1))^(0.3 + 1.3 l/(L-1)) in channel c of K. Biases and gains are not decayed.
 
 Source: Beck et al., xLSTM, arXiv:2405.04517, Eq. 8-17 and figure 10, and the authors' xlstm 2.0.6, whose layer this is.
-There `fgate` makes ĩ and `igate` f̃, and m starts at 0 and is not used at a first token, as here where it starts at -∞.
-The paper's f may be exp, too; l counts the layers of this kind, theirs all blocks.
+There `fgate` computes ĩ and `igate` f̃. There m starts at 0 and is not used at a first token, which is the same as
+here, where it starts at -∞. The paper's f may be exp, too; l counts the layers of this kind, theirs all blocks.
 """
 
 from collections.abc import Iterable
@@ -39,8 +39,8 @@ from seqloom.ops.slstm import slstm
 from seqloom.ops.slstm.reference import price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
-PLAIN = ("w_h.bias", "conv.bias", "gain")
-"""what is not decayed"""
+UNDECAYED = ("w_h.bias", "conv.bias", "gain")
+"""parameters without weight decay"""
 
 
 @final
@@ -69,9 +69,9 @@ class SLSTM(PackedMixer):
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        plain = [parameter for name, parameter in self.named_parameters() if name in PLAIN]
-        rest = [parameter for parameter in self.parameters() if all(parameter is not other for other in plain)]
-        return [{"params": rest}, {"params": plain, "weight_decay": 0.0}]
+        undecayed = [parameter for name, parameter in self.named_parameters() if name in UNDECAYED]
+        others = [parameter for parameter in self.parameters() if all(parameter is not other for other in undecayed)]
+        return [{"params": others}, {"params": undecayed, "weight_decay": 0.0}]
 
     @property
     @override
@@ -109,9 +109,9 @@ class SLSTM(PackedMixer):
             nn.init.normal_(block.weight, std=(2 / (5 * self.dim)) ** 0.5)
         for parameter in self.w_h.parameters():
             nn.init.zeros_(parameter)
-        K, depth = self.dim // self.heads, self.layer.number / max(self.layer.depth - 1, 1)
+        K, p = self.dim // self.heads, self.layer.number / max(self.layer.depth - 1, 1)  # p = l/(L-1)
         channel = torch.arange(K, device=self.device) / max(K - 1, 1)
-        self.w_h.weight_and_bias[1][:, K : 2 * K] = 5 - 12 * channel ** (0.3 + 1.3 * depth)
+        self.w_h.weight_and_bias[1][:, K : 2 * K] = 5 - 12 * channel ** (0.3 + 1.3 * p)
         nn.init.ones_(self.gain)
 
 

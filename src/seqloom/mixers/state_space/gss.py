@@ -1,15 +1,16 @@
-"""GSS: a diagonal state-space model of few channels, with a gate of many.
+"""GSS: a diagonal state-space model over few channels, and a gate over many.
 
     u = GELU(x W_u)  (T, H),   v = GELU(x W_v)  (T, F)          H = `channels`, D/4;  F = `width`, 4D;  no biases
     û = norm(u),   y_t = Σ_l K_l û_{t-l} + d û_t,   out = (y W_y ∘ v) W_out
     K_{l,c} = Re Σ_n C_{c,n} (e^{λ_n} - 1) / λ_n e^{l λ_n},     λ = -e^{a} + i e^{b}, N of them for all channels
 
-norm takes off the mean over channels and divides by √(variance + 1e-5), with gain and bias. a = `log_rate`, b =
-`log_frequency`; a, b, both parts of C, and d are initialized as N(0, 1). No Δ: it would be in λ.
+norm subtracts the mean over channels and divides by √(variance + 1e-5), with gain and bias. a = `log_rate`, b =
+`log_frequency`; a, b, both parts of C, and d are initialized as N(0, 1). There is no Δ: it would only scale λ.
 
 Source: Mehta et al., Long Range Language Modeling via Gated State Spaces, arXiv:2206.13947, section 3 and its listings,
-where D = 1024, H = 256, F = 4096, N = 512. The norm before the layer and the residual around it are the block's. There
-are no conjugate halves here: Re, not 2 Re. Seed 000 names it with a reduced dimension of D/4 and prints no equation.
+where D = 1024, H = 256, F = 4096, N = 512. The norm before the layer and the residual around it are the block's. The
+states are not halves of conjugate pairs: Re, not 2 Re. Seed 000 names it with a reduced dimension of D/4 and prints no
+equation.
 """
 
 from collections.abc import Iterable
@@ -48,7 +49,7 @@ class GSS(PackedMixer):
     def __init__(self, dim: int, channels: int, width: int, state_dim: int) -> None:
         super().__init__()
         self.dim, self.channels, self.width, self.state_dim = dim, channels, width, state_dim
-        self.w_u, self.w_v = (Linear(dim, wide, bias=False) for wide in (channels, width))
+        self.w_u, self.w_v = (Linear(dim, columns, bias=False) for columns in (channels, width))
         self.w_y, self.w_out = Linear(channels, width, bias=False), Linear(width, dim, bias=False)
         self.norm = nn.LayerNorm(channels)
         self.log_rate, self.log_frequency = (nn.Parameter(torch.empty(state_dim)) for _ in range(2))
@@ -63,11 +64,10 @@ class GSS(PackedMixer):
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """λ is not decayed, as 0 is not a neutral value of its logarithms."""
+        """λ is not decayed, since 0 is not a neutral value of its logarithms."""
         undecayed = [self.log_rate, self.log_frequency]
-        known = {id(parameter) for parameter in undecayed}
-        rest = [parameter for parameter in self.parameters() if id(parameter) not in known]
-        return [{"params": rest}, {"params": undecayed, "weight_decay": 0.0}]
+        others = [parameter for parameter in self.parameters() if all(parameter is not other for other in undecayed)]
+        return [{"params": others}, {"params": undecayed, "weight_decay": 0.0}]
 
     @property
     @override
@@ -102,7 +102,7 @@ class GSS(PackedMixer):
             View("memory", "tokens in which a state decays to 1/e", ("state",), -1 / rates.real),
             View(
                 "gate",
-                "what each number of the wide branch is multiplied by",
+                "what each channel of the wide branch is multiplied by",
                 ("position", "width"),
                 gelu(self.w_v(x[0])),
             ),
@@ -112,7 +112,8 @@ class GSS(PackedMixer):
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, H, F, N = span.rows, self.channels, self.width, self.state_dim
         rates = Cost(exp=2 * rows * N, other=rows * N)  # -e^a, e^b; priced per token, as in a step
-        weights = rows * N * (GROWTH + Cost(mul=2)) + rows * H * N * Cost(mul=4, add=2)  # halved; times C
+        factors = rows * N * (GROWTH + Cost(mul=2))  # (e^λ - 1) / λ, halved
+        weights = factors + rows * H * N * Cost(mul=4, add=2)  # times C
         skip = Cost(mul=rows * H, add=rows * H, path=("addition",))
         system = rates + weights + price(rows, H, N, shared=True) + skip
         gated = price_gelu(rows * F).parallel() + Cost(mul=rows * F, path=("multiplication",))
@@ -125,8 +126,8 @@ class GSS(PackedMixer):
 
     def _system(self) -> tuple[Tensor, Tensor]:
         """λ (N,) and C (e^λ - 1) / λ (H, N), halved because the op takes 2 Re of their sum and GSS takes Re."""
-        wide = torch.promote_types(self.dtype, torch.float32)
-        log_rate, log_frequency, c = (tensor.to(wide) for tensor in (self.log_rate, self.log_frequency, self.c))
+        dtype = torch.promote_types(self.dtype, torch.float32)
+        log_rate, log_frequency, c = (tensor.to(dtype) for tensor in (self.log_rate, self.log_frequency, self.c))
         rates = torch.complex(-log_rate.exp(), log_frequency.exp())
         return rates, torch.view_as_complex(c) * (0.5 * growth(rates))
 

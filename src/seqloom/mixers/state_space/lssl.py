@@ -5,8 +5,8 @@
     out = GELU(y) W_out + bias                                    B̄ = (I - Δ/2 A)^{-1} Δ B;  x_{-1} = 0
 
 A (N, N) and B (N,) are shared and initialized to HiPPO's of `measure`; C (D, M, N) and D (D, M) normal, Δ (D,) between
-1e-3 and 1e-1, evenly in its logarithm. Without `learn` A, B and Δ keep their initial values: LSSL-f. The D·M outputs
-are mixed with those of a channel side by side.
+1e-3 and 1e-1, evenly in its logarithm. Without `learn` A, B and Δ keep their initial values: LSSL-f. W_out mixes all
+D·M outputs, which are ordered by channel.
 
 Source: Gu et al., Combining Recurrent, Convolutional, and Continuous-time Models with Linear State-space Layers,
 arXiv:2110.13985, sections 3 and 4.3 and appendix B. The paper learns A within quasiseparable matrices, for which it has
@@ -45,7 +45,7 @@ STEPS = (1e-3, 1e-1)
 
 @final
 class LSSL(PackedMixer):
-    """State-space models of N states and M outputs, one a channel. State: x (B, D, N), as `h`."""
+    """State-space models of N states and M outputs, one per channel. State: x (B, D, N), as `h`."""
 
     traits = TRAITS
     a: Tensor
@@ -73,10 +73,11 @@ class LSSL(PackedMixer):
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """A, B and Δ are not decayed, as 0 is not a neutral value of them."""
-        dynamics = [self.a, self.b, self.log_step] if self.learn else []
-        plain = [self.c, self.d, *self.w_out.parameters()]
-        return [{"params": plain}, *({"params": dynamics, "weight_decay": 0.0} for _ in range(self.learn))]
+        """A, B and Δ are not decayed, since 0 is not a neutral value of them."""
+        decayed = [self.c, self.d, *self.w_out.parameters()]
+        if not self.learn:
+            return [{"params": decayed}]
+        return [{"params": decayed}, {"params": [self.a, self.b, self.log_step], "weight_decay": 0.0}]
 
     @property
     @override
@@ -95,12 +96,12 @@ class LSSL(PackedMixer):
     @override
     def views(self, x: Stream) -> list[View]:
         """Each output's kernel, and the time scales."""
-        struck = torch.zeros_like(x[:1])
-        struck[:, :1] = 1.0
-        taps = outputs("single", struck, self._system, "bilinear")[0].flatten(1)
+        impulse = torch.zeros_like(x[:1])
+        impulse[:, :1] = 1.0
+        kernels = outputs("single", impulse, self._system, "bilinear")[0].flatten(1)
         scale = torch.exp(-self.log_step.double())
         return [
-            View("kernel", "the weight of a channel's own input at each lag, D aside", ("lag", "output"), taps),
+            View("kernel", "the weight of a channel's own input at each lag, D aside", ("lag", "output"), kernels),
             View("time scale", "tokens in a unit of the system's time", ("channel",), scale),
         ]
 
@@ -122,8 +123,9 @@ class LSSL(PackedMixer):
         self.d.normal_()
 
     def _system(self) -> tuple[Tensor, ...]:
-        wide = torch.promote_types(self.dtype, torch.float32)
-        return self.a, self.b, self.c, self.log_step.to(wide).exp()
+        """A, B, C and Δ."""
+        dtype = torch.promote_types(self.dtype, torch.float32)
+        return self.a, self.b, self.c, self.log_step.to(dtype).exp()
 
 
 @register

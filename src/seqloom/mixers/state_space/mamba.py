@@ -2,18 +2,19 @@
 
     (u, z) = x W_in                                                 E = `expand` D channels each; no biases
     u'_t = silu(b + Σ_{k<W} taps_k ∘ u_{t-k})                        W = `kernel`; u_t = 0 before the first token
-    (r, B, C) = u' W_x,   Δ = softplus(r W_Δ + b_Δ)                  r of R numbers, B and C of N = `state_dim`; or each
-                                                                    of the three over its root mean square: `norm_eps`
+    (r, B, C) = u' W_x,   Δ = softplus(r W_Δ + b_Δ)                  r of R channels, B and C of N = `state_dim`; with
+                                                                    `norm_eps` each over its root mean square
     h_t = e^{Δ_t A} ∘ h_{t-1} + Δ_t u'_t B_t                         per channel; A = -e^`a_log`; h_0 = 0
     y_t = ((h_t · C_t + d ∘ u'_t) ∘ silu(z_t)) W_out
 
 Before training A_n = -n, softplus(b_Δ) is log-uniform from `dt_min` to `dt_max` and at least 1e-4, W_Δ uniform in
-±R^(-1/2), d = 1, taps and b uniform in ±W^(-1/2). A model of these has no feed-forward network, and norms of the mean
-square.
+±R^(-1/2), d = 1, taps and b uniform in ±W^(-1/2). The paper's models of these layers have no feed-forward networks, and
+RMS norms.
 
-Source: Gu & Dao, Mamba, arXiv:2312.00752, sections 3.4 and 3.6; W, d and the initialization are of the authors' code. B
-is discretized by Euler's rule as in that code, not by their Eq. 4. Their code divides the initial W_out by √depth; here
-the model initializes the projections. `norm_eps` is of Falcon Mamba, arXiv:2410.05355, whose norms have no gains.
+Source: Gu & Dao, Mamba, arXiv:2312.00752, sections 3.4 and 3.6; W, d and the initialization are those of the authors'
+code. B is discretized by Euler's rule as in that code, not by their Eq. 4. Their code divides the initial W_out by
+√depth; here the model initializes the projections. `norm_eps` is of Falcon Mamba, arXiv:2410.05355, whose norms have no
+gains.
 """
 
 from collections.abc import Iterable
@@ -64,16 +65,16 @@ class Mamba(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """A, d, the taps and what makes Δ of its R numbers return to their initial values."""
+        """A, d and b_Δ return to their initial values or are drawn again, as are W_Δ and the taps."""
         super().reset(std)
         self._initialize()
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
         """A and d are not decayed."""
-        special = [self.a_log, self.d]
-        rest = [parameter for parameter in self.parameters() if all(parameter is not other for other in special)]
-        return [{"params": rest}, {"params": special, "weight_decay": 0.0}]
+        undecayed = [self.a_log, self.d]
+        others = [parameter for parameter in self.parameters() if all(parameter is not other for other in undecayed)]
+        return [{"params": others}, {"params": undecayed, "weight_decay": 0.0}]
 
     @property
     @override
@@ -86,7 +87,7 @@ class Mamba(PackedMixer):
         u, z = self.in_proj(x).chunk(2, -1)
         window, old_state = (state["window"], state["h"]) if state else (None, None)
         convolved = convolve(u, self.conv_weight, self.conv_bias, window)
-        rank, B, C = self._chosen(self.x_proj(convolved))
+        rank, B, C = self._rank_b_c(self.x_proj(convolved))
         delta = project(rank, self.dt_proj.weight)  # the scan adds its bias
         bias = self.dt_proj.bias
         y, h = selective(convolved, delta, self.a_log, B, C, old_state, bias=bias, skip=self.d, gate=z, lengths=lengths)
@@ -102,7 +103,7 @@ class Mamba(PackedMixer):
             return mixing.mix(x, window, h, weights), {"window": window, "h": h}
         u, z = self.in_proj.token(x).chunk(2, 1)
         u, window = convolve_token(u, self.conv_weight, self.conv_bias, state["window"], length_of(state), reuse)
-        rank, B, C = self._chosen(self.x_proj.token(u))
+        rank, B, C = self._rank_b_c(self.x_proj.token(u))
         step = self.dt_proj
         delta = project(rank, step.weight)  # the scan adds its bias
         y, h = scan_token(u, delta, self.a_log, B, C, state["h"], step.bias, self.d, z, reuse)
@@ -110,9 +111,9 @@ class Mamba(PackedMixer):
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """The step that each token takes, what forgets and what is let through, and the taps."""
+        """Δ of each token, the gate, the rates of A, and the taps."""
         u, z = self.in_proj(x[:1]).chunk(2, -1)
-        rank = self._chosen(self.x_proj(convolve(u, self.conv_weight, self.conv_bias)))[0][0]
+        rank = self._rank_b_c(self.x_proj(convolve(u, self.conv_weight, self.conv_bias)))[0][0]
         axes = ("position", "channel")
         return [
             View("step", "how far each token moves each channel's states: its Δ", axes, F.softplus(self.dt_proj(rank))),
@@ -142,21 +143,21 @@ class Mamba(PackedMixer):
             nn.init.uniform_(parameter, -(self.config.kernel**-0.5), self.config.kernel**-0.5)
 
     def _weights(self) -> mixing.Weights | None:
-        """All parameters, for a token in one call of C; None where layers are not plain."""
-        parameters: dict[str, Any] = self._parameters  # an attribute of a module takes longer
+        """All parameters, for a token in one call of C; None with norms, or if a layer is replaced or has hooks."""
+        parameters: dict[str, Any] = self._parameters  # faster than attributes of the module
         layers: dict[str, Any] = self._modules
-        plain = matrices(layers["in_proj"], layers["x_proj"], layers["out_proj"])
+        projections = matrices(layers["in_proj"], layers["x_proj"], layers["out_proj"])
         step: Linear = layers["dt_proj"]
-        if plain is None or self.config.norm_eps is not None or type(step) is not Linear or hooked(step):
+        if projections is None or self.config.norm_eps is not None or type(step) is not Linear or hooked(step):
             return None
-        w_in, w_x, w_out = plain
-        scanned = step.weight, step.bias, parameters["a_log"], parameters["d"]
-        return mixing.Weights(w_in, parameters["conv_weight"], parameters["conv_bias"], w_x, *scanned, w_out)
+        w_in, w_x, w_out = projections
+        scan_weights = step.weight, step.bias, parameters["a_log"], parameters["d"]
+        return mixing.Weights(w_in, parameters["conv_weight"], parameters["conv_bias"], w_x, *scan_weights, w_out)
 
-    def _chosen(self, made: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """r, B and C; normalized where `norm_eps` is set."""
+    def _rank_b_c(self, projected: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """r, B and C from u' W_x; normalized if `norm_eps` is set."""
         N, eps = self.config.state_dim, self.config.norm_eps
-        rank, B, C = made.split((self.rank, N, N), -1)
+        rank, B, C = projected.split((self.rank, N, N), -1)
         if eps is None:
             return rank, B, C
         rank, B, C = (F.rms_norm(tensor, tensor.shape[-1:], eps=eps) for tensor in (rank, B, C))

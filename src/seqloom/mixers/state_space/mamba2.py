@@ -1,7 +1,7 @@
-"""Mamba-2: a selective state space whose states of a head all have the same decay, carried as a sum of keys and values.
+"""Mamba-2: a selective state space with one decay per head, so that the state is a decayed sum of keys and values.
 
     (z, u, B, C, Δ) = x W_in                          E = `expand` D channels of z and u; H heads of width P; no biases
-    (u, B, C) = silu(conv(u, B, C))                   B and C of N numbers, one of each for the heads of a group
+    (u, B, C) = silu(conv(u, B, C))                   B and C of N channels, shared by the heads of a group
     Δ = softplus(Δ + b),   g = -e^a Δ                                       per head
     S_t = e^{g_t} S_{t-1} + B_tᵀ (Δ_t u_t),   y_t = C_t S_t + d u_t         per head
     out = norm(y ∘ silu(z)) W_out                     norm(y) = y / √(mean of y² + ε) ∘ gain, over a group's channels
@@ -71,8 +71,8 @@ class Mamba2(PackedMixer):
     @override
     def param_groups(self) -> list[dict[str, Any]]:
         rates = [self.a_log, self.step_bias, self.d]
-        rest = [parameter for parameter in self.parameters() if all(parameter is not rate for rate in rates)]
-        return [{"params": rest}, {"params": rates, "weight_decay": 0.0}]
+        others = [parameter for parameter in self.parameters() if all(parameter is not rate for rate in rates)]
+        return [{"params": others}, {"params": rates, "weight_decay": 0.0}]
 
     @property
     @override
@@ -81,9 +81,9 @@ class Mamba2(PackedMixer):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        # Three products: parts of a single one would not be contiguous, and their gradients would be put together.
-        z, qkv, logits = (project(x, w) for w in self.w_in.weight.split((self.inner, self.conv.dim, self.heads)))
-        convolved, window = self.conv(qkv, state, lengths)
+        # Three products: slices of a single one would not be contiguous, and their gradients would be concatenated.
+        z, ubc, logits = (project(x, w) for w in self.w_in.weight.split((self.inner, self.conv.dim, self.heads)))
+        convolved, window = self.conv(ubc, state, lengths)
         u, B, C = convolved.split((self.inner, self.groups * self.N, self.groups * self.N), -1)
         u = u.unflatten(-1, (self.heads, self.width)).transpose(1, 2)  # (B, H, T, P)
         B, C = (tensor.unflatten(-1, (self.groups, self.N)).transpose(1, 2) for tensor in (B, C))  # (B, groups, T, N)
@@ -95,10 +95,10 @@ class Mamba2(PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`, with the functions for one token; the state is written in place.
+        # as in `read`, by the functions for one token; k and q are B and C there, since B is the batch here
         (B, _), H, G, E, N = x.shape, self.heads, self.groups, self.inner, self.N
-        z, qkv, logits = self.w_in.token(x).split((E, self.conv.dim, H), -1)
-        convolved, window = self.conv.token(qkv, state, reuse)
+        z, ubc, logits = self.w_in.token(x).split((E, self.conv.dim, H), -1)
+        convolved, window = self.conv.token(ubc, state, reuse)
         u, k, q = convolved.split((E, G * N, G * N), -1)
         u = u.view(B, H, 1, -1)
         step, g = self._steps(logits)  # (B, H)
@@ -126,7 +126,7 @@ class Mamba2(PackedMixer):
         return self.w_in, self.conv, steps, scaled, summed, skipped, self.norm, self.w_out
 
     def _steps(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Δ and g (…, H)."""
+        """Δ and g (…, H), from the last H columns of x W_in."""
         step = softplus(logits + self.step_bias)
         return step, -self.a_log.expand_as(step).exp() * step
 

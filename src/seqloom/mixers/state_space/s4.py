@@ -4,20 +4,20 @@
     (2/Δ - A) x_t = (2/Δ + A) x_{t-1} + 2 B u_t,   y_t = C x_t + D u_t           bilinear; x_{-1} = 0, Δ = e^`log_step`
     out = GELU(y) W_out + bias
 
-Λ, P, B and C come in pairs of conjugates, of which one of each is kept: `eigenvalues`, `p`, `b` (N/2, 2) and `c`
-(D, N/2, 2) hold real and imaginary parts, and C x is 2 Re Σ c_n x_n. Λ, P and B are shared by the channels. A real part
-of Λ above -1e-4 counts as -1e-4: with P P* nothing can grow.
+Λ, P, B and C come in pairs of conjugates, of which one is stored: `eigenvalues`, `p`, `b` (N/2, 2) and `c` (D, N/2, 2)
+hold real and imaginary parts, and C x is 2 Re Σ c_n x_n. Λ, P and B are shared by the channels. A real part of Λ above
+-1e-4 counts as -1e-4; as P P* is subtracted, no state can grow.
 
 Λ, P and B are initialized to those of HiPPO-LegS (`seqloom.ops.state_space.hippo`), C and D normal, Δ between 1e-3 and
 1e-1, evenly in its logarithm. Λ, P, B and Δ are not decayed and learn at their own rate `lr`.
 
-A sequence is a lag sum under the kernel C Ā^l B̄ (`seqloom.ops.state_space.generating`); a piece adds what the state
-says, by powers of Ā; a token is the recurrence, O(N) by Woodbury's identity.
+A sequence is a lag sum under the kernel C Ā^l B̄ (`seqloom.ops.state_space.generating`); a piece adds the response to
+the state, by powers of Ā; a token is the recurrence, O(N) by Woodbury's identity.
 
 Source: Gu et al., Efficiently Modeling Long Sequences with Structured State Spaces, arXiv:2111.00396, Algorithm 1; P P*
 for the paper's P Q* as in Goel et al., arXiv:2202.09729; sharing, rates and initialization from the authors' code,
 which learns C (I - Ā^L) for a length L set beforehand, as the paper does, and in later versions has a W_out of twice
-the width that gates itself. The bound of Λ is from The Annotated S4. Seed 004 (Eq. 32) has HiPPO's A alone.
+the width, half of which is a gate. The bound of Λ is from The Annotated S4. Seed 004 (Eq. 32) has HiPPO's A alone.
 """
 
 import math
@@ -49,12 +49,12 @@ TRAITS = Traits(causal="always", streams=True, state="constant")
 STEPS = (1e-3, 1e-1)
 """the bounds of the initial Δ"""
 CEILING = -1e-4
-"""of the real parts of Λ"""
+"""the largest real part of Λ"""
 
 
 @final
 class S4(PackedMixer):
-    """State-space models of `state_dim` states, one a channel. State: x (B, D, N/2, 2) as `h`, real and imaginary."""
+    """State-space models of `state_dim` states, one per channel. State: x (B, D, N/2, 2) as `h`, real and imaginary."""
 
     traits = TRAITS
 
@@ -75,10 +75,10 @@ class S4(PackedMixer):
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """Λ, P, B and Δ are not decayed, and have a rate of their own."""
+        """Λ, P, B and Δ are not decayed, and have their own learning rate."""
         dynamics = [self.log_step, self.eigenvalues, self.p, self.b]
-        plain = [self.c, self.d, *self.w_out.parameters()]
-        return [{"params": plain}, {"params": dynamics, "weight_decay": 0.0, "lr": self.lr}]
+        decayed = [self.c, self.d, *self.w_out.parameters()]
+        return [{"params": decayed}, {"params": dynamics, "weight_decay": 0.0, "lr": self.lr}]
 
     @property
     @override
@@ -97,14 +97,14 @@ class S4(PackedMixer):
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """Each channel's kernel, its time scale, and how fast Λ turns."""
-        struck = torch.zeros_like(x[:1])
-        struck[:, :1] = 1.0
-        taps = outputs("low_rank", struck, self._system)[0]
+        """Each channel's kernel, its time scale, and the frequencies of Λ."""
+        impulse = torch.zeros_like(x[:1])
+        impulse[:, :1] = 1.0
+        kernels = outputs("low_rank", impulse, self._system)[0]
         step = self.log_step.double().exp()
         turns = step[:, None] * self.eigenvalues[:, 1].double() / (2 * math.pi)
         return [
-            View("kernel", "the weight of a channel's own input at each lag, D aside", ("lag", "channel"), taps),
+            View("kernel", "the weight of a channel's own input at each lag, D aside", ("lag", "channel"), kernels),
             View("time scale", "tokens in a unit of the system's time", ("channel",), 1 / step),
             View("frequency", "turns of an eigenvalue of Λ in a token", ("channel", "pair"), turns),
         ]
@@ -112,9 +112,9 @@ class S4(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         n, H = span.rows * self.dim, self.pairs
-        making = Cost(exp=n, other=span.rows * H, path=("exponentiation",))  # priced per token, as in a step
+        parameters = Cost(exp=n, other=span.rows * H, path=("exponentiation",))  # priced per token, as in a step
         skip = Cost(mul=n, add=n, path=("addition",))
-        return making, low_rank_price(span.rows, self.dim, H), skip, price_gelu(n), self.w_out
+        return parameters, low_rank_price(span.rows, self.dim, H), skip, price_gelu(n), self.w_out
 
     @torch.no_grad()
     def _initialize(self) -> None:
@@ -127,10 +127,11 @@ class S4(PackedMixer):
         self.d.normal_()
 
     def _system(self) -> tuple[Tensor, ...]:
-        wide = torch.promote_types(self.dtype, torch.float32)
-        values, p, b, c = (tensor.to(wide) for tensor in (self.eigenvalues, self.p, self.b, self.c))
+        """Λ, P, B and C, complex, and Δ."""
+        dtype = torch.promote_types(self.dtype, torch.float32)
+        values, p, b, c = (tensor.to(dtype) for tensor in (self.eigenvalues, self.p, self.b, self.c))
         eigenvalues = torch.complex(values[:, 0].clamp(max=CEILING), values[:, 1])
-        return eigenvalues, *(torch.view_as_complex(tensor) for tensor in (p, b, c)), self.log_step.to(wide).exp()
+        return eigenvalues, *(torch.view_as_complex(tensor) for tensor in (p, b, c)), self.log_step.to(dtype).exp()
 
 
 @register

@@ -1,6 +1,6 @@
 """S4D: a diagonal state-space model for each channel.
 
-    A_n = -e^{a_n} + i ω_n,  B_n = 1                     a = `log_rate`, ω = `frequency`: N/2 numbers for N states
+    A_n = -e^{a_n} + i ω_n,  B_n = 1                     a = `log_rate`, ω = `frequency`: N/2 of each for N states
     h_t = Ā h_{t-1} + B̄ x_t,  y_t = 2 Re Σ_n C_n h_{t,n} + D x_t,  out = GELU(y) W_out + b     Δ = e^`log_step`
     zoh       Ā = e^{ΔA},                    B̄ = (e^{ΔA} - 1) / A
     bilinear  Ā = (1 + ΔA/2) / (1 - ΔA/2),   B̄ = Δ / (1 - ΔA/2)
@@ -11,8 +11,8 @@ Before training a_n = ln ½ in every channel, and for n = 0 … N/2 - 1
 Each channel has a Δ, initialized log-uniformly between 1e-3 and 1e-1; C and D are initialized normal.
 
 Source: Gu et al., On the Parameterization and Initialization of Diagonal State Space Models, arXiv:2206.11893, Eq. 4, 8
-and 9 and Listing 1. B is not learned: it would only scale C. The authors' code has a W_out of twice the width that
-gates itself, and learns Δ and A without decay and at a rate of their own, 1e-3; ours keeps the former. No seed has S4D.
+and 9 and Listing 1. B is not learned: it would only scale C. The authors' code has a W_out of twice the width, half of
+which is a gate. It learns Δ and A without weight decay, as here, and at their own rate of 1e-3. No seed has S4D.
 """
 
 import math
@@ -50,7 +50,7 @@ STEPS = (1e-3, 1e-1)
 
 @final
 class S4D(PackedMixer):
-    """State-space models of `state_dim` states, one a channel. State: h (B, D, N/2, 2), real and imaginary parts."""
+    """State-space models of `state_dim` states, one per channel. State: h (B, D, N/2, 2), real and imaginary parts."""
 
     traits = TRAITS
 
@@ -71,7 +71,7 @@ class S4D(PackedMixer):
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:
-        """A and Δ are not decayed, as 0 is not a neutral value of them."""
+        """A and Δ are not decayed, since 0 is not a neutral value of them."""
         dynamics = [self.log_step, self.log_rate, self.frequency]
         return [{"params": [self.c, self.d, *self.w_out.parameters()]}, {"params": dynamics, "weight_decay": 0.0}]
 
@@ -82,7 +82,7 @@ class S4D(PackedMixer):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        u = x.to(self._exact)
+        u = x.to(self._compute_dtype)
         entries: Entries = {}
         if state is None:
             y = filtered(u, self._system)  # as one long convolution, without states
@@ -94,7 +94,7 @@ class S4D(PackedMixer):
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """Each channel's kernel, and how long and how fast its states swing."""
+        """Each channel's kernel, and how slowly its states decay and how fast they turn."""
         rates, weights = self._system()
         return [
             View(
@@ -125,7 +125,7 @@ class S4D(PackedMixer):
         return parameters, discrete, price(rows, D, N, shared=False), skip, price_gelu(rows * D), self.w_out
 
     @property
-    def _exact(self) -> torch.dtype:
+    def _compute_dtype(self) -> torch.dtype:
         return torch.promote_types(self.dtype, torch.float32)
 
     @torch.no_grad()
@@ -138,14 +138,14 @@ class S4D(PackedMixer):
         self.d.normal_()
 
     def _turns(self) -> Tensor:
-        """The turns of each wave per token (D, N)."""
+        """The turns of each state per token, (D, N/2)."""
         step = self.log_step.exp()[:, None]
         return (step * self.frequency / (2 * math.pi)).detach()
 
     def _system(self) -> tuple[Tensor, Tensor]:
         """ln Ā and C B̄ (D, N/2)."""
         log_step, log_rate, frequency, c = (
-            tensor.to(self._exact) for tensor in (self.log_step, self.log_rate, self.frequency, self.c)
+            tensor.to(self._compute_dtype) for tensor in (self.log_step, self.log_rate, self.frequency, self.c)
         )
         step, A = log_step.exp()[:, None], torch.complex(-log_rate.exp(), frequency)
         C = torch.view_as_complex(c)
@@ -157,7 +157,7 @@ class S4D(PackedMixer):
 
 
 def frequencies(init: Init, state_dim: int) -> Tensor:
-    """the initial ω (N/2,) of each channel, in float64."""
+    """The initial ω (N/2,) of each channel, in float64."""
     N, n = state_dim, torch.arange(state_dim // 2, dtype=torch.float64)
     if init == "lin":
         return math.pi * n

@@ -1,11 +1,11 @@
-"""S5: one linear state space of many inputs and many outputs, diagonal, and a gate on what it says.
+"""S5: one diagonal linear state space of many inputs and many outputs, and a gate on its output.
 
     x_t = Λ̄ ∘ x_{t-1} + B̄ u_t,   y_t = 2 Re(C x_t) + D ∘ u_t       P/2 complex states for P in conjugate pairs; x_0 = 0
-    Λ̄ = e^{ΛΔ},   B̄ = Λ^-1 (Λ̄ - 1) ∘ B                              zero-order hold; Δ = `step_scale` e^`log_step`, each
-                                                                    state's own
+    Λ̄ = e^{ΛΔ},   B̄ = Λ^-1 (Λ̄ - 1) ∘ B                              zero-order hold; Δ = `step_scale` e^`log_step`, one
+                                                                    per state
     out = z ∘ σ(z W_gate),   z = GELU(y)                            y Φ(y), Φ by the error function
 
-Bidirectional, with x' the states of the same system that reads the row from its end, and C of twice the states:
+Bidirectional, with x' the states of the same system that reads the row from its end, and C over both states:
 
     y_t = 2 Re(C [x_t, x'_t]) + D ∘ u_t
 
@@ -14,9 +14,9 @@ as real matrices N(0, 1/P) in the basis of their eigenvectors, D as N(0, 1), e^`
 `dt_max`.
 
 Source: Smith et al., S5, arXiv:2208.04933, section 3, appendices B and G. Real parts of Λ are at most -10^-4, which is
-`clip_eigs` of the authors' code. B is drawn by the variance of that code, as the paper names none; there C is
-initialized complex, GELU is an approximation by tanh, and W_gate has a bias. Steps that differ from token to token are
-left out. B̄ u is computed as Λ^-1 (Λ̄ - 1) ∘ (B u), which is the same.
+`clip_eigs` of the authors' code. B is drawn with the variance of that code, as the paper gives none; there C is
+initialized complex, GELU is an approximation by tanh, and W_gate has a bias. Steps that differ between tokens are not
+implemented. B̄ u is computed as Λ^-1 (Λ̄ - 1) ∘ (B u), which is the same.
 """
 
 import math
@@ -55,7 +55,7 @@ class System(Mixer, ABC):
     """What both forms share: a state of `state_dim` P over `dim` channels, read in one direction or in both."""
 
     directions: ClassVar[int]
-    """1, or 2 where C reads the states of both directions"""
+    """1, or 2 if C is over the states of both directions"""
 
     def __init__(self, dim: int, config: "S5Config") -> None:
         super().__init__()
@@ -76,14 +76,14 @@ class System(Mixer, ABC):
     def param_groups(self) -> list[dict[str, Any]]:
         """As in the authors' code Λ, Δ and B are not decayed, C and D are.
 
-        There they also learn at a rate of their own, another for each task; here at the model's.
+        There they also have their own learning rate, which depends on the task; here they have the model's.
         """
-        rest = [self.c, self.d, self.w_gate.weight]
-        return [{"params": rest}, {"params": [self.log_step, self.eigenvalues, self.b], "weight_decay": 0.0}]
+        others = [self.c, self.d, self.w_gate.weight]
+        return [{"params": others}, {"params": [self.log_step, self.eigenvalues, self.b], "weight_decay": 0.0}]
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """How long each state remembers, how fast it turns, and what comes of it."""
+        """How slowly each state decays, how fast it turns, and the gate of each channel."""
         rates, step = continuous(self.log_step, self.eigenvalues, self.config.step_scale)
         lag = torch.arange(x.shape[1], device=x.device)[:, None]
         z = self._activated(x[:1])[0]
@@ -112,30 +112,30 @@ class System(Mixer, ABC):
             other=9 * rows * N,
             path=("exponentiation", "multiplication", "exponentiation", "addition", "division"),
         )
-        read = Cost(  # B u and its gain
+        drive = Cost(  # B u and its gain
             mul=rows * N * (2 * D + 4 * self.directions),
             add=rows * N * (2 * (D - 1) + 2 * self.directions),
             path=("multiplication", "cumulation", "multiplication", "addition"),
         )
         inputs_of_c = self.directions * N
-        write = Cost(  # 2 Re(C x) + D ∘ u
+        outputs = Cost(  # 2 Re(C x) + D ∘ u
             mul=rows * D * (2 * inputs_of_c + 2),
             add=rows * D * (2 * inputs_of_c - 1 + 1),
             path=("multiplication", "cumulation", "multiplication", "addition"),
         )
         gated = sigmoid(rows * D) + Cost(mul=rows * D, path=("multiplication",))
-        turn = price(rows * N, is_complex=True) + (self.directions - 1) * price(rows * N, is_complex=True).parallel()
-        return discrete, read, turn, write, price_gelu(rows * D), self.w_gate, gated
+        scan = price(rows * N, is_complex=True) + (self.directions - 1) * price(rows * N, is_complex=True).parallel()
+        return discrete, drive, scan, outputs, price_gelu(rows * D), self.w_gate, gated
 
     @abstractmethod
     def _states(self, drive: Complex[Tensor, "B T N"]) -> Complex[Tensor, "B T M"]:
         """The states (B, T, directions · P/2) that C reads, for a whole sequence."""
 
     def _drive(self, u: Stream) -> Complex[Tensor, "B T N"]:
-        """B u, in float32 at least."""
+        """B u (B, T, P/2), in float32 or better."""
         b = self.b.to(self._exact(u))
-        parts = u.to(b.dtype) @ b.transpose(1, 2).flatten(0, 1).mT
-        return torch.view_as_complex(parts.to(b.dtype).unflatten(-1, (-1, 2)))
+        real_imag = u.to(b.dtype) @ b.transpose(1, 2).flatten(0, 1).mT
+        return torch.view_as_complex(real_imag.to(b.dtype).unflatten(-1, (-1, 2)))
 
     def _scanned(
         self,
@@ -143,14 +143,14 @@ class System(Mixer, ABC):
         x: Float[Tensor, "B N 2"] | None = None,
         lengths: Lengths | None = None,
     ) -> tuple[Complex[Tensor, "B T N"], Complex[Tensor, "B N"]]:
-        """Every state after its token, and the one after the last."""
+        """The state after every token, and the one after the last token of each row."""
         exact = drive.real.dtype
         old_state = None if x is None else torch.view_as_complex(x.to(exact))
         log_step, eigenvalues = self.log_step.to(exact), self.eigenvalues.to(exact)
         return zero_order_hold(drive, log_step, eigenvalues, old_state, scale=self.config.step_scale, lengths=lengths)
 
     def _activated(self, u: Stream, states: Complex[Tensor, "B T M"] | None = None) -> Stream:
-        """z = GELU(2 Re(C x) + D ∘ u), of the states given or of those of u as a whole sequence."""
+        """z = GELU(2 Re(C x) + D ∘ u) from `states` x, by default those of u as a whole sequence."""
         states = self._states(self._drive(u)) if states is None else states
         exact = states.real.dtype
         y = torch.view_as_real(states.conj().resolve_conj()).flatten(2) @ self.c.to(exact).flatten(1).mT
@@ -198,7 +198,7 @@ class S5(System, PackedMixer):
 
 @final
 class BidirectionalS5(System, BidirectionalMixer):
-    """S5 over whole rows: one C reads the states of both directions."""
+    """S5 over whole rows: C is over the states of both directions."""
 
     traits = Traits(causal="never", streams=False, state="none")
     directions = 2
@@ -210,9 +210,9 @@ class BidirectionalS5(System, BidirectionalMixer):
 
     @override
     def _states(self, drive: Complex[Tensor, "B T N"]) -> Complex[Tensor, "B T M"]:
-        # Padding drives nothing (its u is 0), so a state that reads it first is still 0 at the last token.
-        earlier, later = self._scanned(torch.cat([drive, drive.flip(1)]))[0].chunk(2)
-        return torch.cat([earlier, later.flip(1)], -1)
+        # Padding has u = 0, so the reversed scan, which begins with it, still has the state 0 at the last token.
+        forward, backward = self._scanned(torch.cat([drive, drive.flip(1)]))[0].chunk(2)
+        return torch.cat([forward, backward.flip(1)], -1)
 
 
 @register

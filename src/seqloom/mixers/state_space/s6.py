@@ -1,15 +1,15 @@
 """S6: a diagonal state space in each channel, whose step, input and output are chosen by the token.
 
-    (r, B, C) = x W_x,   Δ = softplus(r W_Δ + b)                    r of R numbers, B and C of N = `state_dim`
+    (r, B, C) = x W_x,   Δ = softplus(r W_Δ + b)                    r of R channels, B and C of N = `state_dim`
     h_t = e^{Δ_t A} ∘ h_{t-1} + Δ_t x_t B_t                          per channel; A = -e^`a_log`; h_0 = 0
     y_t = h_t · C_t + d ∘ x_t
 
 Before training A_n = -n, softplus(b) is log-uniform from `dt_min` to `dt_max` and at least 1e-4, W_Δ uniform in
 ±R^(-1/2), d = 1.
 
-Source: Gu & Dao, Mamba, arXiv:2312.00752, Algorithm 2 and section 3.6; d is of the authors' code. B is discretized by
-Euler's rule as in that code, not by their Eq. 4. There is no output projection, as in Algorithm 2: channels meet in
-Δ, B and C alone. Seed 004 calls B, C and Δ matrices learned for each position; they are linear in the token.
+Source: Gu & Dao, Mamba, arXiv:2312.00752, Algorithm 2 and section 3.6; d is from the authors' code. B is discretized by
+Euler's rule as in that code, not by their Eq. 4. There is no output projection, as in Algorithm 2: channels are mixed
+in Δ, B and C only. Seed 004 calls B, C and Δ matrices learned for each position; they are linear in the token.
 """
 
 from collections.abc import Iterable
@@ -54,7 +54,7 @@ class S6(PackedMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """A, d and what makes Δ of its R numbers return to their initial values, whatever `std`."""
+        """A, d, W_Δ and b return to their initial values or are drawn again, whatever `std`."""
         super().reset(std)
         self._initialize()
 

@@ -1,12 +1,12 @@
-"""SPADE's bottom layer: a mixer with a long reach and one with a short reach in parallel, and a map of both outputs.
+"""SPADE's bottom layer: a mixer with a long reach and one with a short reach in parallel, and a linear map of both.
 
-    y = [norm(far(x)), norm(near(x))] W_out            layer norms of their own, W_out (2D, D), no bias
+    y = [norm(far(x)), norm(near(x))] W_out            one layer norm for each; W_out (2D, D), no bias
 
-`far` and `near` are the settings of any two mixers: in the paper a state space model and attention over a window. The
-layers above have local attention alone, which is a list of mixers in a model's settings (the preset `paper/spade`).
+`far` and `near` can be any two mixers; in the paper they are a state space model and attention over a window. The
+layers above have local attention only, which is a list of mixers in a model's settings (the preset `paper/spade`).
 
-Source: Zuo et al., Efficient Long Sequence Modeling via State Space Augmented Transformer, arXiv:2212.08136. Theirs has
-a bias in W_out, in the authors' code; local attention there reads 512 tokens and has relative positions.
+Source: Zuo et al., Efficient Long Sequence Modeling via State Space Augmented Transformer, arXiv:2212.08136. In the
+authors' code W_out has a bias, and local attention is over 512 tokens and has relative positions.
 """
 
 from collections.abc import Iterable
@@ -30,13 +30,14 @@ from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 STATES = ("none", "constant", "window", "grows")
+"""kinds of state by how they grow with the text"""
 FAR, NEAR = {"kind": "s4"}, {"kind": "attention", "window": 128}
-"""the settings of both where no kind is set"""
+"""the settings of `far` and `near` unless they name a kind"""
 
 
 @final
 class Spade(ComposedMixer):
-    """Two mixers of `dim` channels side by side. State: that of both, under `far.` and `near.`, and one `length`."""
+    """Two mixers of `dim` channels in parallel. State: that of both, under `far.` and `near.`, and one `length`."""
 
     def __init__(self, far: Mixer, near: Mixer) -> None:
         super().__init__()
@@ -58,51 +59,59 @@ class Spade(ComposedMixer):
     @override
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
         x = self.check_input(x, keep, 3)
-        read = {name: mixer.forward_with_extras(x, keep) for name, mixer in self.mixers.items()}
-        of_both = extras.merged(part.under(name) for name, (_, part) in read.items())
-        return self._mixed([y for y, _ in read.values()], keep), of_both
+        results = {name: mixer.forward_with_extras(x, keep) for name, mixer in self.mixers.items()}
+        all_extras = extras.merged(own_extras.under(name) for name, (_, own_extras) in results.items())
+        return self._mixed([y for y, _ in results.values()], keep), all_extras
 
     @override
     def extend(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State]:
         x = self.check_input(x, keep, 3)
         self.check_state(state, len(x))
         state = bounded(state)
-        read = {name: mixer.extend(x, parted(state, name), keep) for name, mixer in self.mixers.items()}
-        return self._mixed([y for y, _ in read.values()], keep), joined({name: read[name][1] for name in read})
+        results = {name: mixer.extend(x, parted(state, name), keep) for name, mixer in self.mixers.items()}
+        new_state = joined({name: new_part for name, (_, new_part) in results.items()})
+        return self._mixed([y for y, _ in results.values()], keep), new_state
 
     @override
     def extend_with_extras(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State, Extras]:
         x = self.check_input(x, keep, 3)
         self.check_state(state, len(x))
-        read = {name: mixer.extend_with_extras(x, parted(state, name), keep) for name, mixer in self.mixers.items()}
-        of_both = extras.merged(part.under(name) for name, (_, _, part) in read.items())
-        new_state = joined({name: then for name, (_, then, _) in read.items()})
-        return self._mixed([y for y, _, _ in read.values()], keep), new_state, of_both
+        results = {name: mixer.extend_with_extras(x, parted(state, name), keep) for name, mixer in self.mixers.items()}
+        all_extras = extras.merged(own_extras.under(name) for name, (_, _, own_extras) in results.items())
+        new_state = joined({name: new_part for name, (_, new_part, _) in results.items()})
+        return self._mixed([y for y, _, _ in results.values()], keep), new_state, all_extras
 
     @override
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
         x = self.check_step(x, state, reuse)  # checked before either mixer writes into the state
         state = bounded(state)
-        read = {name: mixer.step(x, parted(state, name), reuse=reuse) for name, mixer in self.mixers.items()}
-        return self._mixed([y for y, _ in read.values()], None), joined({name: read[name][1] for name in read})
+        results = {name: mixer.step(x, parted(state, name), reuse=reuse) for name, mixer in self.mixers.items()}
+        new_state = joined({name: new_part for name, (_, new_part) in results.items()})
+        return self._mixed([y for y, _ in results.values()], None), new_state
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         longer = max(self.mixers.values(), key=lambda mixer: len(mixer.price(span).path))
         return longer, self.norm_far, self.w_out
 
-    def _mixed(self, read: list[Tensor], keep: Tensor | None) -> Tensor:
-        far, near = (y.to(self.norm_far.weight.dtype) for y in read)
+    def _mixed(self, outputs: list[Tensor], keep: Tensor | None) -> Tensor:
+        """y from the outputs of far and near."""
+        far, near = (y.to(self.norm_far.weight.dtype) for y in outputs)
         y: Tensor = self.w_out(torch.cat([self.norm_far(far), self.norm_near(near)], -1))
         return y if keep is None else torch.where(keep[:, :, None], y, 0.0)
 
 
 def weaker(far: Traits, near: Traits) -> Traits:
-    """The traits of two mixers side by side: what both can do."""
+    """The traits of two mixers in parallel: only what both can do."""
     both, streams = (far, near), far.streams and near.streams
     longest = [traits.longest for traits in both if traits.longest is not None]
+    causal: Literal["always", "either", "never"] = "always"
+    if "never" in (far.causal, near.causal):
+        causal = "never"
+    elif "either" in (far.causal, near.causal):
+        causal = "either"
     return Traits(
-        causal=next((c for c in ("never", "either") if c in (far.causal, near.causal)), "always"),
+        causal=causal,
         streams=streams,
         state=max((traits.state for traits in both), key=STATES.index) if streams else "none",
         longest=min(longest, default=None),
@@ -119,7 +128,7 @@ def joined(parts: dict[str, State]) -> State:
 
 
 def parted(state: State, name: str) -> State:
-    """The state of one of them."""
+    """The state of the mixer of that name, from a state that `joined` returned."""
     entries = {key.removeprefix(f"{name}."): tensor for key, tensor in state.items() if key.startswith(f"{name}.")}
     return counted(entries, length_of(state))
 
@@ -163,7 +172,7 @@ class SpadeConfig(ComposedConfig):
 
     @override
     def with_window(self, window: int) -> "SpadeConfig | None":
-        """That of the mixer that reads near."""
+        """These settings with another window of the local mixer; None if it has none."""
         near = self.near.with_window(window)
         return None if near is None else self.model_copy(update={"near": near})
 

@@ -1,4 +1,4 @@
-"""The linear state-space model: one continuous system of N states that all channels drive, and all channels read.
+"""The linear state-space model: one continuous system of N states, whose input and output are all channels.
 
     x'(t) = A x(t) + B u(t),   y(t) = C x(t) + D u(t)             A (N, N); B, C, D are `b`, `c`, `d`; N = `state_dim`
     x_t = Ā x_{t-1} + B̄ u_t,   y_t = C x_t + D u_t                x_{-1} = 0;  Ā and B̄ by `method` from Δ = e^`log_step`
@@ -6,11 +6,11 @@
     zoh       Ā = e^{ΔA},                         B̄ = ∫_0^Δ e^{sA} ds B
     euler     Ā = I + Δ A,                        B̄ = Δ B
 
-A is initialized to HiPPO's matrix of `measure`, Δ to `step`, and both are learned; the rest are plain projections.
+A is initialized to HiPPO's matrix of `measure`, Δ to `step`, and both are learned; B, C and D are plain projections.
 
 Source: Kalman, A New Approach to Linear Filtering and Prediction Problems, 1960, without its noise; seed 004, Eq.
-24-27, which leaves D out from Eq. 27 on, and whose Eq. 26 divides by A. What makes a system discrete is linear in B, so
-Δ meets B u here, which is N numbers, and not B.
+24-27, which leaves D out from Eq. 27 on, and whose Eq. 26 divides by A. B̄ is linear in B, so Δ is applied to B u,
+which has N channels, instead of to B.
 """
 
 import math
@@ -65,8 +65,8 @@ class SSM(PackedMixer):
     @override
     def param_groups(self) -> list[dict[str, Any]]:
         """A and Δ are not decayed, as 0 is not a neutral value of them."""
-        plain = [project.weight for project in (self.b, self.c, self.d)]
-        return [{"params": plain}, {"params": [self.a, self.log_step], "weight_decay": 0.0}]
+        decayed = [project.weight for project in (self.b, self.c, self.d)]
+        return [{"params": decayed}, {"params": [self.a, self.log_step], "weight_decay": 0.0}]
 
     @property
     @override
@@ -84,16 +84,18 @@ class SSM(PackedMixer):
 
     @override
     def views(self, x: Stream) -> list[View]:
-        """How long an input is heard, and A."""
-        loud = torch.zeros_like(x[0])
+        """The response of each channel to inputs at each lag, and A."""
+        power = torch.zeros_like(x[0])
         for impulses in torch.eye(self.dim, dtype=x.dtype, device=x.device).split(ROWS):
-            struck = torch.zeros_like(x[:1]).repeat(len(impulses), 1, 1)
-            struck[:, :1] = impulses[:, None]
-            loud = loud + outputs("joint", struck, self._system, self.method).square().sum(0)
-        meaning = "how strongly an output channel hears all inputs at each lag, root mean square, D aside"
+            inputs = torch.zeros_like(x[:1]).repeat(len(impulses), 1, 1)
+            inputs[:, :1] = impulses[:, None]
+            power = power + outputs("joint", inputs, self._system, self.method).square().sum(0)
+        meaning = "root mean square of an output channel's weights of all inputs at each lag, without D"
         return [
-            View("response", meaning, ("lag", "channel"), (loud / self.dim).sqrt()),
-            View("A", "what each state takes of each in a unit of time", ("state", "from"), self.a),
+            View("response", meaning, ("lag", "channel"), (power / self.dim).sqrt()),
+            View(
+                "A", "the rate at which each state changes by each state, per unit of time", ("state", "from"), self.a
+            ),
         ]
 
     @override
@@ -108,8 +110,9 @@ class SSM(PackedMixer):
         self.log_step.fill_(math.log(self.step_size))
 
     def _system(self) -> tuple[Tensor, ...]:
-        wide = torch.promote_types(self.dtype, torch.float32)
-        return self.a, self.b.weight, self.c.weight, self.log_step[0].to(wide).exp()
+        """A, B, C and Δ."""
+        dtype = torch.promote_types(self.dtype, torch.float32)
+        return self.a, self.b.weight, self.c.weight, self.log_step[0].to(dtype).exp()
 
 
 @register

@@ -14,9 +14,9 @@
     Union          patterns that share no pair; `merged` of the two parts of `strided` or `fixed`
     Within         a pattern within the latest tokens
 
-Source: Child et al., arXiv:1904.10509; Parmer et al., arXiv:1802.05751; Beltagy et al., arXiv:2004.05150; Qiu et al.,
+Source: Child et al., arXiv:1904.10509; Parmar et al., arXiv:1802.05751; Beltagy et al., arXiv:2004.05150; Qiu et al.,
 arXiv:1911.02972; Zaheer et al., arXiv:2007.14062. What differs: Child et al. print A⁽²⁾ without the condition j ≤ i,
-which their text requires. Parmer et al. generate a picture rectangle by rectangle; here pixels are in row-major order,
+which their text requires. Parmar et al. generate a picture rectangle by rectangle; here pixels are in row-major order,
 to which j ≤ i refers. Big Bird has no causal form; its pattern with j ≤ i is ours.
 """
 
