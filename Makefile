@@ -5,7 +5,7 @@ BIN := .venv/bin
 ONE := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 TEST := $(ONE) -n 2 --dist worksteal
 
-.PHONY: demo test test-all sanitize test-demo mutants check format pages docs clean
+.PHONY: demo test test-long test-all durations sanitize test-demo mutants check format pages docs clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -22,11 +22,21 @@ SHAPED := tests/contract/test_shapes.py
 TENSORS := tests/ops tests/contract tests/mixers tests/models tests/positions tests/generation
 
 # SEQLOOM_REQUIRE_PEERS=1, as in CI: the public code that ours is compared with is installed, and no comparison is skipped.
-test: $(if $(filter 1,$(SEQLOOM_REQUIRE_PEERS)),.venv/peers,.venv/installed)
-	$(TEST) -m "not slow and not demo and not browser"
+WITH_PEERS := $(if $(filter 1,$(SEQLOOM_REQUIRE_PEERS)),.venv/peers,.venv/installed)
+
+test: $(WITH_PEERS)
+	$(TEST) -m "not slow and not long and not demo and not browser"
 	SEQLOOM_SHAPES=1 $(ONE) -m "not slow" $(SHAPED)
 
-test-all: test sanitize
+# Whole commands, trainings and studies, and long sequences: minutes more, in CI too.
+test-long: $(WITH_PEERS)
+	$(TEST) -m "long and not slow and not demo and not browser"
+
+# Measures which tests these are: tests/long.txt.
+durations: .venv/peers
+	$(ONE) -p tests.durations -m "not slow and not demo and not browser"
+
+test-all: test test-long sanitize
 	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph" $(TENSORS)
 	$(TEST) -m "slow and not demo and not browser"
 	$(MAKE) test-demo

@@ -27,6 +27,7 @@ import torch  # noqa: E402
 import seqloom.ops  # noqa: E402  # after the hook
 from seqloom.ops import native  # noqa: E402  # after the hook
 from seqloom.report.charts import draw  # noqa: E402  # after the hook
+from tests import durations  # noqa: E402
 from tests.quick import EVERY, LATER  # noqa: E402
 
 torch.set_num_threads(1)
@@ -56,8 +57,11 @@ Reported: TypeAlias = Generator[None, Report, Report]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     counts: Counter[str] = Counter()
+    long = durations.listed()
     for item in items:
-        test = item.nodeid.removeprefix("tests/").partition("[")[0]
+        test = durations.name_of(item)
+        if test in long:
+            item.add_marker(pytest.mark.long)
         if test in LATER or counts[test] % EVERY.get(test, 1):
             item.add_marker(pytest.mark.slow)
         counts[test] += 1

@@ -72,7 +72,7 @@ def _ranges(chunks: Chunks, dtype: torch.dtype) -> Ranges:
     codes = torch.where(j < 0, -1, (key_bucket << 40) + j)
     codes[:, M - m :].masked_fill_(i < 0, EMPTY)  # empty slots are the last of an order
     largest_distance = (1 << 40) - 1 if rule.context is None else rule.context - 1
-    bucket_start = query_bucket << 40
+    bucket_start = (query_bucket << 40).contiguous()
     own_slot = torch.arange(M - m, M, device=i.device).expand_as(i)
     codes, i = codes.contiguous(), i.contiguous()
     first = torch.searchsorted(codes, bucket_start + (i - largest_distance).clamp(min=0))
