@@ -38,9 +38,10 @@ def test_a_comparison_that_is_skipped_fails_where_it_is_required(
     assert ("compares nothing: could not import 'transformers'" in str(result.longrepr)) == fails
 
 
-def test_ci_requires_them_and_make_then_installs_them() -> None:
-    assert "SEQLOOM_REQUIRE_PEERS=1 make test\n" in (ROOT / ".ci" / "run").read_text()
+@pytest.mark.parametrize("target", ["test", "test-long"])
+def test_ci_requires_them_and_make_then_installs_them(target: str) -> None:
+    assert f"SEQLOOM_REQUIRE_PEERS=1 make {target}\n" in (ROOT / ".ci" / "run").read_text()
     for required in ("0", "1"):
-        words = ["make", "--dry-run", "--always-make", "test", f"SEQLOOM_REQUIRE_PEERS={required}"]
+        words = ["make", "--dry-run", "--always-make", target, f"SEQLOOM_REQUIRE_PEERS={required}"]
         planned = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True, timeout=20).stdout
         assert ("[dev,peers]" in planned) == (required == "1")

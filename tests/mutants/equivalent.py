@@ -12,7 +12,7 @@ AT_ONCE = (
 MEAN = "src/seqloom/core/statistics.py: def mean_of(values: Sequence[float], scale: float = 0.0) -> Estimate:"
 ERROR = "src/seqloom/core/statistics.py: error = math.sqrt(squares / (count - 1) / count) if count > 1 else 0.0"
 
-MIDDLE = "src/seqloom/analysis/sizes.py: middle = min(max(low + ceil(share * left), low + 1), high - 1)"
+MIDDLE = "src/seqloom/analysis/sizes.py: middle = min(max(low + ceil(share * width), low + 1), high - 1)"
 CUT = (
     "what is searched is cut at `middle`, wherever it lies: `low + 2` is at most `high - 1` by the min around it, "
     "`high - 2` may be `low`, which leaves the range as it is, and the next cut halves it; either finds the same size"

@@ -47,7 +47,7 @@ class EmbeddedModel(Model, ABC):
         self.embed_norm = build_norm(config.norm, config.dim) if config.embed_norm else None
         self.dropout = Dropout(config.dropout)
 
-    def build_positions(self, depth: int) -> nn.ModuleList:
+    def _build_positions(self, depth: int) -> nn.ModuleList:
         """The position of each layer, where the model's position acts on layers; otherwise none."""
         config = self.config
         in_layers = config.position.place == "layers"

@@ -50,7 +50,7 @@ class Transformer(EmbeddedModel, ABC):
         self.shared = nn.ModuleDict(shared)  # the only owner: the layers' mixers refer to it
         depth = config.depth if layers is None else layers
         self.layers = nn.ModuleList(config.block(layer, shared) for layer in range(depth))
-        self.positions = self.build_positions(depth)
+        self.positions = self._build_positions(depth)
         pre_norm = config.norm_place == "before"
         self.norm = build_norm(config.norm, config.dim) if pre_norm else nn.Identity()
         self.head: Linear | TiedHead
