@@ -5,7 +5,7 @@ BIN := .venv/bin
 ONE := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 TEST := $(ONE) -n 2 --dist worksteal
 
-.PHONY: demo test test-long test-all durations sanitize test-demo mutants check format pages docs clean
+.PHONY: demo test test-short test-shapes test-long test-all durations sanitize test-demo mutants check format pages docs clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -17,7 +17,8 @@ demo: .venv/installed
 	$(BIN)/seqloom demo --out runs/demo
 
 # A second time with shapes checked at run time: every verb of every mixer once, in one process, since importing is most of
-# it; the rest of that in `test-all`. The hook that checks them doubles the time, and breaks graph capture.
+# it, next to the other tests; the rest of that in `test-all`. The hook that checks them doubles the time, and breaks graph
+# capture.
 SHAPED := tests/contract/test_shapes.py
 TENSORS := tests/ops tests/contract tests/mixers tests/models tests/positions tests/generation
 
@@ -25,10 +26,15 @@ TENSORS := tests/ops tests/contract tests/mixers tests/models tests/positions te
 WITH_PEERS := $(if $(filter 1,$(SEQLOOM_REQUIRE_PEERS)),.venv/peers,.venv/installed)
 
 test: $(WITH_PEERS)
+	$(MAKE) --no-print-directory --jobs 2 test-short test-shapes
+
+test-short: $(WITH_PEERS)
 	$(TEST) -m "not slow and not long and not demo and not browser"
+
+test-shapes: $(WITH_PEERS)
 	SEQLOOM_SHAPES=1 $(ONE) -m "not slow" $(SHAPED)
 
-# Whole commands, trainings and studies, and long sequences: minutes more, in CI too.
+# What takes longer, as whole commands, trainings and studies: minutes more, in CI too.
 test-long: $(WITH_PEERS)
 	$(TEST) -m "long and not slow and not demo and not browser"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-LIMIT = 0.15
+LIMIT = 0.08
 """CPU seconds of a case, in the mean of a test's cases, from which it is left to `make test-long`"""
 LIST = Path(__file__).with_name("long.txt")
 HEADER = f"# Tests outside of the contract whose cases take {LIMIT} CPU seconds or more in the mean: make durations\n"
