@@ -58,7 +58,8 @@ class Separable(Channel):
     @override
     def param_groups(self) -> list[dict[str, Any]]:
         linear = [*self.w_1.parameters(), *self.w_2.parameters()]
-        return [{"params": linear}, {"params": [self.a, self.c], "weight_decay": 0.0}]  # as taps of mixers
+        taps = [self.a, self.c]  # without weight decay, as the taps of mixers
+        return [{"params": linear}, {"params": taps, "weight_decay": 0.0}]
 
     @property
     @override

@@ -42,7 +42,9 @@ Table: TypeAlias = npt.NDArray[np.int32]
 
 
 def followed(store: Store, k: int, show: Show = progress) -> Table:
-    """The table (N, k), memory-mapped, with -1 where fewer were found; computed first where it is incomplete.
+    """The tokens (N, k) that followed the k nearest other entries of each entry, memory-mapped.
+
+    An entry of which fewer neighbors were found has -1 in their place. A table that is not complete is computed first.
 
     ValueError, in one line, where the store has no k other entries, and for a table that is cut or altered.
     """

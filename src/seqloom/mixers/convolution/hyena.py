@@ -89,7 +89,7 @@ class Hyena(PackedMixer):
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # as in `read`, from the rings in place
+        # the equation of `read` for one token, with rings that are written in place
         h = self._taps_of(state, 1)
         length, entries = length_of(state), {}
         streams, entries["short"] = window.advance(self.in_proj(x), self.short, state["short"], length, reuse)

@@ -89,11 +89,11 @@ class Ngram(CountedModel):
         past = state["past"]
         M = past.shape[1]
         is_token = torch.cat([torch.ones_like(past, dtype=torch.bool), real], 1)
-        order = torch.argsort(is_token.long(), dim=1, stable=True)  # dropped tokens come first
-        text = torch.cat([past, torch.where(real, ids, ABSENT).long()], 1).gather(1, order)
-        h = torch.empty(*text.shape, M, dtype=torch.long, device=self.device)
-        h = h.scatter(1, order[:, :, None].expand_as(h), self._contexts(text))[:, M:]
-        return h, {"past": text[:, text.shape[1] - M :]}
+        tokens_last = torch.argsort(is_token.long(), dim=1, stable=True)  # dropped tokens come first
+        text = torch.cat([past, torch.where(real, ids, ABSENT).long()], 1).gather(1, tokens_last)
+        entries = torch.empty(*text.shape, M, dtype=torch.long, device=self.device)
+        entries = entries.scatter(1, tokens_last[:, :, None].expand_as(entries), self._contexts(text))
+        return entries[:, M:], {"past": text[:, text.shape[1] - M :]}
 
     @override
     def predict(self, x: Int[Tensor, "B T M"]) -> Logits:

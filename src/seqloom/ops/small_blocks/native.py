@@ -64,6 +64,7 @@ def _forward(x: Tensor, w: Tensor) -> Tensor:
 
 
 def _backward(x: Tensor, w: Tensor, dy: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of x (B, T, D) and w (N, n, n), the latter from partial sums over `SPAN` rows each."""
     (B, T, D), (N, n, _) = x.shape, w.shape
     sums, threads = x.new_empty(-(-B * T // SPAN), n, D), native.threads(x.numel())
     _check(GATHER(x, dy, sums, threads=threads, spans=len(sums), n=n))

@@ -56,7 +56,7 @@ class RandomBlocks(Pattern):
         return visible
 
     def drawn(self, row: Tensor) -> list[Tensor]:
-        """The random blocks of the blocks `row`, one tensor for each share; -1 where a share is empty.
+        """The random key blocks of each query block in `row`, one tensor for each share; -1 where a share is empty.
 
         Blocks are drawn from those between the global ones; the `window` blocks near the row are skipped.
         """
