@@ -43,7 +43,7 @@ def damaged(mixer: Mixer, state: State) -> Iterator[tuple[str, State, str]]:
         axis = 1 + mixer.memory[name].axis
         fewer = state[name].narrow(axis, 1, state[name].shape[axis] - 1)
         yield f"{name} with a position less", {**state, name: fewer}, f"'{name}'"
-    if growing and (most := mixer.memory[growing[0]].most) is not None:
+    if growing and (most := mixer.memory[growing[0]].max_slots) is not None:
         room = torch.zeros(2, *mixer.memory[growing[0]].sizes(most + 1)).double()
         yield "more positions than it may have", {**state, **dict.fromkeys(growing, room)}, f"'{growing[0]}'"
 
@@ -154,7 +154,7 @@ def test_the_dtype_of_the_moment_counts() -> None:
 def test_an_error_names_how_many_positions_a_state_may_have(most: int | None, positions: str) -> None:
     state = {"cache": torch.zeros(2, 6, 7), "length": torch.zeros(2, dtype=torch.long)}
     with pytest.raises(ValueError, match=rf"'cache' is \(2, 6, 7\) float32 on cpu, this mixer's is \(2, {positions}"):
-        check({"cache": Entry((0, 8), grows=True, most=most)}, state, 2, torch.float32, torch.device("cpu"))
+        check({"cache": Entry((0, 8), grows=True, max_slots=most)}, state, 2, torch.float32, torch.device("cpu"))
 
 
 def test_only_a_plain_token_like_the_one_before_is_not_looked_at() -> None:

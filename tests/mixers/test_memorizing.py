@@ -32,7 +32,7 @@ def draw(T: int, seed: int = 1) -> Tensor:
 def written_out(mixer: Any, x: np.ndarray) -> np.ndarray:
     """The equation of one row (T, D), head by head and token by token."""
     K, H, T = mixer.K, mixer.heads, len(x)
-    W, M, n = mixer.window, mixer.most - mixer.window, mixer.old.count
+    W, M, n = mixer.window, mixer.max_slots - mixer.window, mixer.old.count
     weights = {name: p.detach().numpy() for name, p in mixer.named_parameters()}
     q, k, v = np.split(x @ weights["w_qkv.weight"].T, 3, 1)
     y = np.zeros_like(x)

@@ -29,7 +29,7 @@ class Entry(NamedTuple):
     """whether one axis has a slot for each token that was read"""
     axis: int = 0
     """the axis that grows, counted without the batch"""
-    most: int | None = None
+    max_slots: int | None = None
     """the largest number of slots of the axis that grows; None for any"""
 
     def init(self, batch: int, dtype: torch.dtype, device: torch.device | None, capacity: int = 0) -> Tensor:
@@ -52,8 +52,8 @@ class Entry(NamedTuple):
         """The number of slots that hold `tokens` tokens; 0 for an entry that does not grow."""
         if not self.grows:
             return 0
-        if self.most is not None:
-            tokens = min(tokens, self.most)
+        if self.max_slots is not None:
+            tokens = min(tokens, self.max_slots)
         return max(self.shape[self.axis], tokens)
 
     def sizes(self, slots: int) -> tuple[int, ...]:
@@ -94,7 +94,7 @@ def crop(memory: Memory, state: State, tokens: int) -> State:
     if length.bound is not None and length.bound <= tokens:
         return state
     for name, entry in memory.items():
-        may_have_wrapped = entry.most is not None and (length.bound is None or length.bound > entry.most)
+        may_have_wrapped = entry.max_slots is not None and (length.bound is None or length.bound > entry.max_slots)
         if not entry.grows or may_have_wrapped:
             raise ValueError(f"entry {name!r} of the state does not hold what it was after {tokens} tokens")
     entries = {name: _first(state[name], 1 + entry.axis, entry.slots(tokens)) for name, entry in memory.items()}
@@ -138,7 +138,7 @@ def check(
         sizes = entry.shape
         if entry.grows and tensor.ndim == 1 + len(sizes):
             slots = tensor.shape[1 + entry.axis] if slots is None else slots
-            allowed = slots >= sizes[entry.axis] and (entry.most is None or slots <= entry.most)
+            allowed = slots >= sizes[entry.axis] and (entry.max_slots is None or slots <= entry.max_slots)
             sizes = entry.sizes(slots) if allowed else sizes
         stored = entry.stored(dtype)
         both_floats = anyfloat and stored.is_floating_point and tensor.is_floating_point()
@@ -167,7 +167,7 @@ def _fits(memory: Memory, state: Any, batch: int, dtype: torch.dtype, device: to
             if tensor.ndim != 1 + len(sizes):
                 return False
             slots = tensor.shape[1 + entry.axis] if slots is None else slots
-            if slots < sizes[entry.axis] or (entry.most is not None and slots > entry.most):
+            if slots < sizes[entry.axis] or (entry.max_slots is not None and slots > entry.max_slots):
                 return False
             sizes = entry.sizes(slots)
         if tensor.shape != (batch, *sizes) or tensor.dtype != entry.stored(dtype):
@@ -189,7 +189,7 @@ def _shape_text(entry: Entry, batch: int | None, slots: int | None) -> str:
     sizes = [str(size) for size in entry.shape]
     if entry.grows:
         least = sizes[entry.axis]
-        sizes[entry.axis] = f"{least} or more" if entry.most is None else f"{least} to {entry.most}"
+        sizes[entry.axis] = f"{least} or more" if entry.max_slots is None else f"{least} to {entry.max_slots}"
         if slots is not None:
             sizes[entry.axis] += ", the same in all that grow"
     return f"({', '.join(['B' if batch is None else str(batch), *sizes])}{'' if sizes else ','})"

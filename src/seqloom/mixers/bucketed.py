@@ -114,8 +114,8 @@ class PastBuckets(SharedHeads, PackedMixer, ABC):
     @property
     @override
     def memory(self) -> Memory:
-        cache = Entry((self.heads, 0, self.K), grows=True, axis=1, most=self.context)
-        bucket_cache = Entry((self.heads, 0, self.rounds), "count", grows=True, axis=1, most=self.context)
+        cache = Entry((self.heads, 0, self.K), grows=True, axis=1, max_slots=self.context)
+        bucket_cache = Entry((self.heads, 0, self.rounds), "count", grows=True, axis=1, max_slots=self.context)
         return {"k": cache, "v": cache, "buckets": bucket_cache}
 
     @override

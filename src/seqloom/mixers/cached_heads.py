@@ -24,26 +24,26 @@ TRAITS = Traits(causal="always", streams=True, state="grows")
 
 
 class CachedHeads(Heads, PackedMixer, ABC):
-    """Causal heads. State: keys and values, at most `most` of each, or of all tokens."""
+    """Causal heads. State: keys and values, at most `max_slots` of each, or of all tokens."""
 
-    most: int | None
+    max_slots: int | None
     """the largest number of tokens whose keys and values are cached; None for all"""
-    least: int = 0
-    """slots in the cache of a new state: `most` for a window, else 0"""
+    min_slots: int = 0
+    """slots in the cache of a new state: `max_slots` for a window, else 0"""
 
     @property
     @override
     def memory(self) -> Memory:
         """Keys and values (B, G, C, K), C slots of which `length` are filled, and the convolution's last inputs."""
-        sizes = (self.kv_heads, self.least, self.width)
-        cache = Entry(sizes, grows=self.least == 0, axis=1, most=self.most)
+        sizes = (self.kv_heads, self.min_slots, self.width)
+        cache = Entry(sizes, grows=self.min_slots == 0, axis=1, max_slots=self.max_slots)
         past = {} if self.taps is None else {"past": Entry((len(self.taps) - 1, sum(self.sizes)))}
         return {"k": cache, "v": cache, **past}
 
     def read_on(self, state: State, k: Tensor, v: Tensor, lengths: Tensor | None) -> Entries:
         """The entries after new keys and values (B, G, T, K), or the first `lengths` (B,) of each row."""
         size = state["k"].shape[2]
-        room = ring.room(size, length_of(state), k.shape[2], self.most)
+        room = ring.room(size, length_of(state), k.shape[2], self.max_slots)
         new = {"k": k, "v": v}
         return {name: extended(state[name], room, state["length"], new[name], lengths) for name in new}
 
@@ -71,8 +71,8 @@ class CachedHeads(Heads, PackedMixer, ABC):
         return (q, k, v), past
 
     def room(self, state: State, reuse: bool) -> int:
-        """The slots that the cache has after one more token; a full cache that may be reused doubles, up to `most`."""
-        return ring.token_room(state["k"].shape[2], length_of(state), self.most, reuse)
+        """The slots of the cache after one more token; a full cache that may be reused doubles, up to `max_slots`."""
+        return ring.token_room(state["k"].shape[2], length_of(state), self.max_slots, reuse)
 
     def written(self, state: State, k: Tensor, v: Tensor, reuse: bool) -> Entries:
         """The cache with one more key and value (B, G, 1, K)."""

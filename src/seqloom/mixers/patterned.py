@@ -82,11 +82,11 @@ class PatternAttention(CachedHeads):
         super().__init__(config, layer)
         require_undecayed(self)
         self.patterns = per_head(patterns, self.heads, layer.context)
-        self.most = layer.context
+        self.max_slots = layer.context
         self.traits = TRAITS
         reach = Union(tuple(patterns)).reach
         if reach is not None:
-            self.most = self.least = min(reach, layer.context or reach)
+            self.max_slots = self.min_slots = min(reach, layer.context or reach)
             self.traits = replace(TRAITS, state="window")
 
     @override

@@ -39,7 +39,7 @@ class PastSinkhorn(Sorter, PackedMixer):
     @property
     @override
     def memory(self) -> Memory:
-        cache = Entry((0, self.dim), grows=True, most=self.context)
+        cache = Entry((0, self.dim), grows=True, max_slots=self.context)
         sorted_block = Entry((self.heads, self.block, self.K))
         total = Entry((self.heads, self.K), "wide")
         return {"k": cache, "v": cache, "sum": total, "sorted_k": sorted_block, "sorted_v": sorted_block}

@@ -35,26 +35,30 @@ def written(cache: Tensor, room: int, length: Tensor, count: int | None, new: Te
 
 
 def remembered(
-    state: State, new: dict[str, Stream], most: int | None, lengths: Lengths | None = None, reuse: bool = False
+    state: State, new: dict[str, Stream], max_slots: int | None, lengths: Lengths | None = None, reuse: bool = False
 ) -> Entries:
     """The caches (B, C, N) by name after each row read `new` (B, T, N), or the first `lengths` (B,) tokens of it.
 
-    With `reuse` one token is written in place, and a full cache doubles, up to `most` tokens.
+    With `reuse` one token is written in place, and a full cache doubles, up to `max_slots` tokens.
     """
     length, entries = length_of(state), {}
     for name, x in new.items():
         size = state[name].shape[1]
         if reuse:
-            cache = ring.grow(state[name], ring.token_room(size, length, most, reuse))
+            cache = ring.grow(state[name], ring.token_room(size, length, max_slots, reuse))
             entries[name] = ring.write_(cache, length.tokens, x[:, 0].detach())
         else:
-            cache = ring.grow(state[name], ring.room(size, length, x.shape[1], most))
+            cache = ring.grow(state[name], ring.room(size, length, x.shape[1], max_slots))
             entries[name] = ring.write(cache, length.tokens, x, lengths)
     return entries
 
 
 def with_past(
-    state: State | None, new: dict[str, Stream], most: int | None, lengths: Lengths | None = None, reuse: bool = False
+    state: State | None,
+    new: dict[str, Stream],
+    max_slots: int | None,
+    lengths: Lengths | None = None,
+    reuse: bool = False,
 ) -> tuple[dict[str, Float[Tensor, "B C D"]], Entries]:
     """The values (B, C, N) of all tokens so far by name, the last T of them `new` (B, T, N); the new state's entries.
 
@@ -62,7 +66,7 @@ def with_past(
     """
     if state is None:
         return new, {}
-    entries = remembered(state, new, most, lengths, reuse)
+    entries = remembered(state, new, max_slots, lengths, reuse)
     cached = {}
     for name, x in new.items():
         filled_slots = ring.filled(entries[name].shape[1], length_of(state).after(x.shape[1], x.shape[1]))

@@ -29,21 +29,21 @@ def filled(size: int, length: Length) -> int:
     return size if length.bound is None else min(size, length.bound)
 
 
-def room(size: int, length: Length, new: int, most: int | None) -> int:
-    """The slots needed for `new` more tokens if the last `most` tokens (None: all) are kept; at least `size`."""
+def room(size: int, length: Length, new: int, max_slots: int | None) -> int:
+    """The slots needed for `new` more tokens if the last `max_slots` tokens (None: all) are kept; at least `size`."""
     needed = filled(size, length) + new
-    if most is not None:
-        needed = min(needed, most)
+    if max_slots is not None:
+        needed = min(needed, max_slots)
     # not `max`, whose result is not a known size in a graph with symbolic sizes
     return needed if needed > size else size
 
 
-def token_room(size: int, length: Length, most: int | None, reuse: bool) -> int:
+def token_room(size: int, length: Length, max_slots: int | None, reuse: bool) -> int:
     """`room` for one token; a full ring that may be written in place doubles, so that it is rarely copied."""
-    needed = room(size, length, 1, most)
+    needed = room(size, length, 1, max_slots)
     if not reuse or needed <= size:
         return needed
-    doubled = 2 * size if most is None else min(2 * size, most)
+    doubled = 2 * size if max_slots is None else min(2 * size, max_slots)
     return doubled if doubled > needed else needed
 
 

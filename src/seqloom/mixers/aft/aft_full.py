@@ -84,7 +84,7 @@ class AFTFull(PairBiases, PackedMixer):
     @property
     @override
     def memory(self) -> Memory:
-        cache = Entry((0, self.dim), grows=True, most=self.context)  # C positions, of which `length` are used
+        cache = Entry((0, self.dim), grows=True, max_slots=self.context)  # C positions, of which `length` are used
         return {"k": cache, "v": cache}
 
     @override

@@ -58,10 +58,10 @@ class AdaptiveSpan(CachedHeads):
         super().__init__(PlainHeads(heads=config.heads), layer)
         require_undecayed(self)
         self.settings, self.longest = config, config.longest(layer)
-        self.most = config.ramp + self.longest
+        self.max_slots = config.ramp + self.longest
         if layer.context is not None:
-            self.most = min(self.most, layer.context)
-        self.least = self.most
+            self.max_slots = min(self.max_slots, layer.context)
+        self.min_slots = self.max_slots
         self.extent = None if config.dynamic else nn.Parameter(torch.zeros(config.heads))
         self.w_span = Linear(layer.dim, config.heads) if config.dynamic else None
 
@@ -81,11 +81,11 @@ class AdaptiveSpan(CachedHeads):
     @property
     def window(self) -> int:
         """The number of latest keys whose scores are computed for a query: up to the largest span of all heads."""
-        assert self.most is not None
+        assert self.max_slots is not None
         if self.extent is None or torch.compiler.is_compiling() or self.extent.is_meta:
-            return self.most
+            return self.max_slots
         largest = max(min(max(extent, 0.0), 1.0) for extent in self.extent.tolist())
-        return min(self.most, self.settings.ramp + math.ceil(self.longest * largest))
+        return min(self.max_slots, self.settings.ramp + math.ceil(self.longest * largest))
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
@@ -106,7 +106,7 @@ class AdaptiveSpan(CachedHeads):
         then = ring.times(entries["k"].shape[2], length.tokens + 1)[:, : k.shape[2]]
         spans, now = self.spans(x[:, None]), length.tokens[:, None]
         window = (
-            self.window if x.is_cpu else self.most
+            self.window if x.is_cpu else self.max_slots
         )  # `self.window` reads the spans, for which a step on a GPU would wait
         assert window is not None
         return self.out_of_token(spanned(q, k, v, spans, self.settings.ramp, window, now, then), x), entries

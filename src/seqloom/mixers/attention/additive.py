@@ -83,7 +83,7 @@ class Additive(AdditiveHeads, PackedMixer):
     @property
     @override
     def memory(self) -> Memory:
-        cache = Entry((self.heads, 0, self.K), grows=True, axis=1, most=self.context)
+        cache = Entry((self.heads, 0, self.K), grows=True, axis=1, max_slots=self.context)
         return {"k": cache, "v": cache}
 
     @override

@@ -66,9 +66,9 @@ class Attention(CachedHeads):
 
     def __init__(self, config: "AttentionConfig", layer: Layer) -> None:
         super().__init__(config, layer)
-        self.most = layer.context
+        self.max_slots = layer.context
         if config.window is not None:
-            self.most = self.least = min(config.window, layer.context or config.window)
+            self.max_slots = self.min_slots = min(config.window, layer.context or config.window)
             self.traits = replace(TRAITS, state="window")
 
     @override
@@ -80,7 +80,7 @@ class Attention(CachedHeads):
         else:
             k, v, now, then = self.with_past(state, k, v)
             q, scores = self.scored(q, k.shape[2] - 1)
-            y = attend(q, k, v, pattern=banded(self.most), query_time=now, key_time=then, **scores)
+            y = attend(q, k, v, pattern=banded(self.max_slots), query_time=now, key_time=then, **scores)
         return self.out(y, x), entries
 
     @override
@@ -105,27 +105,27 @@ class Attention(CachedHeads):
     def views(self, x: Stream) -> list[View]:
         (q, k, _), _ = self.convolved(x[:1])
         q, scores = self.scored(q, self._reach(x.shape[1]) - 1)
-        return of_heads(weights(q, k, pattern=banded(self.most), **scores)[0])
+        return of_heads(weights(q, k, pattern=banded(self.max_slots), **scores)[0])
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module | None]:
         distances = self._reach(span.T) - (self._reach(span.T - 1) if span.per == "token" else 0)
-        return self.priced(span, span.terms(self.most), distances)
+        return self.priced(span, span.terms(self.max_slots), distances)
 
     def _whole(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Attention over whole texts; with a window in tiles, so that scores outside of it are not computed."""
         T = q.shape[2]
-        if self.plain and self.most is not None and self.most < T:
-            return sparse.attend(q, k, v, [patterns.local(self.most)] * self.heads)
+        if self.plain and self.max_slots is not None and self.max_slots < T:
+            return sparse.attend(q, k, v, [patterns.local(self.max_slots)] * self.heads)
         q, scores = self.scored(q, self._reach(T) - 1)
         return attend(q, k, v, pattern=self._pattern(T), **scores)
 
     def _reach(self, T: int) -> int:
         """The number of tokens that the last of T tokens attends to."""
-        return T if self.most is None else min(T, self.most)
+        return T if self.max_slots is None else min(T, self.max_slots)
 
     def _pattern(self, T: int) -> Pattern:
-        return causal if self.most is None or self.most >= T else banded(self.most)
+        return causal if self.max_slots is None or self.max_slots >= T else banded(self.max_slots)
 
 
 @final

@@ -92,7 +92,7 @@ class Differential(PackedMixer):
     @override
     def memory(self) -> Memory:
         sizes = {"k": (self.key_heads, 0, self.K), "v": (self.heads, 0, self.V)}
-        return {name: Entry(size, grows=True, axis=1, most=self.context) for name, size in sizes.items()}
+        return {name: Entry(size, grows=True, axis=1, max_slots=self.context) for name, size in sizes.items()}
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:

@@ -57,8 +57,8 @@ class FoX(PackedMixer):
     @property
     @override
     def memory(self) -> Memory:
-        cache = Entry((self.heads, 0, self.K), grows=True, axis=1, most=self.context)
-        sums = Entry((self.heads, 0, 1), "wide", grows=True, axis=1, most=self.context)
+        cache = Entry((self.heads, 0, self.K), grows=True, axis=1, max_slots=self.context)
+        sums = Entry((self.heads, 0, 1), "wide", grows=True, axis=1, max_slots=self.context)
         return {"k": cache, "v": cache, "sums": sums}
 
     @override

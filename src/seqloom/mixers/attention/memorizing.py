@@ -54,7 +54,7 @@ class Memorizing(PackedMixer):
         if dim % config.heads:
             raise ValueError(f"dim {dim} is not divisible by heads {config.heads}: choose heads that divide dim")
         self.dim, self.heads, self.K = dim, config.heads, dim // config.heads
-        self.window, self.most = config.window, config.window + config.memory
+        self.window, self.max_slots = config.window, config.window + config.memory
         self.old = Old(config.window, config.memory, config.neighbors)
         self.w_qkv, self.w_out = Linear(dim, 3 * dim, bias=False), Linear(dim, dim, bias=False)
         self.norm_q, self.norm_k = (nn.RMSNorm(self.K, eps=1e-6) for _ in range(2))
@@ -74,7 +74,7 @@ class Memorizing(PackedMixer):
     @property
     @override
     def memory(self) -> Memory:
-        cache = Entry((self.heads, self.most, self.K))
+        cache = Entry((self.heads, self.max_slots, self.K))
         return {"k": cache, "v": cache}
 
     @property
@@ -116,10 +116,10 @@ class Memorizing(PackedMixer):
         length = length_of(state)
         count = length.bound if length.even else None
         keys, values = (
-            written(state[name], self.most, length.tokens, count, new, reuse) for name, new in (("k", k), ("v", v))
+            written(state[name], self.max_slots, length.tokens, count, new, reuse) for name, new in (("k", k), ("v", v))
         )
-        filled = ring.filled(self.most, length.after(1, 1))
-        now, then = length.tokens[:, None], ring.times(self.most, length.tokens + 1)[:, :filled]
+        filled = ring.filled(self.max_slots, length.after(1, 1))
+        now, then = length.tokens[:, None], ring.times(self.max_slots, length.tokens + 1)[:, :filled]
         k, v = (cache[:, :, :filled].to(x.dtype) for cache in (keys, values))
         in_window = attend(q, k, v, pattern=banded(self.window), query_time=now, key_time=then)
         y = self._mixed(in_window, q, k, v, now, then) if filled > self.window else in_window

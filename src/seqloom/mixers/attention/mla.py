@@ -80,7 +80,7 @@ class MLA(PackedMixer):
     @property
     @override
     def memory(self) -> Memory:
-        return {"c": Entry((0, self.rank + self.R), grows=True, most=self.context)}
+        return {"c": Entry((0, self.rank + self.R), grows=True, max_slots=self.context)}
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:

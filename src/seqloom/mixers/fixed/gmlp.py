@@ -127,9 +127,9 @@ class GMLP(SpatialGate, PackedMixer):
     @property
     @override
     def memory(self) -> Memory:
-        gate = Entry((0, self.width), grows=True, most=self.context)
+        gate = Entry((0, self.width), grows=True, max_slots=self.context)
         sums = online.entries(self.context, self.width) if self.toeplitz else {"gate": gate}
-        cache = Entry((0, self.A), grows=True, most=self.context)
+        cache = Entry((0, self.A), grows=True, max_slots=self.context)
         return {**sums, **({"k": cache, "v": cache} if self.A else {})}
 
     @override

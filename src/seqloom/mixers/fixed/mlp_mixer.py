@@ -79,7 +79,7 @@ class MLPMixer(TokenMLP, PackedMixer):
     @override
     def memory(self) -> Memory:
         sizes = {"x": self.dim, "h": self.expand * self.dim}
-        return {name: Entry((0, size), grows=True, most=self.context) for name, size in sizes.items()}
+        return {name: Entry((0, size), grows=True, max_slots=self.context) for name, size in sizes.items()}
 
     @override
     def read(

@@ -25,7 +25,7 @@ def gated(u: Tensor, weight: Tensor, bias: Tensor, rate: Tensor, fresh: Tensor |
     logits = torch.baddbmm(bias[:, None], blocks.transpose(0, 1), weight).transpose(0, 1).to(rate.dtype)
     r, i = torch.sigmoid(logits).unflatten(-1, (2, N)).unbind(-2)  # (B T, H, N)
     log_a = -STRONGEST * softplus(rate.view(H, N).expand_as(r)) * r
-    root = first(bounded_root(-torch.expm1(2 * log_a)).reshape(u.shape), fresh)
+    root = with_1_at_start(bounded_root(-torch.expm1(2 * log_a)).reshape(u.shape), fresh)
     return log_a.exp().reshape(u.shape), root * (i * blocks).reshape(u.shape)
 
 
@@ -33,10 +33,10 @@ def from_logits(logits: Tensor, u: Tensor, rate: Tensor, fresh: Tensor) -> tuple
     """a and b from logits (H, B T, 2N), with log a = rate r; `fresh` (B,) is not 0 where a row begins a text."""
     r, i = (gate.transpose(0, 1).reshape(u.shape) for gate in torch.sigmoid(logits).chunk(2, -1))
     log_a = rate * r
-    return log_a.exp(), first(bounded_root(-torch.expm1(2 * log_a)), fresh != 0) * (i * u)
+    return log_a.exp(), with_1_at_start(bounded_root(-torch.expm1(2 * log_a)), fresh != 0) * (i * u)
 
 
-def first(root: Tensor, fresh: Tensor | bool) -> Tensor:
+def with_1_at_start(root: Tensor, fresh: Tensor | bool) -> Tensor:
     """The root (B, T, D) with 1 at the first token of rows that are `fresh`."""
     if fresh is False:
         return root
