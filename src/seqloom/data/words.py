@@ -42,6 +42,7 @@ def train_words(texts: Iterable[str], vocab: int) -> Tokenizer:
     vocabulary = counting.get_vocab()
     ids = {name: id for id, name in enumerate([_END, UNKNOWN, *sorted(vocabulary, key=vocabulary.__getitem__)])}
     inner = _word_level(ids)
+    # both ends of a word get a mark: two marks in a row become a space, a single one nothing
     inner.decoder = decoders.Sequence(
         [
             decoders.Replace(tokenizers.Regex(rf"^(?={LETTER}|{UNKNOWN}$)|(?<={LETTER})$|(?<=^{UNKNOWN})$"), _JOINT),

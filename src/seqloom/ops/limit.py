@@ -22,9 +22,12 @@ def within(kind: str, context: int, tokens: int) -> None:
         )
 
 
-def within_after(kind: str, context: int, length: Length, lengths: Tensor | int, most: int) -> None:
-    """As `within`, after each row reads `lengths` tokens more, at most `most`; not checked where values are unknown."""
-    if length.bound is not None and length.bound + most > context:  # only then a value is read from the device
+def within_after(kind: str, context: int, length: Length, lengths: Tensor | int, max_length: int) -> None:
+    """As `within`, after each row reads `lengths` more tokens, none more than `max_length`.
+
+    Not checked where values are unknown.
+    """
+    if length.bound is not None and length.bound + max_length > context:  # only then a value is read from the device
         within(kind, context, int((length.tokens + lengths).max()))
 
 
