@@ -63,7 +63,9 @@ def checkout(folder: Path, ignored: str = "") -> Path:
     package = folder / ignored / "seqloom"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
-    (folder / ".gitignore").write_text("*.pyc\n" + (f"{ignored}\n" if ignored else ""))
+    (folder / "benchmarks").mkdir()
+    (folder / "benchmarks" / "tokens.py").touch()
+    (folder / ".gitignore").write_text("*.pyc\n__pycache__/\n" + (f"{ignored}\n" if ignored else ""))
     for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "first")):
         subprocess.run([*GIT, *words], cwd=folder, check=True, capture_output=True)
     return package
@@ -76,6 +78,8 @@ def test_the_commit_and_whether_the_tree_differs(tmp_path: Path, monkeypatch: py
     assert re.fullmatch("[0-9a-f]{7,}", clean)
     (tmp_path / "README.md").write_text("elsewhere")
     (package / "old.pyc").touch()
+    (tmp_path / "benchmarks" / "__pycache__").mkdir()
+    (tmp_path / "benchmarks" / "__pycache__" / "tokens.cpython-311.pyc").touch()
     commit.cache_clear()
     assert commit() == clean
     (package / "new.py").touch()

@@ -32,7 +32,7 @@ def commit() -> str:
     if _git("ls-files", "--error-unmatch", "__init__.py") is None:  # a virtual environment inside of another project
         return _installed()
     short = _git("rev-parse", "--short", "HEAD")
-    paths = (".", ":(top)benchmarks", ":!*.pyc", ":!*__pycache__*")
+    paths = (".", ":(top)benchmarks", ":(top,exclude)*.pyc", ":(top,exclude)*__pycache__*")
     changed = _git("status", "--porcelain", "--ignored", *paths)
     return _installed() if short is None else short + ("+" if changed else "")
 
