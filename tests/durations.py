@@ -44,7 +44,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     return result
 
 
-def pytest_sessionfinish() -> None:
-    """Writes the list; the first case of a module-wide fixture pays for it, as it does wherever it runs."""
+def pytest_sessionfinish(exitstatus: int) -> None:
+    """Writes the list after a run without failures; the first case that needs a module's fixture pays for it."""
+    if exitstatus != pytest.ExitCode.OK:
+        return
     long = [test for test, seconds in _seconds.items() if sum(seconds) / len(seconds) >= LIMIT]
     LIST.write_text(HEADER + "".join(f"{test}\n" for test in sorted(long)))

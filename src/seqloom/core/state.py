@@ -213,8 +213,8 @@ def filled(template: Tree, tensors: Mapping[str, Tensor]) -> Tree:
             tuple(state_at(f"layers.{n}.{m}.", sublayer) for m, sublayer in enumerate(layer))
             for n, layer in enumerate(template.layers)
         )
-        return ModelState(layers, state_at("extra.", template.extra))  # type: ignore[return-value]
-    return state_at("", template)  # type: ignore[return-value]
+        return ModelState(layers, state_at("extra.", template.extra))  # type: ignore[return-value]  # of the template's type
+    return state_at("", template)  # type: ignore[return-value]  # of the template's type
 
 
 def restarted(state: ModelState, rows: Bool[Tensor, " B"], start: ModelState) -> ModelState:

@@ -95,7 +95,7 @@ def input_of(model: Model, mixer: Mixer, text: Tensor) -> Tensor:
         inputs.append(x)
         return forward(x, *others)
 
-    mixer.forward_with_extras = recording  # type: ignore[method-assign, assignment]
+    mixer.forward_with_extras = recording  # type: ignore[method-assign, assignment]  # taken back below
     hook = mixer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
     try:
         reader: Any = model

@@ -56,7 +56,9 @@ class Network:
         parts = np.split(weights, ends[:-1], axis=1)
         W, u, b, A, c = (part.reshape(-1, *shape) for part, shape in zip(parts, shapes, strict=True))
         self.W, self.A = W, A
-        self.u, self.b, self.c = u[:, 0], b[:, 0], c[:, 0]
+        self.u = u[:, 0]
+        self.b = b[:, 0]
+        self.c = c[:, 0]
         self.h = np.zeros_like(self.b)
 
     def act(self, states: Any) -> Any:

@@ -18,7 +18,7 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import ring
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.short_convolution import lagged, native, reference
+from seqloom.ops.short_convolution import native, reference
 
 Window: TypeAlias = Float[Tensor, "B P D"]
 Taps: TypeAlias = Float[Tensor, "W D"]
@@ -85,7 +85,7 @@ OP = Op(
     "short_convolution",
     {
         "reference": Backend(reference.convolve),
-        "lagged": Backend(lagged.convolve),
+        "lagged": Backend(reference.convolve_by_lag_sum),
         "native": Backend(native.convolve, native.lacking, lambda x: x.device.type == "cpu"),
     },
     rule=by_size,

@@ -14,7 +14,7 @@ from seqloom.core.graphs import constant
 from seqloom.ops import native
 from seqloom.ops.autograd import Operator, differentiate, paired
 from seqloom.ops.native import Argument, Entry
-from seqloom.ops.short_convolution import lagged
+from seqloom.ops.short_convolution import reference
 
 SOURCE = Path(__file__).with_name("convolve.c")
 SPAN = 128
@@ -122,7 +122,7 @@ def _operator(silu: bool) -> Operator:
 
     def differentiable(*saved: Any) -> list[Tensor | None]:
         def compute(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None) -> tuple[Tensor]:
-            return (lagged.convolve(x, taps, bias, window, silu),)
+            return (reference.convolve_by_lag_sum(x, taps, bias, window, silu),)
 
         return differentiate(compute, saved[:4], saved[4:])
 

@@ -1,10 +1,11 @@
-"""The short convolution as it is written, a loop over lags, and its price, counted from that loop."""
+"""The short convolution in torch: a loop over lags, from which its price is counted, and the lag sum."""
 
 import torch
 from torch import Tensor
 from torch.nn.functional import silu as silu_of
 
 from seqloom.core.cost import Cost, Span
+from seqloom.ops.lag_sum import lags
 
 
 def convolve(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, silu: bool) -> Tensor:
@@ -17,6 +18,11 @@ def convolve(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None
         sums = y[:, without_input:] + taps[k] * inputs[:, past + without_input - k : past + T - k]
         y = torch.cat([y[:, :without_input], sums], 1) if without_input else sums
     return finished(y, bias, silu)
+
+
+def convolve_by_lag_sum(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, silu: bool) -> Tensor:
+    """As `convolve`, with the backend that the lag sum chooses for these sizes."""
+    return finished(lags(x, taps, window), bias, silu)
 
 
 def finished(y: Tensor, bias: Tensor | None, silu: bool) -> Tensor:
