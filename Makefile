@@ -68,6 +68,7 @@ mutants: .venv/installed
 
 .venv/peers: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps xlstm==2.0.6  # its kernels need a GPU
 	touch $@
 
 check: .venv/installed

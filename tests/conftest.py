@@ -1,7 +1,7 @@
 """The same numbers in every run; with SEQLOOM_SHAPES=1 every annotated shape is checked while the tests run.
 
-With SEQLOOM_REQUIRE_PEERS=1 a test in a `test_peer_*` file that would be skipped fails: those compare with the code of
-others, and whoever lacks it compares nothing.
+With SEQLOOM_REQUIRE_PEERS=1 a test fails that would be skipped because it cannot import the code of others (or is in a
+`test_peer_*` file): such tests compare with that code, and whoever lacks it compares nothing.
 """
 
 import gc
@@ -81,8 +81,10 @@ def pytest_collection_finish() -> None:
 
 def _compared(node: pytest.Collector | pytest.Item, report: Report) -> Report:
     """The report of a comparison that was skipped, as a failure where it must not be."""
-    if REQUIRE_PEERS and report.skipped and node.path.name.startswith("test_peer_"):
-        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+    if not (REQUIRE_PEERS and report.skipped):
+        return report
+    why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    if node.path.name.startswith("test_peer_") or "could not import" in why:
         report.outcome = "failed"
         report.longrepr = f"SEQLOOM_REQUIRE_PEERS is set, and {node.nodeid} compares nothing: {why}"
     return report

@@ -21,6 +21,7 @@ from seqloom.core.state import (
     length_of,
     nbytes,
     repeat,
+    restarted,
     select,
 )
 from tests.contract.cases import CASES, DIM, Case, draw, every_kind
@@ -47,6 +48,16 @@ def test_rows_are_selected_and_repeated_in_every_tensor() -> None:
     assert chosen.layers[0][0].bound == 5
     assert flat(repeat(state, 2))["layers.0.0.k"].tolist() == [[0, 1], [0, 1], [2, 3], [2, 3]]
     assert nbytes(state) == 2 * 16
+
+
+def test_rows_are_restarted_and_the_others_go_on() -> None:
+    state, start = model(3, 5), model(0, 0)
+    again = restarted(state, torch.tensor([True, False]), start)
+    assert flat(again)["extra.length"].tolist() == [0, 5]
+    assert flat(again)["layers.0.1.k"].tolist() == [[0, 1], [2, 3]]  # those of `start`, then its own
+    grown = ModelState(((State({"k": torch.ones(2, 3), "length": torch.tensor([3, 5])}, 5),),), state.extra)
+    empty = ModelState(((State({"k": torch.ones(2, 0), "length": torch.tensor([0, 0])}, 0),),), start.extra)
+    assert flat(restarted(grown, torch.tensor([False, True]), empty))["layers.0.0.k"].tolist() == [[1] * 3, [0] * 3]
 
 
 def test_what_is_saved_is_filled_in_again() -> None:

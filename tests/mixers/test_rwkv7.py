@@ -56,7 +56,7 @@ def test_it_is_initialized_as_the_authors_program(layer: int, depth: int) -> Non
             "thin_out.rate.bias": -0.19 + 0.3 * zigzag + 0.4 * linear,
             "erased": 0.71 - 0.1 * linear,
             "replaced": 1.02,
-            "gain": 1.0,
+            "gain": ((1 + layer) / depth) ** 0.7,
             "shift": 0.0,
         }
         if layer:
@@ -71,3 +71,6 @@ def test_it_is_initialized_as_the_authors_program(layer: int, depth: int) -> Non
         out = actual[f"thin_out.{name}.weight"]
         torch.testing.assert_close(out.T @ out, 0.01 * torch.eye(out.shape[1]).double(), rtol=0, atol=1e-6)
     assert torch.equal(actual["bonus"], torch.full((C // N, N), -0.04).double())
+    for name, scale in (("w_r", 1.0), ("w_k", 0.1), ("w_v", 1.0)):
+        weight = actual[f"{name}.weight"]
+        torch.testing.assert_close(weight.T @ weight, scale**2 * torch.eye(C).double(), rtol=0, atol=1e-5)

@@ -88,6 +88,17 @@ def test_it_is_initialized_as_the_authors(layer: int, depth: int) -> None:
         assert 0.8 < float(ours[f"{name}.weight"].std() / drawn.std()) < 1.25
 
 
+def test_what_is_not_decayed_is_what_the_authors_do_not_decay() -> None:
+    """Their `_create_weight_decay_optim_groups` decays what has `weight` and no `norm` in its name: R has neither."""
+    mixer = mixer_config({"kind": "slstm", "heads": H}).build(D, None)
+    decayed, undecayed = mixer.param_groups()
+    named = {id(parameter): name for name, parameter in mixer.named_parameters()}
+    names = [{named[id(parameter)] for parameter in group["params"]} for group in (decayed, undecayed)]
+    assert names[0] == {"conv.weight", "w_if.weight", "w_zo.weight"}
+    assert names[1] == {"w_h.weight", "w_h.bias", "conv.bias", "gain"}
+    assert undecayed["weight_decay"] == 0.0
+
+
 @pytest.mark.parametrize("logit", [-1e4, -100.0, 100.0, 1e4])
 @pytest.mark.parametrize("gate", [0, 1], ids=["input", "forget"])
 def test_gates_beyond_the_range_of_float32(gate: int, logit: float) -> None:

@@ -47,6 +47,7 @@ def test_initial_values() -> None:
     for (layer, depth), exponent in {(0, 1): 1, (0, 3): 1, (2, 4): 1 / 16}.items():
         mixing = ChannelMix7(4, 16, layer, depth)
         np.testing.assert_allclose(mixing.mu.detach().numpy(), 1 - (np.arange(4) / 4) ** exponent, atol=1e-6)
+        torch.testing.assert_close(mixing.w_k.weight.T @ mixing.w_k.weight, torch.eye(4), rtol=0, atol=1e-5)
     assert [group.get("weight_decay") for group in mixing.param_groups()] == [None, 0.0]
     with pytest.raises(ValueError, match="there is no layer 3 in 3"):
         ChannelMix7(4, 16, 3, 3)

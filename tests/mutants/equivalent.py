@@ -18,11 +18,19 @@ CUT = (
     "`high - 2` may be `low`, which leaves the range as it is, and the next cut halves it; either finds the same size"
 )
 
+HIGHEST = "src/seqloom/core/statistics.py: highest = 0.0"
+FIRST_KEY = (
+    "src/seqloom/ops/forgetting/__init__.py: "
+    "first_key = 0 if past is not None or window is None else max(0, start + 1 - window)"
+)
+
 PROVED: dict[str, str] = {
     f"{SPAN}257": SPANS,
     f"{SPAN}255": SPANS,
     f"src/seqloom/ops/bucketing/blocks.py: {COUNT}: 1 → 2": AT_ONCE,
     f"{MIDDLE}: 1 → 2": CUT,
     f"{MEAN}: 0.0 → -1.0": "`scale` is only read in max(abs(mean), scale), and no absolute value is below 0",
+    f"{HIGHEST}: 0.0 → -1.0": "it is only read in max(highest, p), and no p is below 0",
+    f"{FIRST_KEY}: 1 → 0": "one key more is read, which lies outside of the window of every query and is masked there",
     f"{ERROR}: 0.0 → -1.0": "of one run the error is only compared with a bound of 0 or more, and then dropped",
 }

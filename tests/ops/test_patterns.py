@@ -157,6 +157,12 @@ def test_patterns_by_hand(pattern: Pattern, rows: str) -> None:
     assert drawn(pattern, len(rows.split())) == rows.split()
 
 
+def test_blocks_of_a_shorter_row_have_no_padding() -> None:
+    time = torch.arange(5)
+    seen = Permuted((1, 0)).of(3)(time[:3, None], time[None])
+    assert [[j for j in range(5) if row[j]] for row in seen.tolist()] == [[2], [2], [0, 1]]
+
+
 @pytest.mark.parametrize("parts", [strided(4), strided(5), fixed(4, 1), fixed(6, 3)])
 def test_p_steps_connect_every_pair(parts: tuple[Pattern, Pattern]) -> None:
     """From every i a step of each of the p = 2 parts, or one of them, leads to every j ≤ i, and no single part does."""

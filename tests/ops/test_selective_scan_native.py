@@ -144,6 +144,15 @@ def test_forward_mode_raises_an_error() -> None:
             selective(**given)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_graph_knows_the_shapes_of_its_gradients(whole: bool) -> None:
+    given = list(inputs(2, 5, 3, 2, whole).values())
+    given += [None] * (9 - len(given))
+    y, _, marks = native.forward(*given, None, True)
+    arguments = (*given, None, marks, torch.ones_like(y), None)
+    torch.library.opcheck(native.forward.backward.operator, arguments, test_utils="test_faketensor")
+
+
 @pytest.mark.slow
 @pytest.mark.graph
 def test_torch_holds_the_operators_sound() -> None:

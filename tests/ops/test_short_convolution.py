@@ -35,6 +35,11 @@ def test_it_is_the_equation(T: int, W: int, before: bool) -> None:
                 assert math.isclose(float(result[b, t, c]), s / (1 + math.exp(-s)), rel_tol=1e-10, abs_tol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(2, 0, 3), (0, 4, 3)])
+def test_nothing_to_read(shape: tuple[int, ...]) -> None:
+    assert convolve(numbers(*shape), numbers(4, 3), numbers(3)).shape == shape
+
+
 def test_derivatives() -> None:
     given = [each.requires_grad_() for each in (numbers(2, 5, 3), numbers(4, 3), numbers(3), numbers(2, 3, 3, seed=1))]
     assert gradcheck(convolve, given, fast_mode=True)

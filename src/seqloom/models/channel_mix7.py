@@ -3,7 +3,7 @@
     k = (x_t + (x_{t-1} - x_t) ∘ μ) W_k                              x_0 = 0; no biases
     y = max(k, 0)² W_v
 
-Initially, with l = `layer`, μ of channel c of D is 1 - (c/D)^((1 - l/depth)^4).
+Initially, with l = `layer`, μ of channel c of D is 1 - (c/D)^((1 - l/depth)^4), and W_k is orthogonal.
 
 Source: Peng et al., RWKV-7, arXiv:2503.14456, section 4.2; initial values from the authors' `train_temp`. What differs:
 their W_v is initially 0, ours is drawn as the model's other matrices.
@@ -49,6 +49,7 @@ class ChannelMix7(Channel):
     def init(self) -> None:
         share = torch.arange(self.dim, device=self.device) / self.dim
         self.mu.copy_(1 - share ** ((1 - self.layer / self.depth) ** 4))
+        nn.init.orthogonal_(self.w_k.weight)
 
     @override
     def param_groups(self) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ most. Spans are initialized to 0; after each step of training a is clipped.
 Code: R is `ramp`, S is `span`, a is `extent`, λ is `penalty`.
 
 Source: Sukhbaatar et al., Adaptive Attention Span in Transformers, arXiv:1905.07799, section 2.2 (S 8,192, R 32,
-λ 10⁻⁶ to 2·10⁻⁶). The paper adds a learned vector per distance to keys: here the model's position acts (rotary, or
-none). There a token does not attend to itself.
+λ 5·10⁻⁷ to 2·10⁻⁶ in the authors' scripts). The paper adds a learned vector per distance to keys: here the model's
+position acts (rotary, or none). There a token does not attend to itself.
 """
 
 import math

@@ -9,9 +9,9 @@ Memory is projected again for each piece that is read, with the weights of that 
 layers reach M·N tokens back. No weight has M as a size, so a trained model can be evaluated with another M.
 
 Source: Dai et al., arXiv:1901.02860, sections 3.2 and 3.3. There a token also attends to the tokens before it in its
-segment, so to M to M + T - 1 tokens; here always to M, as with `same_length` of the authors' program, so that the
-result does not depend on how a text is cut. A piece of T tokens projects M + T inputs; the price counts each input
-once.
+segment, so to M to M + T - 1 tokens; here always to M, as with `same_length` of the authors' TensorFlow program (one
+less in their PyTorch program), so that the result does not depend on how a text is cut. A piece of T tokens projects
+M + T inputs; the price counts each input once.
 """
 
 from collections.abc import Iterable

@@ -9,7 +9,8 @@
     out = (norm(y) ∘ σ(x G₁ G₂ + b_g)) W_o      norm(y) = y / √(mean of y² + ε) ∘ gain, per head, one gain for all
 
 With b = w = β, one number per head, it is `kda`. If nothing is written, `kda` never makes the norm of S larger; this
-mixer can, by up to √(4/3) per token, and without a bound if nothing decays, since I - kᵀ(b ∘ k) is not symmetric.
+mixer can, by up to √(4/3) per token (√2 with b up to 2), since I - kᵀ(b ∘ k) is not symmetric; without a bound if
+nothing decays.
 Before training e^a is uniform in (1, 16) and softplus(b_a) log-uniform in (0.001, 0.1); neither is decayed.
 
 Source: Hatamizadeh et al., Gated DeltaNet-2, arXiv:2605.22791, whose recurrence is

@@ -12,12 +12,13 @@ Before training, with l of L layers, p = l/(L-1), c/D the channel, s = c/(D-1) -
     μ = 1 - (c/D)^(e (1-l/L)),  e = 0.2 for r and g, 0.7 for k and v, 0.9 for w and a
     w₀ = -5.5 + 6 (c/(D-1))^(1+p^0.3) + 2.5z,   a₀ = -0.19 + 0.3z + 0.4s,   v₀ = 0.73 - 0.4s
     ξ = 0.71 - 0.1s,   α = 1.02,   ρ = -0.04;   W₁, A₁, V₁, G₁ = 0;   W₂, A₂, V₂, G₂ orthogonal, times 0.1
+    W_r, W_v orthogonal,   W_k orthogonal, times 0.1;   gain of GN = ((1+l)/L)^0.7
 
 Only W_r, W_k, W_v and W_o are decayed.
 
 Source: Peng et al., RWKV-7, arXiv:2503.14456, section 4, whose S is transposed; initialization from the authors'
-`train_temp`. W_r, W_k, W_v and W_o are initialized like the model's other matrices (theirs uniform, W_o 0), and w₀ has
-no learning rate of its own (theirs is twice the others').
+`train_temp` (its `generate_init_weight` last). W_o is initialized like the model's other matrices (theirs 0), w₀ has no
+learning rate of its own (theirs is twice the others'), and W₁, A₁, V₁ and G₁ have the ranks of earlier versions.
 """
 
 import math
@@ -78,7 +79,7 @@ class RWKV7(HandingMixer):
 
     @override
     def reset(self, std: float) -> None:
-        """Initializes all but W_r, W_k, W_v and W_o as above."""
+        """Initializes all but W_o as above."""
         super().reset(std)
         self._initialize()
 
@@ -195,8 +196,11 @@ class RWKV7(HandingMixer):
             nn.init.orthogonal_(second.weight, gain=0.1 * math.sqrt(max(second.in_features / D, 1.0)))
             if name in biases:
                 second.bias.copy_(biases[name])
+        for projection, scale in ((self.w_r, 1.0), (self.w_k, 0.1), (self.w_v, 1.0)):
+            nn.init.orthogonal_(projection.weight, gain=scale)
         self.erased.copy_(0.71 - 0.1 * s)
-        for parameter, value in ((self.replaced, 1.02), (self.bonus, -0.04), (self.gain, 1.0), (self.shift, 0.0)):
+        self.gain.fill_(((1 + self.layer) / self.depth) ** 0.7)
+        for parameter, value in ((self.replaced, 1.02), (self.bonus, -0.04), (self.shift, 0.0)):
             parameter.fill_(value)
 
 
