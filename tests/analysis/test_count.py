@@ -60,6 +60,7 @@ CASES = {
     "complex quotient": (lambda: C / C, Executed(mul=72, add=36, div=24)),
     "real by complex": (lambda: A / C, Executed(mul=48, add=12, div=24)),
     "complex inverse": (lambda: C.reciprocal(), Executed(mul=24, add=12, div=24)),
+    "complex negation": (lambda: -C, Executed(other=24)),
     "complex exponential": (lambda: C.exp(), Executed(mul=24, exp=12, other=24)),
     "length and angle": (lambda: torch.polar(A, B), Executed(mul=24, other=24)),
     "complex sum of all": (lambda: C.sum(), Executed(add=22)),
