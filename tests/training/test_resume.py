@@ -79,6 +79,17 @@ def test_more_batches_than_before_go_on_with_the_same_run(whole: Whole, out: Pat
     assert digests(out) == digests(expected)
 
 
+def test_fewer_batches_than_the_run_has_are_an_error_and_change_nothing(out: Path) -> None:
+    tiny(out, "training.batches=4")
+    before, steps_before, digests_before = rows(out), saved(out), digests(out)
+    with pytest.raises(
+        ValueError, match=r"4 batches already, more than training\.batches=2: set training\.batches to 4"
+    ):
+        tiny(out, "training.batches=2")
+    assert (rows(out), saved(out), digests(out)) == (before, steps_before, digests_before)
+    assert tiny(out, "training.batches=4").step == 4
+
+
 def test_a_run_that_is_done_stays_as_it_is(whole: Whole) -> None:
     before = whole()
     folder = before.run.folder

@@ -63,14 +63,20 @@ class Session:
     @property
     def ended(self) -> bool:
         """Whether there is nothing left to do."""
-        return self.solved or self.step == self.config.training.batches
+        return self.solved or self.step >= self.config.training.batches
 
     def restore(self, stack: ExitStack, allow_drift: bool) -> Mark:
         """Restores the newest good checkpoint, if there is one, with its stage and backends; returns its mark.
 
-        Its number of threads holds until `stack` is closed.
+        Its number of threads holds until `stack` is closed. ValueError where the run has more batches than asked for.
         """
         saved = self._newest()
+        asked = self.config.training.batches
+        if saved is not None and saved.step > asked:
+            raise ValueError(
+                f"{self.run.folder} has {saved.step:,} batches already, more than training.batches={asked}: "
+                f"set training.batches to {saved.step} or more, or choose another folder"
+            )
         resumed = resume(saved, self.run) if saved is not None else None
         earlier = resumed.surroundings if resumed is not None and not allow_drift else {}
         stack.enter_context(threads_of(earlier, self.say))
