@@ -179,6 +179,28 @@ def test_learned_exits(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
         assert "is neither a measure nor a folder of `seqloom study exits`" in refused.err
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--kind", "sequence", "--width", 2), "--width is for --kind multinomial or geometric, not sequence"),
+        (("--penalty", 2), "--penalty is for --kind sequence, multinomial or geometric, not learned"),
+        (("--oracle", "correctness"), "--oracle is for --kind sequence, multinomial or geometric, not learned"),
+        (("--kind", "multinomal", "--width", 2), "did you mean 'multinomial'?"),
+    ],
+    ids=str,
+)
+def test_options_of_other_classifiers(
+    options: tuple[object, ...], words: str, seqloom: Seqloom, trained: Path, tmp_path: Path
+) -> None:
+    tokenizer = face.load(trained).tokenizer
+    deep = face.decoder("he", vocab=tokenizer.vocab, dim=8, depth=3, context=24, ffn=16)
+    run = face.save(deep, tmp_path / "deep", tokenizer=tokenizer)
+    answer = seqloom("study", "exits", run, "--data", "stories:3", "--out", tmp_path / "exits", *options)
+    assert answer.code == 2
+    assert words in answer.err
+    assert len(answer.err.splitlines()) == 1
+
+
 @pytest.mark.parametrize("kind", ["sequence", "multinomial", "geometric"])
 def test_chosen_layers(kind: str, seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
     """Depth-Adaptive's classifiers need no threshold, and take the settings that are theirs."""

@@ -1,6 +1,8 @@
 """Depth-Adaptive's classifiers: probabilities and losses by hand, their inputs, and texts generated with them."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -216,8 +218,9 @@ def test_they_are_saved_and_opened(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "settings", "words"),
     [
-        ("learned", {"penalty": 0.1}, "penalty"),
-        ("sequence", {"width": 1.0}, "width"),
+        ("learned", {"penalty": 0.1}, "^penalty is for kind sequence, multinomial or geometric, not learned"),
+        ("sequence", {"width": 1.0}, "^width is for kind multinomial or geometric, not sequence: leave it out$"),
+        ("sequence", {"witdh": 1.0}, "unknown setting 'witdh'"),
         ("geometric", {"width": 0.0}, "width"),
         ("geometric", {"oracle": "luck"}, "oracle"),
         ("multinomial", {"penalty": -0.1}, "penalty"),
@@ -229,6 +232,21 @@ def test_impossible_settings(kind: str, settings: dict[str, Any], words: str) ->
     with pytest.raises(ValueError, match=words) as caught:
         fit_exits(model(), text(), kind, batches=1, batch=1, show=silent, **settings)
     assert "\n" not in str(caught.value)
+
+
+def test_the_judging_is_shown() -> None:
+    """What is judged before and after the training takes time too."""
+    done: list[tuple[str, float, list[float]]] = []
+
+    @contextmanager
+    def listening(label: str, total: float, unit: str) -> Iterator[Any]:
+        steps: list[float] = []
+        yield lambda amount=1, note="": steps.append(amount)
+        done.append((label, total, steps))
+
+    fit_exits(model(), text(), batches=2, batch=1, show=listening)
+    assert [label for label, _, _ in done] == ["judging", "training", "judging"]
+    assert all(sum(steps) == total for _, total, steps in done)
 
 
 def test_a_window_of_one_token_has_no_prompt() -> None:

@@ -1,5 +1,6 @@
 """Actor and critic: returns and losses by hand, batches of played episodes, a run, and its errors."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 
 from seqloom.cli import command
 from seqloom.data.episodes import Environment
+from seqloom.evaluation.playing import play
 from seqloom.models.decision import Decision
 from seqloom.models.kinds import model_config
 from seqloom.training.objectives.actor_critic import ActorCritic, ActorCriticConfig, discounted
@@ -93,9 +95,7 @@ def test_a_batch_follows_from_seed_step_and_model() -> None:
         )
 
 
-def test_a_run_goes_on_with_the_same_bits(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_goes_on_with_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("seqloom.training.objectives.actor_critic.EPISODES", 4)
     whole = train(resolve("decision/maze", [*FEW, "training.batches=2"]), tmp_path / "whole")
     train(resolve("decision/maze", [*FEW, "training.batches=1"]), tmp_path / "parts")
@@ -104,9 +104,79 @@ def test_a_run_goes_on_with_the_same_bits(
         assert torch.equal(tensor, parts.model.state_dict()[name]), name
     assert whole.score is not None
     assert whole.score["held_out"] == -whole.score["return"]
-    capsys.readouterr()
-    assert command(["evaluate", str(tmp_path / "whole"), "--returns", "1", "--episodes", "2"]) == 0
-    assert "plays TMaze-10" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of one batch."""
+    folder = tmp_path_factory.mktemp("runs") / "maze"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("seqloom.training.objectives.actor_critic.EPISODES", 4)
+        train(resolve("decision/maze", [*FEW, "training.batches=1"]), folder, say=lambda line: None)
+    return folder
+
+
+@pytest.mark.parametrize(("words", "count"), [(["--episodes", "3"], 3), ([], 20)], ids=str)
+def test_a_model_that_reads_no_return_plays(
+    words: list[str], count: int, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One row, which says nothing of a return that was asked for."""
+    assert command(["evaluate", str(run), *words]) == 0
+    title, _, head, _, row = capsys.readouterr().out.splitlines()
+    assert title == f"{run} plays TMaze-10"
+    assert head.startswith("reached, mean")
+    assert row.split()[-1] == str(count)
+    assert command(["evaluate", str(run), *words, "--json"]) == 0
+    (only,) = json.loads(capsys.readouterr().out)["returns"]
+    assert (only["asked"], len(only["reached"])) == (None, count)
+
+
+def test_a_run_that_learned_by_playing_is_scored_on_recorded_episodes(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path))
+    assert command(["evaluate", str(run), "--data", "episodes:TMaze-10:scripted:5", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["actions"] == 55
+    assert row["held_out"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--returns", "20,500", "--episodes", "2"], "reads no return (model.returns=none): leave out --returns"),
+        (["--data", "TMaze-10"], "TMaze-10: recorded episodes are named episodes:ENV:POLICY[:COUNT[:SEED]]; leave out"),
+        (["--data", "episodes:TMaze-100:scripted:2"], "an episode has 101 steps, and the model of"),
+        (["--data", "episodes:CartPole-v1:random:2"], "CartPole-v1 has 4 for states, and the model learned 2"),
+        (["--episodes", "2", "--data", "stories:3"], "--episodes plays episodes: leave out --data"),
+        (["--stride", "3"], "--stride is for text"),
+    ],
+    ids=str,
+)
+def test_impossible_evaluations(
+    words: list[str],
+    message: str,
+    run: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path))
+    assert command(["evaluate", str(run), *words]) == 2
+    printed = capsys.readouterr().err.strip().splitlines()
+    assert message in printed[-1]
+    assert len(printed) == 1
+
+
+def test_a_model_plays_for_a_return_or_for_none() -> None:
+    model = agent()
+    (row,) = play(model, None, 3)
+    assert row.asked is None
+    assert row.reached == play(model, [0.0], 3)[0].reached
+    reads_return = model_config({**model.config.model_dump(), "returns": "to_go"}).build()
+    assert isinstance(reads_return, Decision)
+    with pytest.raises(ValueError, match="the model reads a return: give at least one"):
+        play(reads_return, None, 3)
 
 
 @pytest.mark.slow

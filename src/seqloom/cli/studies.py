@@ -20,14 +20,22 @@ def exits(
         ),
     ] = "learned",
     oracle: Annotated[
-        str | None, typer.Option(help="Depth-Adaptive: target layer by likelihood (default) or correctness")
+        str | None,
+        typer.Option(
+            help="with --kind sequence, multinomial or geometric: target layer by likelihood (default) or correctness"
+        ),
     ] = None,
     penalty: Annotated[
-        float | None, typer.Option(help="Depth-Adaptive: cost λ of a layer, in nats or correct tokens (0.1)")
+        float | None,
+        typer.Option(
+            help="with --kind sequence, multinomial or geometric: cost λ of a layer, in nats or correct tokens (0.1)"
+        ),
     ] = None,
     width: Annotated[
         float | None,
-        typer.Option(help="multinomial, geometric: σ of the kernel that averages over neighboring tokens (1)"),
+        typer.Option(
+            help="with --kind multinomial or geometric: σ of the kernel that averages over neighboring tokens (1)"
+        ),
     ] = None,
     batches: Annotated[int, typer.Option(help="training batches", min=1)] = 300,
     batch: Annotated[int, typer.Option(help="windows of a batch", min=1)] = 16,
@@ -39,9 +47,12 @@ def exits(
 ) -> None:
     """Trains a linear classifier for early exits on the frozen layers of a run; used by `generate --exit-by`."""
     from seqloom.cli.exits import trained
+    from seqloom.training.exit_fitting import require_taken
 
+    of_kind = given_options({"oracle": oracle, "penalty": penalty, "width": width})
+    require_taken(kind, of_kind, "--")
     training_settings: dict[str, Any] = {"kind": kind, "batches": batches, "batch": batch, "rate": rate, "seed": seed}
-    training_settings |= given_options({"oracle": oracle, "penalty": penalty, "width": width})
+    training_settings |= of_kind
     print(trained(run, data, out, column, step, training_settings, as_json=as_json))
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from seqloom.cli.options import TEXT, Knn, Run, Search, given_options, numbers
+from seqloom.cli.options import COLUMN, TEXT, Knn, Run, Search, given_options, numbers
 
 DRAWING_DEFAULTS = {"stop": [], "temperature": 1.0, "top_k": None, "top_p": None, "seed": 0}
 """the defaults of the options of drawing"""
@@ -101,7 +101,9 @@ def require_one_way(searching: dict[str, Any], drawing: dict[str, Any]) -> None:
 
 def evaluate(
     run: Run,
-    data: Annotated[str | None, typer.Option(help=f"the text to predict: {TEXT}, stories")] = None,
+    data: Annotated[
+        str | None, typer.Option(help=f"the text to predict: {TEXT}, stories; for an agent episodes:ENV:POLICY")
+    ] = None,
     batch: Annotated[int, typer.Option(help="windows (or episodes) computed at once", min=1)] = 64,
     stride: Annotated[
         int | None, typer.Option(help="distance between overlapping windows, in tokens; default: no overlap")
@@ -114,9 +116,7 @@ def evaluate(
         int | None,
         typer.Option(help="with carry: tokens of memory per layer; default: as in training", min=1, max=65536),
     ] = None,
-    column: Annotated[
-        str | None, typer.Option(help="the column or field of the text; default: that of the run's data")
-    ] = None,
+    column: Annotated[str | None, typer.Option(help=f"{COLUMN}; default: that of the run's data")] = None,
     pseudo: Annotated[
         bool, typer.Option("--pseudo", help="for an encoder: mask one token at a time and predict it from all others")
     ] = False,
@@ -125,10 +125,14 @@ def evaluate(
     returns: Annotated[
         str | None,
         typer.Option(
-            help="for a Decision Transformer, in place of --data: target returns to play for, e.g. 50,200,500"
+            help="for a Decision Transformer that reads a return, in place of --data: target returns to play for, "
+            "e.g. 50,200,500"
         ),
     ] = None,
-    episodes: Annotated[int | None, typer.Option(help="with --returns: episodes per return (20)", min=1)] = None,
+    episodes: Annotated[
+        int | None,
+        typer.Option(help="episodes to play per return, or in all where the model reads no return (20)", min=1),
+    ] = None,
     step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="print one JSON object, which has the loss by position too")
@@ -136,31 +140,31 @@ def evaluate(
 ) -> None:
     """Scores a model on a text: loss in nats per token, perplexity, bits per byte; every token is predicted once.
 
-    A Decision Transformer (decision/cartpole) is scored on --data episodes:ENV:POLICY, or plays with --returns.
+    An agent is scored on --data episodes:ENV:POLICY, or plays: with --returns if it reads a return
+    (decision/cartpole), else with --episodes or no option (decision/maze, and any run with model.returns=none).
     """
     options: dict[str, Any] = {"stride": stride, "memory": memory, "memory_length": memory_length}
     options |= {"column": column, "pseudo": pseudo, "knn": knn, "search": search}
-    if returns is not None:
-        unused = given_options({"data": data, **options, "pseudo": pseudo or None})
+    text_options = given_options({**options, "pseudo": pseudo or None})
+    play = returns is not None or episodes is not None
+    if play:
+        unused = given_options({"data": data}) | text_options
         if unused:
-            raise ValueError(f"--returns plays episodes: leave out --{next(iter(unused)).replace('_', '-')}")
-        from seqloom.cli.episodes import played
+            option = "--episodes" if returns is None else "--returns"
+            raise ValueError(f"{option} plays episodes: leave out --{next(iter(unused)).replace('_', '-')}")
+    from seqloom.cli.episodes import acts, played, plays_unasked, scored_on_episodes
 
-        target_returns = numbers("--returns", returns, "50,200,500")
+    play = play or (data is None and plays_unasked(run))
+    if text_options and (play or (data is not None and acts(run))):
+        name = next(iter(text_options)).replace("_", "-")
+        raise ValueError(f"--{name} is for text, but {run} plays episodes: leave it out")
+    if play:
+        target_returns = None if returns is None else numbers("--returns", returns, "50,200,500")
         print(played(run, target_returns, 20 if episodes is None else episodes, batch, step, as_json))
         return
-    if episodes is not None:
-        raise ValueError("--episodes needs --returns, e.g. --returns 50,200,500")
     if data is None:
         raise ValueError("Missing option '--data': a text; a Decision Transformer may have --returns instead")
-    from seqloom.cli.episodes import acts, scored_on_episodes
-
     if acts(run):
-        unused = given_options({**options, "pseudo": pseudo or None})
-        if unused:
-            raise ValueError(
-                f"--{next(iter(unused)).replace('_', '-')} is for text, but {run} plays episodes: leave it out"
-            )
         print(scored_on_episodes(run, data, batch, step, as_json))
         return
     from seqloom.cli.scores import scored

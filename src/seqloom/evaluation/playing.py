@@ -5,6 +5,8 @@
 
 Where the window holds whole episodes, the model reads them on step by step, from a state.
 
+A model that reads no return (`returns=none`) is asked for none.
+
 An action of several is drawn, as in the authors' program for discrete actions: a model of episodes of several policies
 is a mixture of them, whose likeliest action is often the same for every return.
 
@@ -32,7 +34,8 @@ MOST = 10**5
 class Played:
     """The returns that a model reached when it was asked for one."""
 
-    asked: float
+    asked: float | None
+    """None where nothing was asked for"""
     reached: tuple[float, ...]
     """of each episode"""
 
@@ -48,19 +51,25 @@ class Played:
         return float(np.std(self.reached, ddof=1)) / math.sqrt(count) if count > 1 else None
 
 
-def play(model: Decision, returns: Sequence[float], episodes: int, *, batch: int = 64, seed: int = 0) -> list[Played]:
+def play(
+    model: Decision, returns: Sequence[float] | None, episodes: int, *, batch: int = 64, seed: int = 0
+) -> list[Played]:
     """The model plays so many episodes for each return; `batch` of them are played at once.
 
-    Episode n begins in the same state for every return. ValueError for a return that is no number, where there is
-    nothing to play, and for an episode without end.
+    Episode n begins in the same state for every return. With `returns=None` a model that reads no return plays: one
+    row. ValueError for a return that is no number, for none where the model reads one, where there is nothing to play,
+    and for an episode without end.
     """
     if not isinstance(model, Decision):
         raise ValueError(f"a model of kind {model.config.kind} plays no episodes: use one of model.kind=decision")
-    if not returns or not all(math.isfinite(asked) for asked in returns):
+    if returns is None and model.config.returns != "none":
+        raise ValueError("the model reads a return: give at least one to ask for")
+    if returns is not None and not (returns and all(math.isfinite(asked) for asked in returns)):
         raise ValueError(f"returns are finite numbers, at least one, not {list(returns)}")
-    if not 1 <= episodes * len(returns) <= MOST or batch < 1:
+    targets: Sequence[float | None] = [None] if returns is None else returns
+    if not 1 <= episodes * len(targets) <= MOST or batch < 1:
         raise ValueError(f"from 1 to {MOST:,} episodes are played, at least one at once, not {episodes:,}, {batch:,}")
-    to_play = [(target, number) for target in returns for number in range(episodes)]
+    to_play = [(target or 0.0, number) for target in targets for number in range(episodes)]
     training = model.training
     model.eval()
     reached: list[float] = []
@@ -72,8 +81,11 @@ def play(model: Decision, returns: Sequence[float], episodes: int, *, batch: int
                 advance(len(side_by_side))
     finally:
         model.train(training)
-    rows = np.array(reached).reshape(len(returns), episodes)
-    return [Played(float(target), tuple(map(float, row))) for target, row in zip(returns, rows, strict=True)]
+    rows = np.array(reached).reshape(len(targets), episodes)
+    return [
+        Played(None if target is None else float(target), tuple(map(float, row)))
+        for target, row in zip(targets, rows, strict=True)
+    ]
 
 
 def _play_batch(model: Decision, episodes: list[tuple[float, int]], seed: int) -> list[float]:

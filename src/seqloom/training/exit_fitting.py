@@ -3,6 +3,7 @@
 The model is not changed. The last tenth of the text is left out, and says how good the classifier is.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, final
@@ -19,7 +20,7 @@ from seqloom.core.seeds import require_seed
 from seqloom.data.tokens import Ids, Tokens
 from seqloom.data.windows import Windows
 from seqloom.depth.classifier import Classifier, ConfidenceClassifier, LayerPredictions, layer_predictions
-from seqloom.depth.kinds import classifier_config
+from seqloom.depth.kinds import KINDS, classifier_config
 from seqloom.evaluation.scores import require_logits, require_tokens
 
 SCORED = 8
@@ -66,7 +67,7 @@ def fit_exits(
     show: Show = progress,
     **settings: Any,
 ) -> Fitted:
-    """Trains a classifier of a kind, with settings of that kind, for a model.
+    """Trains a classifier of a kind, with settings of that kind, for a model; `show` shows the batches.
 
     ValueError for a model without exits, for settings that are not the kind's, and for a text that is too short.
     """
@@ -75,6 +76,7 @@ def fit_exits(
     config = layered(model.config, "leaving layers out")
     if config.depth < 2:
         raise ValueError("a model of one layer has none that could be left out")
+    require_taken(kind, settings)
     classifier = classifier_config({"kind": kind, "depth": config.depth, "dim": config.dim, **settings})
     count("batches", batches, least=1)
     count("batch", batch, least=1)
@@ -91,7 +93,7 @@ def fit_exits(
     training = model.training
     model.eval()
     try:
-        before, _ = _judged(trained, model, held_out, batch)
+        before, _ = _judged(trained, model, held_out, batch, show)
         with show("training", batches, "batches") as advance:
             for step in range(batches):
                 loss = trained.loss(layer_predictions(model, windows.batch(step, batch).to(model.device)))
@@ -99,7 +101,7 @@ def fit_exits(
                 loss.backward()
                 adam.step()
                 advance()
-        after, judged = _judged(trained.eval(), model, held_out, batch)
+        after, judged = _judged(trained.eval(), model, held_out, batch, show)
     finally:
         model.train(training)
     if not isfinite(after):
@@ -107,21 +109,41 @@ def fit_exits(
     return Fitted(trained, before, after, judged)
 
 
+def require_taken(kind: str, settings: Iterable[str], option: str = "") -> None:
+    """ValueError for a setting that other kinds of classifiers take, and this one does not.
+
+    `option` is what comes before the name of a setting where the user writes it: `--` on the command line.
+    """
+    for name in settings:
+        takers = [other for other, config in KINDS.items() if name in config.model_fields]
+        if kind in KINDS and takers and kind not in takers:
+            raise ValueError(f"{option}{name} is for {option}kind {_either(takers)}, not {kind}: leave it out")
+
+
+def _either(names: list[str]) -> str:
+    """The names of several things, one of which is meant: a, b or c."""
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
 @torch.no_grad()
-def _judged(trained: Classifier, model: Model, held_out: Windows, batch: int) -> tuple[float, tuple[Judged, ...]]:
+def _judged(
+    trained: Classifier, model: Model, held_out: Windows, batch: int, show: Show
+) -> tuple[float, tuple[Judged, ...]]:
     """The mean loss on some batches, and what the classifier and its oracle do there."""
     loss = 0.0
     sums: dict[str, np.ndarray] = {}
-    for step in range(SCORED):
-        read = layer_predictions(model, held_out.batch(step, batch).to(model.device))
-        loss += float(trained.loss(read)) / SCORED
-        for name, depths in _choices(trained, read).items():
-            first = trained.first(depths.shape[1])
-            index = depths[..., None] - 1
-            same = read.same.gather(-1, index)[:, first:]
-            right = read.right.gather(-1, index)[:, first:]
-            means = [float(values.float().mean()) for values in (depths[:, first:], same, right)]
-            sums[name] = sums.get(name, np.zeros(3)) + np.array(means) / SCORED
+    with show("judging", SCORED, "batches") as advance:
+        for step in range(SCORED):
+            read = layer_predictions(model, held_out.batch(step, batch).to(model.device))
+            loss += float(trained.loss(read)) / SCORED
+            for name, depths in _choices(trained, read).items():
+                first = trained.first(depths.shape[1])
+                index = depths[..., None] - 1
+                same = read.same.gather(-1, index)[:, first:]
+                right = read.right.gather(-1, index)[:, first:]
+                means = [float(values.float().mean()) for values in (depths[:, first:], same, right)]
+                sums[name] = sums.get(name, np.zeros(3)) + np.array(means) / SCORED
+            advance()
     return loss, tuple(Judged(name, *means.tolist()) for name, means in sums.items())
 
 
