@@ -63,6 +63,29 @@ WORDS = [
     ("evaluate-latin", ["evaluate", "{run}", "--data", "{shelf}/latin.txt"], ("not UTF-8 at byte offset 3",)),
     ("evaluate-jsonl", ["evaluate", "{run}", "--data", "{shelf}/broken.jsonl"], ("line 2", "not JSON")),
     ("evaluate-column", ["evaluate", "{run}", "--data", "{shelf}/ids.parquet"], ("content (string)", "--column")),
+    ("data-no-columns", ["data", "stories:3", "--column", "a"], ("stories:3 has no columns",)),
+    (
+        "vectors-no-columns",
+        ["data", "vectors", "stories:3", "--column", "a", "--out", "new.txt"],
+        ("stories:3 has no columns",),
+    ),
+    (
+        "evaluate-no-columns",
+        ["evaluate", "{run}", "--data", "stories:3", "--column", "a"],
+        ("stories:3 has no columns",),
+    ),
+    (
+        "evaluate-no-columns-txt",
+        ["evaluate", "{run}", "--data", "{shelf}/short.txt", "--column", "a"],
+        ("leave out --column, which is for .jsonl, Parquet and folders of datasets",),
+    ),
+    (
+        "evaluate-far-positions",
+        ["evaluate", "{run}", "--data", "stories:3", "--memory", "carry"],
+        ("model.position=learned reaches 16: leave out --memory carry, or train with model.position=none",),
+    ),
+    ("evaluate-pairs", ["evaluate", "{run}", "--data", "pairs:dates:10"], ("pairs are for an encoder-decoder",)),
+    ("report-run", ["report", "{run}"], ("is a run, not a comparison", "the --out of `seqloom compare`")),
     ("evaluate-batch", ["evaluate", "{run}", "--data", "stories:3", "--batch", "0"], ("--batch", "1")),
     (
         "evaluate-stride",

@@ -12,7 +12,7 @@ import pytest
 from seqloom.cli import command, run
 from seqloom.cli.app import app
 from seqloom.data.corpora import read
-from seqloom.runs.layout import find_run
+from seqloom.runs.layout import find_run, open_run
 from tests.cli.conftest import STEP, TINY, Answer
 
 Seqloom = Callable[..., Answer]
@@ -153,7 +153,15 @@ def test_the_best_texts_of_a_beam_search(seqloom: Seqloom, trained: Path) -> Non
     assert len(scores) == 3
     assert scores == sorted(scores, reverse=True)
     assert three.out.split("\n", 1)[1].startswith(one.out), "the best of three is the one"
-    assert "in each of 3 beams" in three.err
+    assert three.err.startswith("at most 4 tokens in each of 3 beams; a beam of all 4 reads ")
+
+
+def test_the_folder_of_a_study_is_no_run(seqloom: Seqloom, tmp_path: Path) -> None:
+    open_run(tmp_path, {"study": "compare", "format": 1, "model": {"kind": "decoder"}})
+    answer = seqloom("evaluate", tmp_path, "--data", "stories:3")
+    assert answer.code == 2
+    assert f"{tmp_path} holds a study, not a run: its runs are in its subfolders, which `seqloom runs" in answer.err
+    assert len(answer.err.splitlines()) == 1
 
 
 def test_a_damaged_checkpoint_is_passed_over(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:

@@ -63,7 +63,16 @@ def test_build_tune_evaluate_generate(seqloom: Seqloom, trained: Path, store: Pa
         (["knn", "tune", "{run}", "--knn", "{store}", "--data", "stories:3", "--weights", "1"], "weight: input should"),
         (["knn", "tune", "{run}", "--knn", "{store}", "--data", "stories:3", "--temperatures", "nan"], "temperature"),
         (["knn", "build", "{run}", "--data", "stories:9", "--out", "{run}"], "holds something else than a store"),
-        (["knn", "build", "{run}", "--data", "stories:8", "--out", "{store}"], "holds a store of another text"),
+        (
+            ["knn", "build", "{run}", "--data", "stories:8", "--out", "{store}"],
+            'holds a store of another text (source is "stories:9" there and "stories:8" here',
+        ),
+        (
+            ["knn", "build", "{run}", "--data", "stories:9", "--out", "{store}", "--half"],
+            "holds a store of other settings (half is false there and true here): choose another --out",
+        ),
+        (["knn", "build", "{run}", "--data", "stories:3", "--out", "new", "--probes", "3"], "--probes needs --lists"),
+        (["knn", "build", "{run}", "--data", "stories:3", "--out", "new", "--column", "a"], "leave out --column"),
         (["knn", "build", "{run}", "--data", "stories:3", "--out", "new", "--stride", "99"], "a stride is from 1 to"),
         (["knn", "build", "{run}", "--data", "stories:3", "--out", "new", "--lists", "99999"], "choose fewer"),
     ],

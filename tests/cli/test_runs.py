@@ -43,6 +43,41 @@ def test_state_loss_time_and_what_differs(tmp_path: Path, capsys: pytest.Capture
     assert printed[0]["settings"] == {"model.mixer.kind": "he"}
 
 
+def head_of(text: str) -> list[str]:
+    """The headings of the settings."""
+    return text.splitlines()[0].split()[6:]
+
+
+def test_a_heading_is_the_whole_name_where_the_short_one_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, (kind, mixer) in enumerate((("decoder", "he"), ("encoder", "she"))):
+        training = {"batches": number + 5, "lr": number + 1.0}
+        data = {"identity": str(number), "held_out": 0.1 * (number + 1)}
+        model = {"kind": kind, "mixer": {"kind": mixer}, "mean": [float(number)], "labels": ["a"] * (9 + number)}
+        open_run(tmp_path / str(number), {"format": 1, "model": model, "training": training, "data": data})
+    assert command(["runs", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert head_of(out) == ["model.kind", "model.mixer.kind", "training.batches", "lr", "data.held_out"]
+    assert "differ" not in out
+    assert command(["runs", str(tmp_path), "--json"]) == 0
+    settings = json.loads(capsys.readouterr().out)["runs"][0]["settings"]
+    assert settings["data.identity"] == "0", "the JSON object has all"
+    assert len(settings["model.labels"]) == 9
+
+
+def test_only_the_settings_that_most_runs_have_are_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(3):
+        own = {f"own_{number}_{setting}": "x" * 100 for setting in range(4)}
+        common = {f"common_{setting}": number for setting in range(11)}
+        open_run(tmp_path / str(number), {"format": 1, "model": {**own, **common}})
+    assert command(["runs", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert head_of(out) == ["own_0_0", *(f"common_{setting}" for setting in range(11))]
+    assert out.endswith("\n\n11 more settings differ: add --json to see them all\n")
+    assert f"  {'x' * 37}...  " in out
+
+
 def test_a_damaged_run_does_not_hide_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made(tmp_path / "she", "she", 0.001, scored=True)
     made(tmp_path / "he", "he", 0.001, scored=True)
@@ -51,6 +86,7 @@ def test_a_damaged_run_does_not_hide_the_others(tmp_path: Path, capsys: pytest.C
     out = capsys.readouterr().out
     assert "damaged" in out
     assert "done" in out
+    assert head_of(out) == [], "one run that can be read differs from no other"
 
 
 @pytest.mark.parametrize(("folder", "says"), [("", "holds no run"), ("none", "does not exist")])

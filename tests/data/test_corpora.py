@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from seqloom.data.config import DataConfig
-from seqloom.data.corpora import read
+from seqloom.data.corpora import read, require_column
 from seqloom.data.documents import Document, unwrap
 from seqloom.data.split import hold_out
 from tests.special_files import KINDS, special
@@ -109,6 +109,17 @@ def test_json_lines(tmp_path, capsys) -> None:
     assert "1 lines have no text" in capsys.readouterr().err
 
 
+def test_a_column_is_only_for_sources_that_have_columns(tmp_path) -> None:
+    for name in ("texts/a.txt", "texts/b.parquet", "tables/a.parquet", "a.tsv", "a.jsonl"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("a")
+    for source in ("stories:3", "markov:2:1:0", "gutenberg-children", tmp_path / "texts", tmp_path / "a.tsv"):
+        with pytest.raises(ValueError, match="has no columns: leave out --column"):
+            require_column(source)
+    for source in (tmp_path / "tables", tmp_path / "a.jsonl", tmp_path / "tables/a.parquet", tmp_path / "missing"):
+        require_column(source)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -119,6 +130,11 @@ def test_json_lines(tmp_path, capsys) -> None:
         ("a.txt", b"abc\xe9d", "byte offset 3"),
         ("a.jsonl", b'{"text": "a"}\n{"text": "b"', "line 2: not JSON"),
         ("a.jsonl", b'\n{"text": 3}', "line 2: no string field"),
+        (
+            "a.jsonl",
+            b'{"body": "Once", "id": 3, "a\\nb": ""}',
+            r'no string field "text"; there is "body", "a\\nb": name one by --set data.column=NAME',
+        ),
         ("a.jsonl", b'{"text": ' + b"[" * 200_000, "line 1: not JSON"),
         ("a.jsonl", b'["text"]', "line 1: no string field"),
         ("a.jsonl", b'{"text": "\\ud800"}', "line 1: half a surrogate"),

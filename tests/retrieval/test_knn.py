@@ -24,7 +24,7 @@ from seqloom.retrieval import building
 from seqloom.retrieval.building import build
 from seqloom.retrieval.keys import Keys
 from seqloom.retrieval.neighbors import Neighbors
-from seqloom.retrieval.store import Mix, Store, open_store
+from seqloom.retrieval.store import Mix, Store, StoreConfig, open_store
 
 VOCAB, CONTEXT = 13, 6
 
@@ -239,7 +239,7 @@ def test_a_store_of_another_model_or_text(tmp_path: Path) -> None:
         built(other, tmp_path / "store")
     with pytest.raises(ValueError, match="holds a store of another text"):
         built(model(), tmp_path / "store", text(5))
-    with pytest.raises(ValueError, match="holds a store with another half"):
+    with pytest.raises(ValueError, match=r"of other settings \(half is false there and true here\): choose another"):
         built(model(), tmp_path / "store", half=True)
     (tmp_path / "other").mkdir()
     (tmp_path / "other/letter.txt").write_text("Dear")
@@ -248,6 +248,16 @@ def test_a_store_of_another_model_or_text(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"k is 100, and .* holds 37 keys: choose a smaller k"):
         Neighbors(model(), store, Mix(k=100))
     assert store.mix().k == 37, "the default is cut to what there is"
+
+
+def test_probes_are_only_for_lists(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="probes=3 needs lists"):
+        built(model(), tmp_path / "store", probes=3)
+    assert not (tmp_path / "store").exists()
+    config = built(model(), tmp_path / "store").config.model_dump()
+    old = StoreConfig(**{**config, "probes": 3})
+    assert old.digest == StoreConfig(**config).digest, "a store without lists that was built with --probes"
+    assert StoreConfig(**{**config, "lists": 2, "probes": 3}).probes == 3
 
 
 def test_a_store_with_lists(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 from typing_extensions import override
 
-from seqloom.cli.options import TEXT
+from seqloom.cli.options import COLUMN, TEXT
 
 
 class SourceFirst(TyperGroup):
@@ -38,7 +38,7 @@ def survey(
         str | None,
         typer.Option(help="a tokenizer.json, a Hugging Face tokenizer's folder, bytes, characters or words"),
     ] = None,
-    column: Annotated[str, typer.Option(help="the column or field of the text")] = "text",
+    column: Annotated[str, typer.Option(help=COLUMN)] = "text",
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Prepares a source (tokenizer and token files) and prints its size, its longest documents and what was skipped.
@@ -62,7 +62,7 @@ def vectors(
     least: Annotated[int, typer.Option(help="smallest count of a word to have a vector", min=1)] = 5,
     epochs: Annotated[int, typer.Option(help="passes over the text", min=1)] = 5,
     seed: Annotated[int, typer.Option(help="the same seed gives the same vectors", min=0, max=2**32 - 1)] = 0,
-    column: Annotated[str, typer.Option(help="the column or field of the text")] = "text",
+    column: Annotated[str, typer.Option(help=COLUMN)] = "text",
 ) -> None:
     """Learns vectors of the words of a text by skip-gram (gensim), for training.vectors and `data nearest`."""
     from seqloom.cli.word_vectors import learned

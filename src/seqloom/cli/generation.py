@@ -76,7 +76,10 @@ def write_best(
     (hypotheses,) = beam_search(model, prompts, max_tokens=max_tokens, beams=beams, mode=mode, hop=hop, eos=eos)
     _print_best(hypotheses, beams.best, lambda new: prompt + "".join(pieces(new, model.tokenizer, (), ids)))
     per_beam = price(model, len(ids), max_tokens, mode, hop)
-    print(f"all {max_tokens:,} tokens, in each of {beams.beams} beams: {per_beam}", file=sys.stderr)
+    print(
+        f"at most {max_tokens:,} tokens in each of {beams.beams} beams; a beam of all {max_tokens:,} {per_beam}",
+        file=sys.stderr,
+    )
 
 
 def _write_target(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import TEXT, Run, Search, folder, numbers
+from seqloom.cli.options import COLUMN, TEXT, Run, Search, folder, numbers
 
 knn = typer.Typer(
     no_args_is_help=True,
@@ -32,11 +32,15 @@ def build(
     lists: Annotated[
         int | None, typer.Option(help="number of inverted lists for the keys (needs faiss)", min=1)
     ] = None,
-    probes: Annotated[int, typer.Option(help="inverted lists that each search reads", min=1)] = 8,
-    column: Annotated[str | None, typer.Option(help="the column or field of the text")] = None,
+    probes: Annotated[
+        int | None, typer.Option(help="with --lists: inverted lists that each search reads (8)", min=1)
+    ] = None,
+    column: Annotated[str | None, typer.Option(help=COLUMN)] = None,
     step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
 ) -> None:
     """Reads a text once and stores for each token its key (a hidden vector) and the next token."""
+    if probes is not None and lists is None:
+        raise ValueError("--probes needs --lists: add --lists, e.g. --lists 1024, or leave out --probes")
     from seqloom.cli.retrieval import built
 
     print(built(run, data, out, batch, stride, half, lists, probes, column, step))
@@ -56,7 +60,7 @@ def tune(
     temperatures: Annotated[str, typer.Option(help="divisors of the squared distances, e.g. 1,10")] = "1,3,10,30,100",
     batch: Annotated[int, typer.Option(help="windows read at once", min=1)] = 64,
     search: Search = None,
-    column: Annotated[str | None, typer.Option(help="the column or field of the text")] = None,
+    column: Annotated[str | None, typer.Option(help=COLUMN)] = None,
     step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="print one JSON object, with the loss of the whole grid")

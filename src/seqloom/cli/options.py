@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 TEXT = "a text file, a folder, a .jsonl, a .parquet, a folder of datasets"
+COLUMN = "the column or field of the text, in a .jsonl, a .parquet or a folder of datasets"
 Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its training")]
 Knn = Annotated[
     Path | None,

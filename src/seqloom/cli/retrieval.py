@@ -8,7 +8,7 @@ from seqloom.core.config import read as read_config
 from seqloom.core.config import suggestion
 from seqloom.core.model import Model
 from seqloom.core.table import table
-from seqloom.data.corpora import read
+from seqloom.data.corpora import read, require_column
 from seqloom.data.prepare import encode_documents
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.tuning import Tuned, tune
@@ -31,7 +31,7 @@ def built(
     stride: int | None,
     half: bool,
     lists: int | None,
-    probes: int,
+    probes: int | None,
     column: str | None,
     step: int | None,
 ) -> str:
@@ -117,9 +117,11 @@ def model_of(run: Path, step: int | None) -> Model:
 
 
 def tokens_of(run: Path, model: Model, data: str, column: str | None) -> Tokens:
-    """The ids of a text, read as the run's own text was."""
+    """The ids of a text, read as the run's own text was. ValueError for a column of a text that has none."""
+    if column is not None:
+        require_column(data)
     settings = find_run(run).data
-    documents = read(data, column=column or settings.get("column", "text"))
+    documents = read(data, column=settings.get("column", "text") if column is None else column)
     return encode_documents(documents, model.tokenizer, unwrap=settings.get("unwrap", True))
 
 

@@ -1,6 +1,7 @@
 """`seqloom runs`: the runs beneath a folder, how far they are, and in what their settings differ."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,21 +14,38 @@ from seqloom.runs.lock import held
 from seqloom.runs.metrics import read
 from seqloom.runs.steps import newest_first
 
+FIXED = ("run", "state", "batches", "loss", "held-out", "h:m:s")
+"""the columns that every table has"""
+MOST = 12
+"""the most settings that the table has a column for"""
+LONGEST = 8
+"""the most entries of a list of numbers or names that is shown"""
+WIDEST = 40
+"""the most characters of a value in the table"""
+INTERNAL = ("data.identity", "tokenizer", "model.mean", "model.deviation", "model.digest")
+"""settings that follow from the data: hashes, and the mean and deviation of an environment's states"""
+
 
 def listed(folder: Path, *, as_json: bool = False) -> str:
-    """A table of the runs, or one JSON object. FileNotFoundError where the folder does not exist or holds no run."""
+    """A table of the runs, or one JSON object. FileNotFoundError where the folder does not exist or holds no run.
+
+    The JSON object has every setting that differs, by its dotted name. The table has the `MOST` of them that most runs
+    have, without internal ones and long lists; a line beneath it counts the others.
+    """
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} does not exist; give a folder with runs in it")
     descriptions = [_described(folder, path.parent) for path in sorted(folder.rglob("config.json"))]
     runs = [run for run in descriptions if run is not None]
     if not runs:
         raise FileNotFoundError(f"{folder} holds no run: no folder in it has a config.json with a model")
-    varying = _varying([run["settings"] for run in runs])
+    varying = _varying([run["settings"] for run in runs if run["settings"]])  # a damaged run has none
     for run in runs:
         run["settings"] = {name: run["settings"].get(name) for name in varying}
     if as_json:
         return json.dumps({"runs": runs})
-    head = ("run", "state", "batches", "loss", "held-out", "h:m:s", *(name.rpartition(".")[2] for name in varying))
+    readable = [name for name in varying if _is_readable(name, [run["settings"][name] for run in runs])]
+    shown = _most_common(readable, [run["settings"] for run in runs])
+    headings = _headings(readable)
     rows = [
         (
             run["run"],
@@ -36,11 +54,15 @@ def listed(folder: Path, *, as_json: bool = False) -> str:
             run["loss"],
             run["held_out"],
             clock(run["seconds"]),
-            *(_text(value) for value in run["settings"].values()),
+            *(_text(run["settings"][name]) for name in shown),
         )
         for run in runs
     ]
-    return table(head, rows)
+    text = table((*FIXED, *(headings[name] for name in shown)), rows)
+    others = len(readable) - len(shown)
+    if others:
+        text += f"\n\n{others} more setting{'s differ' if others > 1 else ' differs'}: add --json to see them all"
+    return text
 
 
 def _described(root: Path, folder: Path) -> dict[str, Any] | None:
@@ -98,5 +120,31 @@ def _varying(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     return [name for name in names if len({json.dumps(values.get(name), sort_keys=True) for values in settings}) > 1]
 
 
+def _is_readable(name: str, values: Sequence[Any]) -> bool:
+    """Whether a setting has a place in the table: not an internal one, and in no run a long list of plain values."""
+    return name not in INTERNAL and not any(
+        isinstance(value, list) and len(value) > LONGEST and not any(isinstance(entry, dict) for entry in value)
+        for value in values
+    )
+
+
+def _most_common(names: Sequence[str], settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The `MOST` names that have a value in most runs, in the order of `names`."""
+    counts = {name: sum(values.get(name) is not None for values in settings) for name in names}
+    chosen = sorted(names, key=lambda name: -counts[name])[:MOST]
+    return [name for name in names if name in chosen]
+
+
+def _headings(names: Sequence[str]) -> dict[str, str]:
+    """The last part of each name, or the whole name where that is the last part of another, or a fixed column."""
+    last_parts = {name: name.rpartition(".")[2] for name in names}
+    taken = Counter([*last_parts.values(), *(heading.replace("-", "_") for heading in FIXED)])
+    return {name: last if taken[last] == 1 else name for name, last in last_parts.items()}
+
+
 def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value)
+    """A value as a cell: a string as it is, anything else as JSON, both cut to `WIDEST` characters."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."

@@ -5,16 +5,16 @@ import math
 from pathlib import Path
 from typing import Any, Literal
 
-from seqloom.cli.retrieval import neighbors_of
+from seqloom.cli.retrieval import neighbors_of, tokens_of
+from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model, require_generates
 from seqloom.core.table import table
 from seqloom.data.config import DataConfig
-from seqloom.data.corpora import read
+from seqloom.data.corpora import require_column
 from seqloom.data.labelled import encode_examples
 from seqloom.data.labels import examples_of
 from seqloom.data.paired import encode_pairs
 from seqloom.data.pairs import read_pairs
-from seqloom.data.prepare import encode_documents
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.pseudo import score_pseudo
 from seqloom.evaluation.reading import remembering, score_reading
@@ -51,15 +51,16 @@ def scored(
     settings = find_run(run).data  # the text is read as the run's own text was
     config: Any = model.config
     if pseudo:
-        documents = read(data, column=column or settings.get("column", "text"))
-        tokens = encode_documents(documents, model.tokenizer, unwrap=settings.get("unwrap", True))
+        tokens = tokens_of(run, model, data, column)
         _require_windows(model, stride, memory, memory_length)
         return _by_pseudo(run, score_pseudo(model, tokens, batch=batch), data, as_json)
     if objective_of(find_run(run)).labelled:
+        if column is not None:
+            require_column(data)
         examples = examples_of(
             data,
             settings.get("labels", "given"),
-            column=column or settings.get("column", "text"),
+            column=settings.get("column", "text") if column is None else column,
             words=settings.get("passage", 64),
             seed=settings.get("seed", 0),
         )
@@ -73,8 +74,7 @@ def scored(
         return _by_objective(
             run, model, encode_pairs(read_pairs(data), model.tokenizer, config.context), data, batch, as_json
         )
-    documents = read(data, column=column or settings.get("column", "text"))
-    tokens = encode_documents(documents, model.tokenizer, unwrap=settings.get("unwrap", True))
+    tokens = tokens_of(run, model, data, column)
     if not model.traits.generates:
         _require_windows(model, stride, memory, memory_length)
         return _by_objective(run, model, tokens, data, batch, as_json)
@@ -101,6 +101,7 @@ def _by_likelihood(
         raise ValueError("--memory-length needs a memory: add --memory carry, or leave it out")
     reader = model if memory_length is None else remembering(model, memory_length)
     if carried:
+        _require_positions(model, tokens)
         scores = score_reading(reader, tokens, batch=batch, neighbors=neighbors)
     else:
         scores = score(reader, tokens, batch=batch, neighbors=neighbors, stride=stride)
@@ -155,6 +156,19 @@ def _require_windows(model: Model, stride: int | None, memory: str | None, memor
     for option, value in (("--stride", stride), ("--memory", memory), ("--memory-length", memory_length)):
         if value is not None:
             raise ValueError(f"a model of kind {model.config.kind} has no likelihood of a text: leave {option} out")
+
+
+def _require_positions(model: Model, tokens: Tokens) -> None:
+    """ValueError where a document is longer than the model's position encoding, which a carried state reads beyond."""
+    config = model.config
+    if not isinstance(config, LayeredConfig):
+        return
+    reach, longest = config.position.longest(config.context), int((tokens.ends - tokens.starts).max())
+    if reach is not None and longest > reach:
+        raise ValueError(
+            f"a document has {longest:,} tokens, and model.position={config.position.kind} reaches {reach:,}: leave "
+            "out --memory carry, or train with model.position=none"
+        )
 
 
 def _training_memory(run: Path) -> Any:

@@ -5,6 +5,7 @@ import json
 import numpy as np
 
 from seqloom.core.table import table
+from seqloom.data.corpora import require_column
 from seqloom.data.episodes import PREFIX, read_episodes
 from seqloom.data.given_tokenizer import chosen_tokenizer
 from seqloom.data.prepare import prepare
@@ -18,6 +19,8 @@ def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str,
         if unused:
             raise ValueError(f"episodes are not text: leave out {unused[0]}")
         return _recorded(source, as_json)
+    if column != "text":
+        require_column(source)
     existing, unit = chosen_tokenizer(tokenizer, vocab)
     size = 5000 if tokenizer in (None, "words") and vocab is None else vocab
     corpus = prepare(source, vocab=size, context=1, column=column, tokenizer=existing, unit=unit)

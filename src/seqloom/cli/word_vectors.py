@@ -6,7 +6,7 @@ from pathlib import Path
 
 from seqloom.core.config import suggestion
 from seqloom.core.table import table
-from seqloom.data.corpora import read
+from seqloom.data.corpora import read, require_column
 from seqloom.data.skipgram import skipgram
 from seqloom.data.vectors import nearest, open_vectors, write_vectors
 
@@ -20,6 +20,8 @@ def learned(
     """Learns vectors, writes them and says how many. ValueError where the file is there already."""
     if out.exists():
         raise ValueError(f"{out} exists already: choose another --out")
+    if column != "text":
+        require_column(source)
     documents = read(source, column=column)
     words, vectors = skipgram(
         documents, dim=dim, window=window, negative=negative, least=least, epochs=epochs, seed=seed

@@ -21,7 +21,7 @@ ROWS = 1024
 """rows that are read at once"""
 SAVED = "state.json"
 SPLITS = "dataset_dict.json"
-NAME = "name one as data.column or --column"
+NAME = "name one by --set data.column=NAME (`data` and `evaluate`: --column NAME)"
 
 
 def parquet(paths: Sequence[Path], column: str, source: str, change: Callable[[str], str]) -> Documents:

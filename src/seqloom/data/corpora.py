@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     from seqloom.data.markov import Chain, HiddenChain
 
 _SUFFIXES = (".txt", ".md", ".text")
+_JSON_LINES = ".jsonl"
 _PARQUET = ".parquet"
 _STORIES = 20000
 _MARKOV = 1000
 """documents of a Markov chain"""
 _STORY_BYTES = 500
 """bytes of memory that a story takes at least, with its name"""
+_NAMES, _NAME = 10, 40
+"""the most fields that an error lists, and the most characters of each"""
 
 
 def read(source: str | Path, *, column: str = "text", cache: str | Path | None = None) -> Documents:
@@ -54,6 +57,8 @@ def read(source: str | Path, *, column: str = "text", cache: str | Path | None =
         return Documents.of([Document(f"gutenberg {id}", text) for id, text in books], name)
     if (generated := name.partition(":")[0]) in _GENERATED:
         return _GENERATED[generated](name)
+    if generated == "pairs":
+        raise ValueError(f"{name[:100]}: pairs are for an encoder-decoder, a model of kind seq2seq: seq2seq/dates")
     if generated == "episodes":
         raise ValueError(f"{name[:100]}: episodes are no text: a model of kind decision learns them, decision/cartpole")
     path = _path(name)
@@ -62,11 +67,30 @@ def read(source: str | Path, *, column: str = "text", cache: str | Path | None =
     if not path.exists():
         names = "gutenberg-children, stories, markov and hmm are the named corpora"
         raise FileNotFoundError(f"{path}: there is no such file or folder ({names})")
-    if path.suffix.lower() == ".jsonl":
+    if path.suffix.lower() == _JSON_LINES:
         return _json_lines(path, column)
     if path.suffix.lower() == _PARQUET:
         return columns.parquet([path], column, name, _plain)
     return Documents.of([Document(path.name, read_text_file(path))], name)
+
+
+def require_column(source: str | Path) -> None:
+    """ValueError where a source is there and has no columns, so that a named column would be ignored.
+
+    OSError for a folder that cannot be read. What is missing, or neither text nor generated, is left to `read`.
+    """
+    name = str(source)
+    if name == "gutenberg-children" or name.partition(":")[0] in _GENERATED:
+        has_columns = False
+    elif (path := _path(name)).is_dir():
+        texts = (file for file in _files(path)[0] if file.suffix.lower() in _SUFFIXES)
+        has_columns = columns.is_saved(path) or next(texts, None) is None
+    else:
+        has_columns = not path.is_file() or path.suffix.lower() in (_JSON_LINES, _PARQUET)
+    if not has_columns:
+        raise ValueError(
+            f"{name[:100]} has no columns: leave out --column, which is for .jsonl, Parquet and folders of datasets"
+        )
 
 
 def _path(name: str) -> Path:
@@ -164,13 +188,24 @@ def _json_lines(path: Path, column: str) -> Documents:
             raise ValueError(f"{path}, line {number}: not JSON ({error})") from error
         text = row.get(column) if isinstance(row, dict) else None
         if not isinstance(text, str):
-            raise ValueError(f'{path}, line {number}: no string field "{column}"')
+            raise ValueError(f'{path}, line {number}: no string field "{column}"; {_string_fields(row)}')
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise ValueError(f"{path}, line {number}: half a surrogate pair, which is no UTF-8") from error
         documents.append(Document(f"{path.name}:{number}", _plain(text)))
     return Documents.of(documents, str(path), unit="line")
+
+
+def _string_fields(row: object) -> str:
+    """The end of an error about a missing field: the first fields of a line that hold strings, and what to do."""
+    if not isinstance(row, dict):
+        return 'a line holds an object, such as {"text": "Once"}'
+    names = [name for name, value in row.items() if isinstance(value, str)]
+    if not names:
+        return "no field of this line holds a string"
+    shown = ", ".join(json.dumps(name[:_NAME]) for name in names[:_NAMES]) + (", …" if len(names) > _NAMES else "")
+    return f"there is {shown}: {columns.NAME}"
 
 
 def _stories(name: str) -> Documents:

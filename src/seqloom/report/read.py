@@ -29,6 +29,10 @@ def read(out: Path) -> Comparison:
     """
     path = out / "comparison.json"
     if not path.is_file():
+        if (out / "metrics.jsonl").is_file():
+            raise FileNotFoundError(
+                f"{out} is a run, not a comparison: give the folder of a comparison, the --out of `seqloom compare`"
+            )
         raise FileNotFoundError(f"{path}: no comparison there; `seqloom compare … --out {out}` makes one")
     comparison = _parsed(path)
     contenders = [

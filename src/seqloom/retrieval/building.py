@@ -28,7 +28,7 @@ from seqloom.retrieval.search import write_lists
 from seqloom.retrieval.store import KEYS, LISTS, ORIGIN, VALUES, Store, StoreConfig, config_of, open_store
 from seqloom.runs import manifest
 from seqloom.runs.durable import discard, replace, sync, write_json
-from seqloom.runs.layout import make_folder, sealed
+from seqloom.runs.layout import differing, make_folder, sealed
 from seqloom.runs.lock import lock
 from seqloom.runs.state import model_hash
 
@@ -36,6 +36,11 @@ Rows: TypeAlias = tuple[Tensor, Tensor, Tensor]
 """inputs, targets and keep of `held_out`"""
 RECORD_SECONDS = 10.0
 """seconds between two records of what is flushed to disk"""
+HASHES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "model": ("of another model, or of other weights", ("run", "step")),
+    "text": ("of another text", ("source",)),
+}
+"""the settings of a store that are hashes: what differs where they do, and the settings that say where it is from"""
 
 
 def build(
@@ -48,7 +53,7 @@ def build(
     stride: int | None = None,
     half: bool = False,
     lists: int | None = None,
-    probes: int = 8,
+    probes: int | None = None,
     run: str = "",
     step: int | None = None,
     show: Show = progress,
@@ -56,11 +61,13 @@ def build(
     """The store of a text in `folder`: opened if it is complete, else built, or continued where a build stopped.
 
     Windows begin `stride` tokens apart, by default the context. With `lists` faiss sorts the keys into that many
-    lists, of which a search reads `probes`. `run` and `step` say where the model was loaded from. ValueError for a
-    folder of another store, and where faiss is wanted and missing.
+    lists, of which a search reads `probes` (8). `run` and `step` say where the model was loaded from. ValueError for a
+    folder of another store, for `probes` without `lists`, and where faiss is wanted and missing.
     """
     require_generates(model, "predict the next token")
     count("batch", batch, least=1)
+    if probes is not None and lists is None:
+        raise ValueError(f"probes={probes} needs lists: give their number, or leave probes out")
     folder = Path(folder)
     context = model.config.context
     stride = context if stride is None else stride
@@ -77,7 +84,7 @@ def build(
         context=context,
         stride=stride,
         lists=lists,
-        probes=probes,
+        probes=8 if probes is None else probes,
         run=run,
         step=step,
     )
@@ -162,11 +169,14 @@ def _prepare(folder: Path, config: StoreConfig) -> None:
     path = folder / "store.json"
     if path.exists():
         saved = dict(config_of(folder))
-        different = [name for name, value in config if saved[name] != value and name not in ORIGIN]
+        new = dict(config)
+        different = [name for name in new if saved[name] != new[name] and name not in ORIGIN]
         if different:
-            phrases = {"model": "of another model, or of other weights", "text": "of another text"}
-            difference = phrases.get(different[0], f"with another {different[0]}")
-            raise ValueError(f"{folder} holds a store {difference}: choose another --out")
+            kind = next((HASHES[name][0] for name in different if name in HASHES), "of other settings")
+            origins = [origin for name in different if name in HASHES for origin in HASHES[name][1]]
+            shown = [name for name in (*origins, *different) if name not in HASHES]
+            values = differing({name: saved[name] for name in shown}, {name: new[name] for name in shown})
+            raise ValueError(f"{folder} holds a store {kind}{f' ({values})' if values else ''}: choose another --out")
     elif any(entry.name != "lock" for entry in folder.iterdir()):
         raise ValueError(f"{folder} holds something else than a store: choose another --out")
     make_folder(folder / "entries")

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from seqloom.core.config import Config, read
@@ -53,6 +53,14 @@ class StoreConfig(Config):
     run: str = Field("", description="the folder of the model's run, where it was built of one")
     step: int | None = Field(None, ge=0, description="the step of that run's checkpoint; the newest unless given")
     later: ClassVar = ("run", "step")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_lists(cls, values: Any) -> Any:
+        """Leaves `probes` at its default where there are no lists, so that it does not tell equal stores apart."""
+        if isinstance(values, dict) and values.get("lists") is None:
+            return {name: value for name, value in values.items() if name != "probes"}
+        return values
 
     @property
     def dtype(self) -> "np.dtype[Any]":

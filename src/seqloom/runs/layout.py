@@ -19,6 +19,7 @@ from seqloom.runs.durable import canonical, plain, remove_stale, replace, write_
 
 __all__ = [
     "Run",
+    "differing",
     "find_run",
     "identity",
     "make_folder",
@@ -179,10 +180,15 @@ def _refuse_other_settings(run: Run, config: Mapping[str, Any]) -> None:
     settings = run.settings
     if identity(settings) == identity(config):
         return
-    differences = list(_differences(settings, config))
+    shown = differing(settings, config)
+    raise ValueError(f"{run.folder} holds a run of other settings: {shown}; choose another --out, or the same")
+
+
+def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """The first three settings that differ, each with its value there (before) and here (now); "" where none does."""
+    differences = list(_differences(before, now))
     shown = ", ".join(f"{setting} is {old} there and {new} here" for setting, old, new in differences[:3])
-    more = f", and {len(differences) - 3} more" if len(differences) > 3 else ""
-    raise ValueError(f"{run.folder} holds a run of other settings: {shown}{more}; choose another --out, or the same")
+    return f"{shown}, and {len(differences) - 3} more" if len(differences) > 3 else shown
 
 
 def _differences(before: object, now: object, setting: str = "") -> Iterator[tuple[str, str, str]]:

@@ -86,8 +86,13 @@ def fill(module: nn.Module, saved: checkpoint.Checkpoint, group: str = "model") 
 
 
 def config_of(run: Run) -> ModelConfig:
-    """The settings of the run's model. ValueError where they are of a newer format or broken."""
+    """The settings of the run's model. ValueError where they are of a newer format, broken, or of a study."""
     settings = run.settings
+    if "study" in settings:
+        raise ValueError(
+            f"{run.folder} holds a study, not a run: its runs are in its subfolders, which "
+            f"`seqloom runs {run.folder}` lists"
+        )
     if not isinstance(settings.get("format"), int) or "model" not in settings:
         raise ValueError(f"{run.config} does not describe a model: it has no 'format' and 'model'")
     if settings["format"] > FORMAT:

@@ -59,7 +59,10 @@ def scripted(name: str) -> Act:
     if name.partition("-")[0] == MAZE:
         return through_the_maze()
     if name not in SCRIPTS:
-        raise ValueError(f"there is no script for {name}: choose the policy random, or one of {', '.join(SCRIPTS)}")
+        raise ValueError(
+            f"there is no script for {name[:100]}: choose the policy random, trained or replay, or an environment with "
+            f"a script: {', '.join(SCRIPTS)} or {MAZE}-LENGTH"
+        )
     return SCRIPTS[name]
 
 
