@@ -95,6 +95,27 @@ def test_erasing_by_channel_can_lengthen_a_state(chosen: bool, grows: bool) -> N
     assert (1.2**pairs < growth < 1.25**pairs) if grows else growth <= 1.0
 
 
+@pytest.mark.parametrize(("most", "bound"), [(1.0, (4 / 3) ** 0.5), (2.0, 2**0.5)], ids=["b up to 1", "b up to 2"])
+def test_how_much_longer_a_token_can_make_a_state(most: float, bound: float) -> None:
+    """The norm of I - kᵀ(b ∘ k), with a = Σ b k² and Σ b²k² ≤ most·a, so σ₁² + σ₂² ≤ 2 - (2 - most) a and σ₁σ₂ = |1-a|.
+
+    It is largest at a = 1/3 for b up to 1, and at a = 1 for b up to 2; both are reached by b = (most, 0).
+    """
+    generator = torch.Generator().manual_seed(0)
+    k = torch.randn(2000, 4, generator=generator, dtype=torch.float64)
+    k = k / k.norm(dim=-1, keepdim=True)
+    b = most * torch.rand(2000, 4, generator=generator, dtype=torch.float64).round()
+    first = (1 / 3 if most == 1 else 1 / 2) ** 0.5
+    k[0] = torch.tensor([first, (1 - first**2) ** 0.5, 0, 0], dtype=torch.float64)
+    b[0] = torch.tensor([most, 0, 0, 0], dtype=torch.float64)
+    keys, strengths = k[:, None, None], b[:, None, None]  # one token for each state
+    nothing, state = torch.zeros_like(keys), torch.eye(4, dtype=torch.float64).expand(2000, 1, 4, 4)
+    _, after = delta(nothing, keys, nothing, strengths * keys, state=state)
+    norms = torch.linalg.matrix_norm(after[:, 0], 2)
+    assert float(norms[0]) == pytest.approx(bound)
+    assert float(norms.max()) <= bound * (1 + 1e-12)
+
+
 @pytest.mark.parametrize("steps", [1, 2, 3, 4])
 def test_n_reflections_make_a_cycle_of_n_plus_1_things(steps: int) -> None:
     """β = 2 and keys (e_i - e_j)/√2 swap two coordinates: a token cycles the state, and n + 1 restore it."""

@@ -84,7 +84,7 @@ def build(
         context=context,
         stride=stride,
         lists=lists,
-        probes=8 if probes is None else probes,
+        probes=StoreConfig.model_fields["probes"].default if probes is None else probes,
         run=run,
         step=step,
     )
