@@ -134,8 +134,14 @@ def test_wrong_files(tmp_path: Path, lines: list[str], message: str) -> None:
 def test_wrong_objects_and_sources(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="line 1: not JSON"):
         from_file(written(tmp_path, ["{"], "a.jsonl"))
-    with pytest.raises(ValueError, match='line 1: no "label" with a string field "text"'):
-        from_file(written(tmp_path, ['{"text": "x"}'], "a.jsonl"))
+    for line, message in (
+        ('{"text": "x"}', 'line 1: no field "label"'),
+        ('["x"]', "line 1: a line holds an object"),
+        ('{"label": 1, "body": "x"}', 'line 1: no string field "text"; there is "body": name one by'),
+        ('{"label": 1, "text": "x", "text_2": 3}', 'line 1: "text_2" is no string'),
+    ):
+        with pytest.raises(ValueError, match=message):
+            from_file(written(tmp_path, [line], "a.jsonl"))
     with pytest.raises(ValueError, match=r"for others set data\.labels=book, later or same"):
         from_file(tmp_path)
     with pytest.raises(FileNotFoundError, match="no such file"):

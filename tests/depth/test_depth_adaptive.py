@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import seqloom
+from seqloom.core.progress import silent
 from seqloom.data.tokens import Tokens
 from seqloom.depth.classifier import Classifier, LayerPredictions, layer_predictions
 from seqloom.depth.geometric import Geometric, GeometricConfig
@@ -22,7 +23,7 @@ from seqloom.depth.sequence import Sequence, SequenceConfig
 from seqloom.depth.store import open_exits, save_exits
 from seqloom.generation.exits import Exits, compared, confidence
 from seqloom.training.exit_fitting import fit_exits
-from tests.depth.test_learned import VOCAB, model, silent, text
+from tests.depth.test_learned import VOCAB, model, text
 
 TAUGHT = ("sequence", "multinomial", "geometric")
 

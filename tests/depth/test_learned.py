@@ -2,8 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch import Tensor
 
 import seqloom
 from seqloom.core.model import Model
+from seqloom.core.progress import silent
 from seqloom.data.tokens import Tokens
 from seqloom.depth.classifier import LayerPredictions, layer_predictions
 from seqloom.depth.learned import Learned, LearnedConfig
@@ -23,11 +23,6 @@ from seqloom.runs.state import model_hash
 from seqloom.training.exit_fitting import fit_exits
 
 VOCAB = 11
-
-
-@contextmanager
-def silent(*_: Any, **__: Any) -> Iterator[Any]:
-    yield lambda *_, **__: None
 
 
 def model(depth: int = 3, **settings: Any) -> Model:

@@ -1,23 +1,17 @@
 """Learn then Test: p-values by hand, the order of tests, the guarantee over resamples, a model's thresholds."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 
 import seqloom
+from seqloom.core.progress import silent
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.calibration import calibrate, p_values, passed
 
 VOCAB = 11
-
-
-@contextmanager
-def silent(*_: Any, **__: Any) -> Iterator[Any]:
-    yield lambda *_, **__: None
 
 
 def texts(count: int, length: int = 7) -> Tokens:

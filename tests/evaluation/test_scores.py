@@ -1,7 +1,8 @@
 """The held-out loss against a loop that predicts one token at a time, and against counts by hand."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,11 @@ import pytest
 import torch
 
 from seqloom.data.tokens import Tokens
-from seqloom.evaluation.scores import score, unigram_entropy
+from seqloom.evaluation.pseudo import score_pseudo
+from seqloom.evaluation.reading import score_reading
+from seqloom.evaluation.scores import Scores, score, unigram_entropy
 from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.models.kinds import model_config
 
 EOS = 0
 
@@ -46,6 +50,22 @@ def one_by_one(model: Decoder, tokens: Tokens) -> list[tuple[int, float]]:
                 p = torch.softmax(model(read)[0, -1].double(), 0)[document[position]]
             result.append((within, -math.log(float(p))))
     return result
+
+
+@pytest.mark.parametrize("way", [score, score_reading, score_pseudo])
+def test_the_progress_counts_every_token_once(way: Callable[..., Scores]) -> None:
+    totals, amounts = [], []
+
+    @contextmanager
+    def listening(label: str, total: float, unit: str) -> Iterator[Callable[[int], None]]:
+        totals.append(total)
+        yield amounts.append
+
+    sizes = {"vocab": VOCAB + 1, "dim": 8, "depth": 1, "context": CONTEXT, "ffn": 16}
+    encoder = model_config({"kind": "encoder", **sizes, "mixer": {"kind": "attention"}}).build()
+    way(encoder if way is score_pseudo else decoder(position={"kind": "none"}), text(), batch=2, show=listening)
+    assert totals == [sum(amounts)] == [len(text())]
+    assert len(amounts) > 3
 
 
 @pytest.mark.parametrize("kind", ["attention", "she", "he", "we", "me"])

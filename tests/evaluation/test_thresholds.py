@@ -9,11 +9,12 @@ import pytest
 import torch
 
 import seqloom
+from seqloom.core.progress import silent
 from seqloom.depth.kinds import classifier_config
 from seqloom.depth.store import THRESHOLDS, open_exits, save_exits, save_thresholds
 from seqloom.evaluation.thresholds import MOST, combinations, search_thresholds, tried
 from seqloom.generation.exits import Exits
-from tests.depth.test_learned import model, silent, text
+from tests.depth.test_learned import model, text
 
 
 def geometric(depth: int = 3) -> Any:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from seqloom.analysis.count import count
+from seqloom.core.progress import silent
 from seqloom.core.state import flat, repeat, select
 from seqloom.models.decoder import Decoder
 from seqloom.models.kinds import model_config
@@ -16,7 +17,7 @@ from seqloom.models.spalm import Spalm
 from seqloom.ops.backends import known, use
 from seqloom.retrieval.building import build
 from seqloom.retrieval.lookup import StoreLookup
-from tests.retrieval.test_knn import CONTEXT, VOCAB, silent, text
+from tests.retrieval.test_knn import CONTEXT, VOCAB, text
 from tests.retrieval.test_knn import model as plain
 
 SIZES: dict[str, Any] = {"vocab": VOCAB, "dim": 8, "depth": 2, "context": CONTEXT, "ffn": 16, "dropout": 0.0}

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import torch
 
+from seqloom.core.progress import silent
 from seqloom.retrieval import followed as module
 from seqloom.retrieval.building import build
 from seqloom.retrieval.followed import followed, without_own
 from seqloom.retrieval.lookup import opened
 from seqloom.retrieval.store import Store
 from seqloom.runs.manifest import Damaged
-from tests.retrieval.test_knn import built, distinct, model, silent
+from tests.retrieval.test_knn import built, distinct, model
 
 
 def by_sorting(store: Store, k: int) -> list[list[int]]:

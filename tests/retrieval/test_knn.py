@@ -14,6 +14,7 @@ from torch import Tensor
 
 import seqloom
 from seqloom.core.model import Model
+from seqloom.core.progress import silent
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.reading import score_reading
 from seqloom.evaluation.scores import score
@@ -27,11 +28,6 @@ from seqloom.retrieval.neighbors import Neighbors
 from seqloom.retrieval.store import Mix, Store, StoreConfig, open_store
 
 VOCAB, CONTEXT = 13, 6
-
-
-@contextmanager
-def silent(*_: Any, **__: Any) -> Iterator[Callable[..., None]]:
-    yield lambda *_, **__: None
 
 
 def model(kind: str = "attention", seed: int = 0, **settings: Any) -> Model:

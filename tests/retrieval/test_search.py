@@ -1,22 +1,17 @@
 """Every search finds the same neighbors: torch in blocks, faiss' exact index, and all of its inverted lists."""
 
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from seqloom.core.progress import silent
 from seqloom.retrieval import search
 from seqloom.retrieval.search import Exact, search_of, write_lists
 from seqloom.retrieval.store import Store, StoreConfig
 
 N, D, Q = 700, 12, 9
-
-
-@contextmanager
-def silent(*_, **__):
-    yield lambda *_, **__: None
 
 
 def store(folder: Path, lists: int | None = None, probes: int = 32) -> Store:

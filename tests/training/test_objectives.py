@@ -98,6 +98,9 @@ def test_what_is_carried_and_learned_resumes_bit_for_bit(out: Path, monkeypatch:
     load(out / "cut")  # the model alone
 
 
+SCORING = "scoring held-out data"
+
+
 def test_a_solved_objective_ends_the_training_for_good(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Objective, "check", lambda self, model, step: Check(f"seen {step}", step == 5))
     notes: list[str] = []
@@ -110,7 +113,8 @@ def test_a_solved_objective_ends_the_training_for_good(out: Path, monkeypatch: p
 
     first = tiny(out, show=lambda *values, **named: Noted())
     assert (first.step, first.asked) == (5, None)
-    assert [note.rpartition(", ")[2] for note in notes] == [f"seen {step}" for step in range(1, 6)]
+    reported = [note.rpartition(", ")[2] for note in notes]
+    assert reported == ["seen 1", "seen 2", "seen 3", "seen 4", SCORING, "seen 5", SCORING]
     assert rows(out)[-1].keys() >= {"step", "held_out"}
     before = rows(out)
     assert tiny(out).step == 5

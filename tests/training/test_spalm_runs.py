@@ -9,6 +9,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import seqloom
+from seqloom.core.progress import silent
 from seqloom.data.prepare import Corpus
 from seqloom.evaluation.scores import widened
 from seqloom.retrieval import lookup
@@ -19,7 +20,6 @@ from seqloom.training.objectives.neighbors import WithNeighbors
 from seqloom.training.preparation import learner_of, prepared
 from seqloom.training.settings import resolve
 from seqloom.training.train import train
-from tests.retrieval.test_knn import silent
 from tests.training.running import newest, rows
 
 SMALL = ("data.source=stories:9:0", "training.device=cpu", "training.batches=6", "training.save_every=3")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from seqloom.cli.retrieval import neighbors_of, tokens_of
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model, require_generates
+from seqloom.core.progress import progress
 from seqloom.core.table import table
 from seqloom.data.config import DataConfig
 from seqloom.data.corpora import require_column
@@ -53,7 +54,7 @@ def scored(
     if pseudo:
         tokens = tokens_of(run, model, data, column)
         _require_windows(model, stride, memory, memory_length)
-        return _by_pseudo(run, score_pseudo(model, tokens, batch=batch), data, as_json)
+        return _by_pseudo(run, score_pseudo(model, tokens, batch=batch, show=progress), data, as_json)
     if objective_of(find_run(run)).labelled:
         if column is not None:
             require_column(data)
@@ -102,9 +103,9 @@ def _by_likelihood(
     reader = model if memory_length is None else remembering(model, memory_length)
     if carried:
         _require_positions(model, tokens)
-        scores = score_reading(reader, tokens, batch=batch, neighbors=neighbors)
+        scores = score_reading(reader, tokens, batch=batch, neighbors=neighbors, show=progress)
     else:
-        scores = score(reader, tokens, batch=batch, neighbors=neighbors, stride=stride)
+        scores = score(reader, tokens, batch=batch, neighbors=neighbors, stride=stride, show=progress)
     lower_bound = floor(tokens, model.tokenizer)
     content = scores.row()
     rows: list[tuple[str, object]] = [("tokens", scores.tokens)]

@@ -41,6 +41,12 @@ def progress(
         yield _lines(label, total, unit, start, every, out)
 
 
+@contextmanager
+def silent(label: str, total: float, unit: str = "", *, start: float = 0) -> Iterator[Advance]:
+    """Shows nothing; called as `progress` is."""
+    yield lambda amount=1, note="": None
+
+
 def _lines(label: str, total: float, unit: str, start: float, every: float, out: TextIO) -> Advance:
     """The function that advances the progress and prints a line at most every `every` seconds."""
     done = start

@@ -188,7 +188,7 @@ def _json_lines(path: Path, column: str) -> Documents:
             raise ValueError(f"{path}, line {number}: not JSON ({error})") from error
         text = row.get(column) if isinstance(row, dict) else None
         if not isinstance(text, str):
-            raise ValueError(f'{path}, line {number}: no string field "{column}"; {_string_fields(row)}')
+            raise ValueError(f'{path}, line {number}: no string field "{column}"; {string_fields(row)}')
         try:
             text.encode()
         except UnicodeEncodeError as error:
@@ -197,7 +197,7 @@ def _json_lines(path: Path, column: str) -> Documents:
     return Documents.of(documents, str(path), unit="line")
 
 
-def _string_fields(row: object) -> str:
+def string_fields(row: object) -> str:
     """The end of an error about a missing field: the first fields of a line that hold strings, and what to do."""
     if not isinstance(row, dict):
         return 'a line holds an object, such as {"text": "Once"}'

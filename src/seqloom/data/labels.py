@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 
-from seqloom.data.corpora import read, read_text_file
+from seqloom.data.corpora import read, read_text_file, string_fields
 from seqloom.data.documents import Document
 from seqloom.data.permutation import permute
 
@@ -98,10 +98,16 @@ def _object(name: str, line: str, column: str) -> Example:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{name}: not JSON ({error})") from error
-    row = row if isinstance(row, dict) else {}
-    label, texts = row.get("label"), [row[field] for field in (column, f"{column}_2") if field in row]
-    if not isinstance(label, str | int) or not texts or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f'{name}: no "label" with a string field "{column}", and perhaps "{column}_2"')
+    if not isinstance(row, dict):
+        raise ValueError(f'{name}: a line holds an object, such as {{"label": "happy", "text": "Once"}}')
+    label = row.pop("label", None)
+    if not isinstance(label, str | int):
+        raise ValueError(f'{name}: no field "label" with a string or a whole number')
+    if not isinstance(row.get(column), str):
+        raise ValueError(f'{name}: no string field "{column}"; {string_fields(row)}')
+    texts = [row[field] for field in (column, f"{column}_2") if field in row]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError(f'{name}: "{column}_2" is no string: the second text is one, or is left out')
     return _example(name, str(label), texts)
 
 

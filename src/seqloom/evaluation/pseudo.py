@@ -13,16 +13,19 @@ from torch.nn.functional import cross_entropy
 
 from seqloom.core.arguments import count
 from seqloom.core.model import Model
+from seqloom.core.progress import Show, silent
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import held_out
 from seqloom.evaluation.scores import Scores, require_tokens, summed, widened
 
 
-def score_pseudo(model: Model, tokens: Tokens, *, batch: int = 64) -> Scores:
+def score_pseudo(model: Model, tokens: Tokens, *, batch: int = 64, show: Show = silent) -> Scores:
     """Scores an encoder on tokens, `batch` masked copies of windows at a time; leaves it in its mode.
 
-    The last entry of the model's vocabulary is the mask, as in training. ValueError for a model that predicts the next
-    token, whose likelihood `scores` gives, and for tokens of another vocabulary.
+    The last entry of the model's vocabulary is the mask, as in training. `show` shows the progress.
+
+    ValueError for a model that predicts the next token, whose likelihood `scores` gives, and for tokens of another
+    vocabulary.
     """
     if model.config.causal or model.config.objective is not None:
         raise ValueError(
@@ -37,7 +40,7 @@ def score_pseudo(model: Model, tokens: Tokens, *, batch: int = 64) -> Scores:
     training = model.training
     model.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), show("scoring", len(tokens), "tokens") as advance:
             for _, ids, keep in held_out(tokens, context, 1):
                 length = int(keep.sum())
                 for positions in torch.arange(length).split(batch):
@@ -49,6 +52,7 @@ def score_pseudo(model: Model, tokens: Tokens, *, batch: int = 64) -> Scores:
                     loss = cross_entropy(widened(logits).cpu(), ids[0, positions], reduction="none")
                     nats[positions] += loss.double()
                     counts[positions] += 1
+                    advance(len(positions))
     finally:
         model.train(training)
     return summed(nats, counts, tokens)

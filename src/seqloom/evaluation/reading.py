@@ -14,6 +14,7 @@ from torch.nn.functional import cross_entropy
 from seqloom.core.arguments import count
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model, require_streams
+from seqloom.core.progress import Advance, Show, silent
 from seqloom.core.state import select
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import Scores, require_logits, require_tokens, summed, widened
@@ -42,10 +43,11 @@ def score_reading(
     batch: int = 64,
     context: int | None = None,
     neighbors: Neighbors | None = None,
+    show: Show = silent,
 ) -> Scores:
     """Scores a model on tokens, `batch` documents at a time, in segments of `context` tokens, the model's unless given.
 
-    Leaves the model in its mode. With `neighbors` each prediction is mixed with theirs.
+    Leaves the model in its mode. With `neighbors` each prediction is mixed with theirs. `show` shows the progress.
 
     Raises TypeError or ValueError for arguments that do not fit, for tokens of another vocabulary, and for a model that
     does not stream.
@@ -63,9 +65,9 @@ def score_reading(
     training = model.training
     model.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), show("scoring", len(tokens), "tokens") as advance:
             for first in range(0, tokens.documents, batch):
-                _read(model, tokens, longest_first[first : first + batch], context, nats, counts, neighbors)
+                _read(model, tokens, longest_first[first : first + batch], context, nats, counts, neighbors, advance)
     finally:
         model.train(training)
     return summed(nats, counts, tokens)
@@ -79,6 +81,7 @@ def _read(
     nats: Tensor,
     counts: Tensor,
     neighbors: Neighbors | None,
+    advance: Advance,
 ) -> None:
     """Reads documents in one batch, the longest first; adds the nats and the count of each position of a segment."""
     state = model.start(len(documents))
@@ -99,3 +102,4 @@ def _read(
             loss = neighbors.nats(loss, targets, keep)
         nats[: len(positions)] += torch.where(keep, loss.double(), 0.0).sum(0)
         counts[: len(positions)] += keep.sum(0)
+        advance(int(keep.sum()))

@@ -24,6 +24,7 @@ from torch.nn.functional import cross_entropy
 from seqloom.core.arguments import count, described
 from seqloom.core.available_memory import require_memory
 from seqloom.core.model import Model, require_generates
+from seqloom.core.progress import Show, silent
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import cut, held_out
 from seqloom.retrieval.neighbors import Neighbors, require_neighbors
@@ -69,11 +70,12 @@ def score(
     stride: int | None = None,
     context: int | None = None,
     neighbors: Neighbors | None = None,
+    show: Show = silent,
 ) -> Scores:
     """Scores a model on tokens, `batch` windows at a time, in the model's own precision; leaves it in its mode.
 
     Windows are of `context` tokens, the model's unless given, each `stride` after the one before it, side by side
-    unless given. With `neighbors` each prediction is mixed with theirs.
+    unless given. With `neighbors` each prediction is mixed with theirs. `show` shows the progress.
 
     Raises TypeError or ValueError for arguments that do not fit, for tokens of another vocabulary, and where the logits
     of this many windows would not fit into memory.
@@ -95,7 +97,7 @@ def score(
     training = model.training
     model.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), show("scoring", len(tokens), "tokens") as advance:
             for inputs, targets, keep in held_out(tokens, context, batch, stride):
                 logits = model(inputs.to(device))  # padding is on the right, where a causal model cannot see it
                 nats = cross_entropy(widened(logits).transpose(1, 2), targets.to(device), reduction="none").cpu()
@@ -103,6 +105,7 @@ def score(
                     nats = neighbors.nats(nats, targets, keep)
                 sums += torch.where(keep, nats.double(), 0.0).sum(0)
                 counts += keep.sum(0)
+                advance(int(keep.sum()))
     finally:
         model.train(training)
     return summed(sums, counts, tokens)

@@ -120,6 +120,7 @@ class Session:
             note = "" if update.loss is None else f"loss {update.loss:.3f}"
             advance(note=f"{note}{self._check()}")
             if self.ended or (settings.evaluate_every and self.step % settings.evaluate_every == 0):
+                advance(0, note="scoring held-out data")
                 self.evaluate(rows)
             is_best = self.best is not None and self.best["step"] == self.step
             if self.ended or self.step % settings.save_every == 0 or is_best:
