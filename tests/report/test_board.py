@@ -84,7 +84,12 @@ def test_a_run_that_became_nan_is_no_result() -> None:
 
 def test_the_table_the_charts_and_the_page(tmp_path) -> None:
     board = Board.of(rows(), LINEUP)
-    times = table.Times([{"contender": "he", "step": 0.5}, {"contender": "he", "tokens": 512, "ms_per_token": 1.25}])
+    times = table.Times(
+        [
+            {"contender": "he", "step": 0.5, "step_quartiles": [0.4, 0.625]},
+            {"contender": "he", "tokens": 512, "ms_per_token": 1.25},
+        ]
+    )
     recalled = [
         {"mixer": "gla", "dim": 32, "lr": rate, "distance": None, "probe": "mqar", "difficulty": 1, "accuracy": share,
          "state_bytes": 4096}
@@ -98,6 +103,7 @@ def test_the_table_the_charts_and_the_page(tmp_path) -> None:
     assert made[2].table.rows == [["gla 32", 4096, 0.75, 0.75, 0.75]]
     shown = table.text(board, times)
     assert "llama attention" in shown
+    assert "500 (400, 625)" in shown
     assert "1.9025" in shown
     assert "500" in shown
     path = page.write(tmp_path / "board.html", page.report(board, times, recalled))

@@ -34,6 +34,8 @@ class Times(Row):
     contender: str
     step: float | None
     """seconds of a training step, the median; None for a model of counts, which has none"""
+    step_quartiles: tuple[float, float] | None = None
+    """seconds of a training step that a quarter of the turns did not exceed, and three quarters"""
     token: float | None = None
     """seconds per generated token, the median over texts from the first token until the window is full, if any"""
     peak: int | None = None
@@ -80,6 +82,7 @@ class Race(Cell):
             Times(
                 contender=name,
                 step=times[name].median if name in times else None,
+                step_quartiles=times[name].quartiles if name in times else None,
                 token=token_seconds.get(name),
                 peak=peaks.get(name),
             )

@@ -1,7 +1,7 @@
 """The board's table: a line per contender, the lowest bits per byte first, and the notes below it."""
 
 from collections.abc import Mapping
-from typing import final
+from typing import Any, final
 
 from seqloom.core.table import table
 from seqloom.report.board.standing import Board, Standing
@@ -15,15 +15,18 @@ STATE = "2048"
 
 @final
 class Times:
-    """Raced times: milliseconds of a training step, and of a token after so many others."""
+    """Raced times: milliseconds of a training step with quartiles, and of a token after so many others."""
 
-    def __init__(self, rows: list[Mapping[str, object]]) -> None:
+    def __init__(self, rows: list[Mapping[str, Any]]) -> None:
         self.step: dict[str, float] = {}
+        self.step_quartiles: dict[str, tuple[float, float]] = {}
         self.token: dict[tuple[str, int], float] = {}
         for row in rows:
             name, step, token = str(row["contender"]), row.get("step"), row.get("ms_per_token")
             if isinstance(step, float):
                 self.step[name] = 1e3 * step
+                low, high = row.get("step_quartiles") or (step, step)
+                self.step_quartiles[name] = (1e3 * low, 1e3 * high)
             if isinstance(token, float):
                 self.token[name, int(str(row["tokens"]))] = token
 
@@ -31,7 +34,7 @@ class Times:
 def head(times: Times) -> list[str]:
     """The names of the columns."""
     fixed = ["row", "bits per byte", "±", "to the host", "±", "seeds", "rate", *(f"at {span}" for span in SPANS)]
-    timed = ["ms a step"] if times.step else []
+    timed = ["ms a step (quartiles)"] if times.step else []
     lengths = [f"ms a token at {tokens:,}" for tokens in _lengths(times)]
     return [*fixed, f"at {LONG}", "parameters", f"state bytes at {int(STATE):,}", *timed, *lengths]
 
@@ -39,7 +42,7 @@ def head(times: Times) -> list[str]:
 def cells(board: Board, standing: Standing, times: Times) -> list[str]:
     """A line of the table."""
     to_host = board.to_host(standing.name)
-    timed = [_number(times.step.get(standing.name), 0)] if times.step else []
+    timed = [_step(times, standing.name)] if times.step else []
     tokens = [_number(times.token.get((standing.name, length)), 3) for length in _lengths(times)]
     rate = f"{standing.rate:g}" + ("" if standing.chosen or standing.name in board.lineup.below else "?")
     return [
@@ -112,6 +115,14 @@ def _backends(standing: Standing) -> str:
 
 def _people(names: list[str]) -> str:
     return "; ".join(names)
+
+
+def _step(times: Times, name: str) -> str:
+    """Milliseconds of a training step, such as `812 (800, 830)`; empty where it was not raced."""
+    if name not in times.step:
+        return ""
+    low, high = times.step_quartiles[name]
+    return f"{times.step[name]:,.0f} ({low:,.0f}, {high:,.0f})"
 
 
 def _lengths(times: Times) -> list[int]:
