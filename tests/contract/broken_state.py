@@ -125,3 +125,11 @@ class TrimsNothing(Cached):
     def trim(self, state: State) -> State:
         room = grow(state["cache"], 50)
         return {**state, "cache": room}
+
+
+@caught_by(check_crop="off by")
+class CropsNothing(Cached):
+    """A cropped state still holds every token."""
+
+    def crop(self, state: State, tokens: int) -> State:
+        return {**state, "length": state["length"].clamp(max=tokens)}

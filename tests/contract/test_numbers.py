@@ -134,23 +134,35 @@ def check_small_numbers(make: Make) -> None:
                 rounds_within(bound, make(context=context, dtype=dtype), make(context=context), T)
 
 
-def rounds_within(bound: float, small: Mixer, exact: Mixer, T: int) -> None:
+@torch.no_grad()
+def check_long_rows_in_bfloat16(make: Make) -> None:
+    """Promise 9: forward in bfloat16 of rows whose sums over all tokens are rounded like long ones."""
+    forward_rounds_within(HALF, make(context=128, dtype=torch.bfloat16), make(context=128), 128)
+
+
+def forward_rounds_within(bound: float, small: Mixer, exact: Mixer, T: int) -> tuple[Tensor, Tensor]:
+    """Returns the input in the dtype of `small`, and the output of `exact`, which gets the weights of `small`."""
     dtype = small.dtype
     for name, parameter in small.named_parameters():
         exact.get_parameter(name).copy_(parameter.double())
-    T = fits(exact, T)
-    x = draw(4, T, DIM, dtype=dtype)
+    x = draw(4, fits(exact, T), DIM, dtype=dtype)
     with choices.recorded() as made:
         expected = exact(x.double())
     with choices.fixed(made):  # one bucket or another is no matter of rounding
         y = small(x)
     assert y.dtype == dtype, f"{dtype} in, {y.dtype} out"
     assert rms(y, expected) <= bound, f"forward is off by {rms(y, expected):.3g}, allowed {bound}"
+    return x, expected
+
+
+def rounds_within(bound: float, small: Mixer, exact: Mixer, T: int) -> None:
+    x, expected = forward_rounds_within(bound, small, exact, T)
+    dtype = small.dtype
     if not streams(lambda: exact):
         return
     first, state = small.extend(x[:, :3], small.start(4))
     outputs = [first]
-    for position in range(3, T):
+    for position in range(3, x.shape[1]):
         token, state = small.step(x[:, position], state, reuse=position % 2 == 0)
         outputs.append(token[:, None])
     y = torch.cat(outputs, 1)
@@ -197,6 +209,11 @@ def test_second_derivatives_of_the_lag_sum_are_not_refused(make: Make, backend: 
 @every_mixer
 def test_small_number_types(make: Make) -> None:
     check_small_numbers(make)
+
+
+@every_mixer
+def test_bfloat16_of_long_rows(make: Make) -> None:
+    check_long_rows_in_bfloat16(make)
 
 
 @every_kind

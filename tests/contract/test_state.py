@@ -4,7 +4,19 @@ import torch
 from torch import Tensor
 
 from seqloom.core.state import select
-from tests.contract.cases import DIM, Make, close, copied, draw, every_mixer, fits, refused, streams, untouched
+from tests.contract.cases import (
+    DIM,
+    Make,
+    close,
+    copied,
+    draw,
+    every_example,
+    every_mixer,
+    fits,
+    refused,
+    streams,
+    untouched,
+)
 
 
 def check_state_form(make: Make) -> None:
@@ -96,6 +108,31 @@ def check_reuse_writes_only_into_what_was_given_up(make: Make) -> None:
     assert not faults, f"a step that reuses the new state wrote into more than that: {'; '.join(sorted(faults))}"
 
 
+def check_crop(make: Make) -> None:
+    """A cropped state goes on as the state after the first tokens does, of each row; else a ValueError."""
+    if not streams(make):
+        return
+    mixer = make()
+    T = fits(mixer, 8) - 2
+    x = draw(2, T + 2, DIM)
+    with torch.no_grad():
+        for read in (3, T):
+            keep = torch.ones(2, read, dtype=torch.bool)
+            keep[1, 2:] = False
+            _, state = mixer.extend(x[:, :read], mixer.start(2, capacity=T + 2), keep)
+            for tokens in range(read + 1):
+                _, expected = mixer.extend(x[:, :tokens], mixer.start(2), keep[:, :tokens])
+                for given in (state, dict(state)):
+                    try:
+                        cropped = mixer.crop(given, tokens)
+                    except ValueError:
+                        continue
+                    assert cropped["length"].tolist() == expected["length"].tolist()
+                    more = draw(2, 2, DIM, seed=7)
+                    close(mixer.extend(more, cropped)[0], mixer.extend(more, expected)[0])
+                    close(mixer.step(more[:, 0], cropped)[0], mixer.step(more[:, 0], expected)[0])
+
+
 @every_mixer
 def test_what_a_state_is(make: Make) -> None:
     check_state_form(make)
@@ -109,3 +146,8 @@ def test_a_state_that_is_not_given_up_stays(make: Make) -> None:
 @every_mixer
 def test_reuse_writes_only_into_what_was_given_up(make: Make) -> None:
     check_reuse_writes_only_into_what_was_given_up(make)
+
+
+@every_example
+def test_a_cropped_state(make: Make) -> None:
+    check_crop(make)

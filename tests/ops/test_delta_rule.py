@@ -1,5 +1,7 @@
 """The delta rule: every backend against a loop over numbers, in float32, and with decays of almost 0."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from seqloom.ops import backends
 from seqloom.ops.delta_rule import chunked, delta, native
+from seqloom.ops.delta_rule.keys import direction, unit
 from tests.ops.needing import lacking
 
 B, H, K, V = 2, 3, 4, 5
@@ -249,3 +252,17 @@ def test_slow_decays_are_not_off_in_one_direction(backend: str, channels: bool) 
 
     for rounded, exact in zip(run(torch.float32), run(torch.float64), strict=True):
         assert (rounded - exact).abs().max() <= 64 * torch.finfo(torch.float32).eps * exact.abs().max()
+
+
+@pytest.mark.parametrize("normalize", [unit, direction])
+def test_short_keys_in_float16_have_no_length_of_0(normalize: Callable[[Tensor], Tensor]) -> None:
+    """1e-24, and the squares of 1e-4, are 0 in float16."""
+    for size in (0.0, 1e-4, 1e-3, 100.0):
+        x = torch.full((1, 4), size, dtype=torch.float16, requires_grad=True)
+        y = normalize(x)
+        (gradient,) = torch.autograd.grad(y[:, 0].sum(), x)
+        wide = normalize(x.detach().double())
+        assert y.dtype == torch.float16
+        torch.testing.assert_close(y.double(), wide, rtol=1e-3, atol=1e-3)
+        if size or normalize is unit:  # the derivative of `direction` at 0 is 1e12
+            assert bool(gradient.isfinite().all())

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.arguments import described, short
-from seqloom.core.state import Length, State, counted, length_of, measured
+from seqloom.core.state import Length, State, bounded, counted, length_of, measured
 
 Kind: TypeAlias = Literal["parameters", "wide", "count"]
 
@@ -90,6 +90,7 @@ def crop(memory: Memory, state: State, tokens: int) -> State:
 
     ValueError where the state no longer determines it: for an entry that does not grow, or a ring that has wrapped.
     """
+    state = bounded(state)
     length = length_of(state)
     if length.bound is not None and length.bound <= tokens:
         return state

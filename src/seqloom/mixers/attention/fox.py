@@ -26,7 +26,7 @@ from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import Entries, State, length_of
+from seqloom.core.state import Entries, State, counted, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import ring
@@ -97,6 +97,17 @@ class FoX(PackedMixer):
         y = weighted(q, k, v, sums[:, :, :filled, 0], visible)
         entries = {"k": keys, "v": values, "sums": state["sums"].copy_(sums) if reuse and room == size else sums}
         return self._out(y)[:, 0], entries
+
+    @override
+    def crop(self, state: State, tokens: int) -> State:
+        cropped = super().crop(state, tokens)
+        sums = cropped["sums"]
+        if not sums.shape[2]:
+            return cropped
+        # a row's last key had a sum of 0 when it was read: now it has the gates of the tokens that are cropped
+        last = (cropped["length"].clamp(min=1) - 1) % sums.shape[2]
+        last = last.view(-1, 1, 1, 1).expand(-1, self.heads, 1, 1)
+        return counted({**cropped, "sums": sums - sums.gather(2, last)}, length_of(cropped))
 
     @override
     def views(self, x: Stream) -> list[View]:

@@ -6,14 +6,15 @@
     μ_c ← λ μ_c + (1 - λ) mean of q_i / √K over c_i = c,         divided by its norm, after each step of training
 
 norm is layer normalization without gain and bias: q has length √K. P(i) are i and the w latest tokens before it in its
-cluster. With `choice: text`, as in the paper, clusters are balanced: each takes the w = T/n tokens of the largest q ·
+cluster. With `choice: text`, as in the paper, clusters are balanced: each takes the ⌈T/n⌉ tokens of the largest q ·
 μ_c, and a token attends to the j ≤ i of its clusters. It may be in several clusters, or in none, where its output is 0.
 The weights are the same. Later tokens compete for the places of a cluster, so this form reads whole texts only: with 8
 clusters, if the second half of 128 random tokens is replaced, 87% of the outputs of the first half change, by 36% of
 their norm (a test checks this).
 
 `local_heads` heads attend to the token itself and the w latest tokens before it, whatever their clusters; in the layers
-before the last `layers` all heads are local.
+before the last `layers` all heads are local. In the bidirectional form they attend to all tokens of their own block of
+w tokens and of the block before it. With a `context` L, no token attends to one L or more tokens away.
 
 Code: n is `clusters`, w is `window`, λ is `decay`.
 
@@ -170,7 +171,7 @@ class RoutingConfig(MixerConfig):
     heads: int = Field(4, ge=1, description="heads; divides dim")
     clusters: int | None = Field(None, ge=1, description="centroids per head; unset: √context (or 32)")
     window: int = Field(
-        64, ge=1, description="tokens of its cluster that a token attends to; in local heads, of all tokens"
+        64, ge=1, description="tokens before it in its cluster that a token attends to; in local heads, of all tokens"
     )
     local_heads: int = Field(0, ge=0, description="heads with local attention, without clusters")
     layers: int | None = Field(

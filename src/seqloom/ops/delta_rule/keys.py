@@ -14,12 +14,17 @@ from seqloom.core.cost import Cost, Step
 
 def unit(x: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows K"]:
     """x divided by its length."""
-    return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + 1e-6)
+    return (x * torch.rsqrt(_squared_length(x) + 1e-6)).to(x.dtype)
 
 
 def direction(x: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows K"]:
     """x divided by its length; 0 for a vector of zeros."""
-    return x * torch.rsqrt(x.square().sum(-1, keepdim=True).clamp(min=1e-24))
+    return (x * torch.rsqrt(_squared_length(x).clamp(min=1e-24))).to(x.dtype)
+
+
+def _squared_length(x: Tensor) -> Tensor:
+    """Σ x² (…, 1) in float32 or better, where 1e-24 is not rounded to 0."""
+    return x.to(torch.promote_types(x.dtype, torch.float32)).square().sum(-1, keepdim=True)
 
 
 def unit_price(rows: int, K: int) -> Cost:

@@ -5,8 +5,9 @@
 The sums c_i - c_j, c_i = Σ_{s≤i} g_s, are computed by two more channels, (1, c_i) of queries times (-c_j, 1) of keys,
 so that no T² numbers are stored. c is summed in float64, and the c of a block's first query, which no later token
 changes, is subtracted: then rounding to float32 changes c by eps times the sum of a block, except for keys that are far
-away and have no weight. The channel of c_i does not change the outputs, but its gradient subtracts the rounding error
-that all scores of a query have in common, which would otherwise add up in the gradients of the gates.
+away and have no weight. In a narrower dtype each c is the sum of three channels, which together have the digits of
+float32. The channel of c_i does not change the outputs, but its gradient subtracts the rounding error that all scores
+of a query have in common, which would otherwise add up in the gradients of the gates.
 
 Source: Lin et al., Forgetting Transformer, arXiv:2503.02130, section 3. Nothing differs.
 """
@@ -77,14 +78,24 @@ def columns(
         first_key = 0 if past is not None or window is None else max(0, start + 1 - window)
         keys = slice(first_key, k.shape[2] - T + stop)
         origin = c[:, :, start, None]  # the first query's sum, which no later token changes
-        key_sums, query_sums = sums[:, :, keys] + origin, c[:, :, queries] - origin
-        root = torch.full_like(q[:, :, queries, :1], K**0.5)  # scores are divided by it
-        options: dict[str, Any] = {"query_time": i[:, queries], "key_time": j[:, keys], "scale": K**-0.5}
-        wide_q = torch.cat([q[:, :, queries], root, root * query_sums[..., None].to(q.dtype)], -1)
-        key_column = key_sums[..., None].to(k.dtype)
-        wide_k = torch.cat([k[:, :, keys], key_column, torch.ones_like(key_column)], -1)
+        query_sums = _channels(c[:, :, queries] - origin, q.dtype)
+        key_sums = _channels(sums[:, :, keys] + origin, k.dtype)
+        wide_q = torch.cat([q[:, :, queries] * K**-0.5, torch.ones_like(query_sums), query_sums], -1)
+        wide_k = torch.cat([k[:, :, keys], key_sums, torch.ones_like(key_sums)], -1)
+        options: dict[str, Any] = {"query_time": i[:, queries], "key_time": j[:, keys], "scale": 1.0}
         outputs.append(attend(wide_q, wide_k, v[:, :, keys], pattern=banded(window), **options))
     return torch.cat(outputs, 2)
+
+
+def _channels(sums: Tensor, dtype: torch.dtype) -> Tensor:
+    """Numbers of a dtype (…, C) whose sum over the channels is `sums`: one, or three of a dtype below float32."""
+    count = 1 if dtype.itemsize >= torch.float32.itemsize else 3
+    largest = torch.finfo(dtype).max
+    channels = []
+    for _ in range(count):
+        channels.append(sums.clamp(-largest, largest).to(dtype))
+        sums = sums - channels[-1]
+    return torch.stack(channels, -1)
 
 
 def _example(draw: Draw, B: int, T: int) -> Tensor:
