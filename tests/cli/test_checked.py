@@ -1,5 +1,6 @@
 """The early check reports what the full check reports, or nothing: it is never stricter and has the same words."""
 
+import json
 import sys
 from collections.abc import Iterator
 from itertools import pairwise
@@ -10,6 +11,8 @@ import pytest
 
 from seqloom.cli import registry
 from seqloom.cli.checked import require_contenders, require_mixer, require_settings
+from seqloom.cli.mixers import listed
+from seqloom.cli.settings import settings
 from seqloom.core import mixer_config as core
 from seqloom.core.mixer_config import mixer_config
 from seqloom.mixers import kinds, plugins
@@ -87,6 +90,17 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("plugged_mixer", None)
     plugins._loaded.clear()
     core.unregister("plugged")
+
+
+def test_an_installed_mixer_is_listed_and_has_settings(package: Path) -> None:
+    assert "plugged" in listed()
+    assert "plugged" in listed("other", wide=True)
+    assert "plugged" in json.loads(listed(as_json=True))
+    assert "their_mixers" not in listed()
+    plugins._loaded.clear()
+    core.unregister("plugged")
+    sys.modules.pop("plugged_mixer")
+    assert "model.mixer, of kind plugged" in settings("plugged")
 
 
 def test_an_installed_mixer_is_imported_when_it_is_used(package: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from seqloom.experiments.agents import ASKED, LATE, AgentCell, Agents, Reached, cloning
 from seqloom.experiments.contender import contender
 from seqloom.experiments.maze import Maze, Turned, agent
+from seqloom.experiments.plan import plan
 from seqloom.experiments.results import Results
 from seqloom.experiments.runner import run
 from seqloom.experiments.study import Cell
@@ -58,6 +59,7 @@ def test_a_run_serves_every_finding_that_it_fits(tmp_path: Path) -> None:
 
 def test_rows_resume_and_page(tmp_path: Path) -> None:
     study = Agents(["TMaze-10:random"], [contender("he")], asked=3, **{**SMALL, "episodes": (12,), "shares": (0.1,)})
+    assert str(plan(study.study, tmp_path)).endswith("; not included: playing")
     rows = run(study.study, tmp_path, command="seqloom study agents").of(Reached)
     assert [(row.asked, row.context) for row in rows] == [
         *([(asked, 10) for asked in (0.0, 0.5, 1.0)] * 2),

@@ -13,6 +13,7 @@ from seqloom.data.corpora import chain_of
 from seqloom.data.prepare import Corpus, prepare
 from seqloom.experiments.contender import contender
 from seqloom.experiments.markov_gap import Gap, MarkovGap, true_loss
+from seqloom.experiments.plan import plan
 from seqloom.experiments.runner import run
 from seqloom.report.markov_gap import chart, write
 
@@ -53,6 +54,9 @@ def test_n_grams_reach_a_chain_of_their_order_and_no_longer_one(tmp_path: Path) 
     models = [contender(text) for text in ("ngram/context_tree:order=3", "ngram/kneser_ney:order=3", "me")]
     study = MarkovGap(models, (2, 3), states=3, context=2, hidden=0, batches=3, batch=8, changes=["model.dim=8"])
     out = tmp_path / "study"
+    planned = str(plan(study.study, out))
+    assert "6 runs of 6 batches in all" in planned, "those of models that count are not known"
+    assert planned.endswith("held-out text included; not included: models that are fitted without gradients")
     rows = run(study.study, out).of(Gap)
     assert [(row.order, row.model) for row in rows] == [(order, model.name) for order in (2, 3) for model in models]
     tree, kneser_ney, me, tree_of_3, *_ = rows

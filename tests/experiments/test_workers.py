@@ -155,6 +155,7 @@ class Cluster:
         self.SlurmJob = lambda folder, job_id: SimpleNamespace(job_id=job_id, done=lambda: False)
 
     def AutoExecutor(self, folder: Path, cluster: str) -> "Cluster":
+        folder.mkdir(parents=True, exist_ok=True)
         self.settings = {"folder": folder, "cluster": cluster}
         return self
 
@@ -191,6 +192,22 @@ def test_jobs_of_a_cluster(tmp_path: Path, submitit: Cluster) -> None:
     }  # fmt: skip
     assert submitit.submissions == list(result.rows) == ["two", "three"]
     assert json.loads((tmp_path / "jobs" / "ids.json").read_text()) == {"two": "0", "three": "1"}
+
+
+@pytest.mark.parametrize(("kind", "arrays"), [("local", [2, 2, 1]), ("slurm", [5])])
+def test_jobs_of_this_machine_are_limited_here_and_those_of_slurm_by_it(
+    kind: str, arrays: list[int], tmp_path: Path, submitit: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    submit = submitit.map_array
+
+    def counted(task: Callable[..., Any], cells: Sequence[Any], *columns: Sequence[Any]) -> list[Any]:
+        sizes.append(len(cells))
+        return submit(task, cells, *columns)
+
+    monkeypatch.setattr(submitit, "map_array", counted)
+    run(study([Square(str(n), n) for n in range(5)]), tmp_path, Workers(2, kind))
+    assert sizes == arrays
 
 
 def test_a_job_that_still_waits_is_not_submitted_again(tmp_path: Path, submitit: Cluster) -> None:

@@ -1,5 +1,6 @@
 """Runs of models that count n-grams: what they have counted, kills, fewer batches than a pass, wrong settings."""
 
+import json
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 import seqloom
+from seqloom.cli.runs import listed
 from seqloom.models.ngram.interpolated import Interpolated
 from seqloom.models.ngram.kneser_ney import kneser_ney
 from seqloom.runs.metrics import Metrics
@@ -59,6 +61,12 @@ def test_a_run_that_was_killed_goes_on_bit_for_bit(tmp_path: Path, model: str, s
 def test_the_tables_of_a_run_are_those_of_its_text(tmp_path: Path) -> None:
     outcome = tiny(tmp_path / "run", *COUNTED, "training.batches=1000")
     assert outcome.corpus is not None
+    again = tiny(tmp_path / "run", *COUNTED, "training.batches=1000")
+    assert (again.first, again.summary) == (outcome.step, outcome.summary)
+    assert again.score is not None
+    assert again.score.keys() == outcome.score.keys()  # type: ignore[union-attr]
+    (row,) = json.loads(listed(tmp_path, as_json=True))["runs"]
+    assert (row["state"], row["batches"]) == ("done", outcome.step), "it ends after its pass"
     steps = (len(outcome.corpus.train) - 1) // 16
     library = kneser_ney(outcome.corpus.train.ids[: 1 + 16 * steps].astype(np.int64), 4, outcome.model.config.vocab)
     model = seqloom.load(tmp_path / "run")

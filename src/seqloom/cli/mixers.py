@@ -25,6 +25,8 @@ PER_LINE = 3
 
 def listed(family: str | None = None, *, wide: bool = False, as_json: bool = False) -> str:
     """All mixers, or those of a family: a line each, or everything as one JSON object."""
+    if registry.installed():
+        registry.load()
     mixers = registry.mixers()
     families = list(dict.fromkeys(mixer["family"] for mixer in mixers.values()))
     if family is not None and family not in families:
@@ -35,10 +37,6 @@ def listed(family: str | None = None, *, wide: bool = False, as_json: bool = Fal
     if wide:
         return table(WIDE, [_wide(name, mixer) for name, mixer in chosen.items()])
     rows = [(name, mixer["family"], mixer["summary"]) for name, mixer in chosen.items()]
-    if not family:
-        for name, package in registry.installed().items():
-            if name not in mixers:
-                rows.append((name, "installed", f"of the package {package}"[:40]))
     return table(("mixer", "family", "what it is"), rows)
 
 

@@ -1,7 +1,7 @@
 """The mixers and the settings of a run, as registry.json has them: known without torch.
 
-A mixer that this process registered by itself is described from its class. Of an installed package only the name of
-its entry point is known: it is imported when a mixer is named that is not one of ours (`seqloom.mixers.plugins`).
+A mixer that this process registered by itself is described from its class. Installed packages are imported when all
+mixers are listed, or one is named that is not one of ours (`seqloom.mixers.plugins`).
 """
 
 import json

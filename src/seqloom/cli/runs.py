@@ -79,14 +79,14 @@ def _described(root: Path, folder: Path) -> dict[str, Any] | None:
         return {"run": name, "state": f"damaged: {error}", **no_rows, "settings": {}}
     steps = [row for row in rows if "loss" in row]
     scores = [row for row in rows if "held_out" in row]
-    batches = steps[-1]["step"] if steps else 0
+    batches = rows[-1]["step"] if rows else 0
     return {
         "run": name,
         "state": _state(run, batches, bool(scores) and scores[-1]["step"] == batches),
         "batches": batches,
         "loss": steps[-1]["loss"] if steps else None,
         "held_out": scores[-1]["held_out"] if scores else None,
-        "seconds": sum(row.get("seconds") or 0.0 for row in steps),
+        "seconds": sum(row.get("seconds") or 0.0 for row in rows),
         "settings": dict(_flat(settings)),
     }
 
@@ -97,11 +97,13 @@ def _state(run: Run, batches: int, scored: bool) -> str:
         return "training"
     for path in newest_first(run.checkpoints):
         try:
-            config = about.describe(path).meta.get("config")
+            meta = about.describe(path).meta
         except (OSError, ValueError):
             continue
+        config = meta.get("config")
         asked = config["training"]["batches"] if isinstance(config, dict) else None
-        return "done" if scored and asked in (None, batches) else "stopped"
+        has_ended = meta.get("solved") or asked in (None, batches)
+        return "done" if scored and has_ended else "stopped"
     return "done" if scored else "stopped"
 
 

@@ -26,7 +26,13 @@ def settings(path: str | None = None, *, as_json: bool = False) -> str:
             return json.dumps({"run": registry.run(), "mixers": _by_mixer()}, ensure_ascii=False)
         note = f"of a mixer: seqloom settings she; of all: seqloom settings {MIXER}"
         return "\n".join([*lines(registry.run()), "", note])
-    sections = _sections_of(path)
+    try:
+        sections = _sections_of(path)
+    except ValueError:
+        if not registry.installed():
+            raise
+        registry.load()  # it may be a mixer of an installed package
+        sections = _sections_of(path)
     if as_json:
         return json.dumps(sections, ensure_ascii=False)
     parts: list[str] = []

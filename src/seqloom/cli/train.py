@@ -73,9 +73,8 @@ def train(
     if outcome.asked is not None:
         print(f"stopped after step {outcome.step:,} and saved; the same command continues from there", file=sys.stderr)
         return 128 + int(outcome.asked)
-    if outcome.score is None:
+    if outcome.step == outcome.first:
         print(f"{out} is trained: all {outcome.step:,} batches are done", file=sys.stderr)
-        return 0
     print(f"{out}: {outcome.step:,} batches, {outcome.summary}")
     return 0
 

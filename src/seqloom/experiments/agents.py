@@ -115,6 +115,7 @@ class AgentCell(RunCell):
     """A model that is trained on recorded episodes and then plays."""
 
     schema: ClassVar = Reached
+    unplanned: ClassVar = "playing"
     learner: Learner
     mixer: str
     episodes: int

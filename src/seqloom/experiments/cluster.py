@@ -10,6 +10,7 @@ wait or run.
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, final
@@ -46,9 +47,13 @@ class Cluster:
 
     leave = True
 
-    def __init__(self, out: Path, kind: str, settings: Sequence[str], most: int | None, command: str) -> None:
-        """Raises ValueError for settings that submitit does not accept, and where there is no such cluster."""
-        self.most = sys.maxsize
+    def __init__(self, out: Path, kind: str, settings: Sequence[str], most: int, command: str) -> None:
+        """Raises ValueError for settings that submitit does not accept, and where there is no such cluster.
+
+        On this machine (`local`) at most `most` jobs run at once. Slurm gets all jobs of a stage as one array, which it
+        limits to `most` at once if that is more than 1.
+        """
+        self.most = most if kind == "local" else sys.maxsize
         self._out, self._command, self._slurm = out, command, kind == "slurm"
         self._submitit = _submitit()
         self._executor = _executor(self._submitit, out / "jobs", kind, settings, most)
@@ -105,10 +110,10 @@ def _submitit() -> Any:
         raise ValueError("--cluster needs submitit: pip install 'seqloom[cluster]'") from None
 
 
-def _executor(submitit: Any, folder: Path, kind: str, settings: Sequence[str], most: int | None) -> Any:
+def _executor(submitit: Any, folder: Path, kind: str, settings: Sequence[str], most: int) -> Any:
     """submitit's executor with these settings. ValueError for a setting that submitit does not accept."""
     parameters: dict[str, Any] = {"timeout_min": MINUTES, "name": "seqloom"}
-    if most is not None:
+    if most > 1:
         parameters["slurm_array_parallelism"] = most
     for change in settings:
         name, sign, value = change.partition("=")
@@ -118,9 +123,13 @@ def _executor(submitit: Any, folder: Path, kind: str, settings: Sequence[str], m
             parameters[name] = parse_yaml(value)
         except ValueError as error:
             raise ValueError(f"--cluster-set {name}: the value is not readable YAML ({error})") from None
+    missing = [path for path in (folder, folder.parent) if not path.exists()]
     try:
         executor = submitit.AutoExecutor(folder=folder, cluster=kind)
         executor.update_parameters(**parameters)
     except (NameError, AssertionError, TypeError, RuntimeError) as error:  # what submitit raises for a wrong setting
+        for path in missing:  # submitit makes its folder before it looks at the settings
+            with suppress(OSError):
+                path.rmdir()
         raise ValueError(f"submitit: {' '.join(str(error).split())}") from None
     return executor

@@ -81,6 +81,8 @@ class Plan:
     others: int
     """cells whose time is not predicted"""
     jobs: int = 1
+    unplanned: tuple[str, ...] = ()
+    """what the cells do besides, whose time is not predicted"""
 
     @property
     def hours(self) -> float:
@@ -107,23 +109,27 @@ class Plan:
                 part.name,
                 part.runs,
                 part.finished,
-                part.batches,
+                None if part.config.model.fits else part.batches,
                 part.parameters,
                 written(part.memory),
                 part.operations,
                 1e3 * part.seconds if part.timed else None,
                 part.timed,
-                clock(part.left * part.seconds),
+                None if part.config.model.fits else clock(part.left * part.seconds),
             )
             for part in self.parts
         ]
         runs = sum(part.runs for part in self.parts)
-        batches = sum(part.batches for part in self.parts)
+        batches = sum(part.batches for part in self.parts if not part.config.model.fits)
         finished = sum(part.finished for part in self.parts)
         total = f"{runs:,} runs of {batches:,} batches in all, {finished:,} finished; about {self.hours:.2f} hours left"
         order = "one after another" if self.jobs == 1 else f"{self.jobs} at once"
         measurements = f", and {self.others:,} further measurements" if self.others else ""
-        return f"{table(head, rows)}\n\n{total}, {order}, held-out text included{measurements}"
+        unplanned = list(self.unplanned)
+        if any(part.config.model.fits for part in self.parts):
+            unplanned.append("models that are fitted without gradients")
+        not_included = f"; not included: {', '.join(unplanned)}" if unplanned else ""
+        return f"{table(head, rows)}\n\n{total}, {order}, held-out text included{measurements}{not_included}"
 
 
 def plan(study: Study, out: Path, workers: Workers | None = None) -> Plan:
@@ -143,7 +149,8 @@ def plan(study: Study, out: Path, workers: Workers | None = None) -> Plan:
             part = parts.setdefault(_key(config), Part(_name(cell), config))
             _add(part, cell, steps, out / cell.name, done)
     jobs = workers.jobs if workers is not None and workers.cluster is None else 1
-    return Plan(tuple(timed(list(parts.values()))), others, jobs)
+    unplanned = tuple(sorted({cell.unplanned for cell in cells if cell.unplanned}))
+    return Plan(tuple(timed(list(parts.values()))), others, jobs, unplanned)
 
 
 def timed(parts: Sequence[Part]) -> Sequence[Part]:

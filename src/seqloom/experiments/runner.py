@@ -50,8 +50,7 @@ class Workers:
     def pool(self, out: Path, command: str) -> Pool | None:
         """The pool that runs the cells of a stage; None where they run in this process."""
         if self.cluster is not None:
-            most = self.jobs if self.jobs > 1 else None
-            return Cluster(out, self.cluster, self.cluster_settings, most, command)
+            return Cluster(out, self.cluster, self.cluster_settings, self.jobs, command)
         return Processes(out, self.jobs, command) if self.jobs > 1 else None
 
 

@@ -51,6 +51,8 @@ class Cell(ABC):
     """the name of its folder in the study's folder, unique in the study"""
     alone: ClassVar[bool] = False
     """whether it needs the machine alone, because it is timed"""
+    unplanned: ClassVar[str] = ""
+    """what it does besides training and scoring, whose time no plan has"""
     schema: ClassVar[type[Row]]
     """the class of its rows"""
 

@@ -36,12 +36,14 @@ from seqloom.training.trackers import flattened, require_trackers, tracked
 @final
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a call. `score` is its last held-out score, if any, and `summary` that score in words."""
+    """The outcome of a call. `score` is the run's last held-out score, if any, and `summary` that score in words."""
 
     run: Run
     model: Model
     corpus: Corpus | None
     """the run's text, if its objective reads one"""
+    first: int
+    """the step that the call continued from"""
     step: int
     asked: Signals | None
     """the signal that stopped the training before its end"""
@@ -118,13 +120,13 @@ def _train(
             if not session.ended:
                 if session.step > first:
                     session.save(rows)
-            elif group.of_main(lambda: not _scored(run, session.step)):
+            elif group.of_main(lambda: _last_score(run, session.step) is None):
                 session.evaluate(rows)  # its batches were reduced to those done: only the score is missing
                 session.save(rows)
-    score = session.score
+    score = session.score or (_last_score(run, session.step) if session.ended else None)
     summary = "" if score is None else learner.objective.summary(score)
     asked = None if session.ended else stop.asked
-    return Outcome(run, learner.eval().model, corpus, session.step, asked, stop.asked, score, summary)
+    return Outcome(run, learner.eval().model, corpus, first, session.step, asked, stop.asked, score, summary)
 
 
 def _opened(folder: Path, config: RunConfig, corpus: Corpus | None) -> Run:
@@ -135,9 +137,10 @@ def _opened(folder: Path, config: RunConfig, corpus: Corpus | None) -> Run:
     return run
 
 
-def _scored(run: Run, step: int) -> bool:
-    """Whether the model of a step was scored on held-out data."""
-    return any("held_out" in row for row in read(run.metrics) if row["step"] == step)
+def _last_score(run: Run, step: int) -> Row | None:
+    """The held-out score of the model of a step, if it was scored, from the run's rows."""
+    rows = [row for row in read(run.metrics) if row["step"] == step and "held_out" in row]
+    return {name: value for name, value in rows[-1].items() if name != "step"} if rows else None
 
 
 @contextmanager
