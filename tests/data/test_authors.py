@@ -68,6 +68,10 @@ def test_spellings_of_one_person_are_one() -> None:
     assert key("Carroll, Lewis") == key("Lewis Carroll")
     assert key("Wiggin, Kate Douglas Smith") == key("Wiggin, Kate Douglas") != key("Smith, Nora A.")
     assert key("Aesop") == "aesop"
+    assert key("Carroll, Lewis, 1832-1898") == key("Carroll, Lewis (1832-1898)") == key("Lewis Carroll")
+    assert key("Horatio Alger Jr.") == key("Alger, Horatio, Jr.") == key("Alger, Horatio")
+    with pytest.raises(ValueError, match="is no author's name"):
+        key(",")
 
 
 def test_coauthors_are_in_one_part() -> None:

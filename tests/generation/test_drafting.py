@@ -142,6 +142,14 @@ def test_without_chance_it_writes_what_the_large_model_writes(kind: str) -> None
     assert own.readings == 2, "three drafts and one token more at each reading"
 
 
+def test_ids_that_nobody_reads_are_not_counted() -> None:
+    large, draft = decoder("gru", 0, position="none"), Draft(decoder("gru", 0, position="none"), 6)
+    sampling, generator = Sampling(temperature=0.0), torch.Generator().manual_seed(0)
+    ids = drafted(large, draft, [1, 2], max_tokens=12, mode="stream", hop=1, sampling=sampling, generator=generator)
+    next(ids), next(ids)
+    assert (draft.written, draft.stayed, draft.drafted, draft.readings) == (2, 2, 6, 1)
+
+
 @pytest.mark.parametrize("hop", [1, 3])
 @pytest.mark.parametrize("prompt", [1, 4, 10, 13])
 @pytest.mark.parametrize("kind", ["attention", "mamba"])

@@ -180,6 +180,21 @@ def test_the_threshold_falls() -> None:
     assert Exits(1.0, decay=0.0).at(7) == 1.0
 
 
+@pytest.mark.parametrize(("mode", "hop"), [("stream", 1), ("slide", 4)])
+def test_each_text_counts_its_tokens_from_0(mode: Any, hop: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that `slide` reads without a step, when it reads its window again."""
+    asked: list[int] = []
+    monkeypatch.setattr(Exits, "at", lambda self, token, layer=1: asked.append(token) or 0.0)
+    model, exits = built("he", position="none"), Exits(0.9, "state", most=30)
+    for _ in range(2):
+        asked.clear()
+        ids = list(seqloom.generate(model, [1, 2], max_tokens=30, mode=mode, hop=hop, exits=exits))
+        assert len(ids) == 30
+        assert asked[0] == 0
+        assert asked[-1] >= 27
+        assert asked == sorted(set(asked))
+
+
 @pytest.mark.parametrize("by", ["softmax", "state"])
 @pytest.mark.parametrize("mode", ["stream", "slide"])
 def test_a_text_with_exits(mode: Any, by: Any) -> None:

@@ -30,6 +30,12 @@ def test_discounts_worked_by_hand() -> None:
     # n = 4, 2, 1, 1: Y = 1/2, D_1 = 1 - 1/2, D_2 = 2 - 3/4, D_3 = 3 - 2
     assert discounts(np.array([0, 1, 1, 1, 1, 2, 2, 3, 4, 9])) == (0.5, 1.25, 1.0)
     assert discounts(np.array([1, 1, 2])) == FALLBACK
+    assert discounts(np.array([1, 1, 1, 1, 2, 3])) == FALLBACK, "D_2 = 2 - 3 · 2/3 would be 0"
+
+
+def test_no_discount_of_0_leaves_a_token_without_probability() -> None:
+    worst = [kneser_ney(text(length=30, seed=seed), 3, 6).log_probabilities(np.arange(6)).min() for seed in range(300)]
+    assert np.isfinite(worst).all()
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 5])
@@ -118,7 +124,7 @@ def test_wrong_input_is_an_error(ids, order, vocab, words) -> None:
         kneser_ney(ids, order, vocab)
 
 
-@pytest.mark.parametrize("words", [["a"], ["a", "a", "b"], ["a", "b c", "d"], ["a", "", "d"]])
+@pytest.mark.parametrize("words", [["a"], ["a", "a", "b"], ["a", "b c", "d"], ["a", "", "d"], ["a", "<s>", "d"]])
 def test_words_that_an_arpa_file_cannot_hold_are_an_error(words) -> None:
     with pytest.raises(ValueError, match="ARPA"):
         list(kneser_ney(np.array([0, 1, 2, 0]), 2, 3).arpa(words))

@@ -11,6 +11,8 @@ from torch import Tensor
 from seqloom.analysis.count import count
 from seqloom.core.progress import silent
 from seqloom.core.state import flat, repeat, select
+from seqloom.evaluation.reading import remembering
+from seqloom.experiments.longer_windows import at_length
 from seqloom.models.decoder import Decoder
 from seqloom.models.kinds import model_config
 from seqloom.models.spalm import Spalm
@@ -191,3 +193,11 @@ def test_calls_that_do_not_fit(call: Any, error: str) -> None:
     with pytest.raises((ValueError, TypeError), match=error) as caught:
         call(built())
     assert "\n" not in str(caught.value)
+
+
+def test_a_model_that_is_rebuilt_for_more_tokens_has_the_same_lookup(tmp_path: Path) -> None:
+    model = spalm(tmp_path, MIXERS[0], frozen="gru")
+    assert remembering(model, 9).lookup is model.lookup
+    longer = at_length(model, 2 * SIZES["context"])
+    assert longer.lookup is model.lookup
+    assert longer(ids(length=2 * SIZES["context"])).isfinite().all()

@@ -16,7 +16,7 @@ import seqloom
 from seqloom.core.model import Model
 from seqloom.core.progress import silent
 from seqloom.data.tokens import Tokens
-from seqloom.evaluation.reading import score_reading
+from seqloom.evaluation.reading import remembering, score_reading
 from seqloom.evaluation.scores import score
 from seqloom.evaluation.tuning import tune
 from seqloom.generation.draws import tokens as drawn
@@ -268,3 +268,14 @@ def test_a_store_with_lists(tmp_path: Path) -> None:
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)
     with pytest.raises(ValueError, match="99 lists for 37 keys"):
         built(reader, tmp_path / "many", lists=99)
+
+
+def test_neighbors_of_a_model_with_a_longer_memory(tmp_path: Path) -> None:
+    reader = model("transformer_xl", heads=2, position="none")
+    store, longer, of = built(reader, tmp_path / "store"), remembering(reader, 9), text(3)
+    with Neighbors(reader, store, Mix(k=4, weight=0.3)) as neighbors:
+        neighbors.attach(longer)
+        mixed = score_reading(longer, of, neighbors=neighbors)
+    assert mixed.loss != score_reading(longer, of).loss
+    with Neighbors(longer, store, Mix(k=4, weight=0.3)) as neighbors:
+        assert mixed == score_reading(longer, of, neighbors=neighbors)

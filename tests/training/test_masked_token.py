@@ -10,6 +10,8 @@ from torch.nn.functional import cross_entropy
 
 from seqloom.cli import command
 from seqloom.data.config import DataConfig
+from seqloom.data.corpora import read
+from seqloom.data.prepare import encode_documents
 from seqloom.runs.model import load
 from seqloom.training.objectives.masked_token import MaskedToken, MaskedTokenConfig
 from seqloom.training.settings import resolve
@@ -86,6 +88,21 @@ def test_it_is_resumed_bit_for_bit(out: Path) -> None:
 
 def objective_of(model: torch.nn.Module) -> MaskedToken:
     return MaskedTokenConfig().build(model.config, DataConfig(source="noise"), 4, None)  # type: ignore[arg-type]
+
+
+def test_evaluate_hides_the_tokens_that_training_hides(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = tiny(out / "run", *ENCODER, "data.seed=1")
+    assert outcome.corpus is not None
+    text = encode_documents(read("stories:30"), outcome.corpus.tokenizer)
+    model, _ = load(out / "run")
+    assert command(["evaluate", str(out / "run"), "--data", "stories:30", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)["held_out"]
+    of_seed = [
+        MaskedTokenConfig().build(model.config, DataConfig(source="noise", seed=seed), 64, None).score(model, text)  # type: ignore[arg-type]
+        for seed in (0, 1)
+    ]
+    assert printed == pytest.approx(of_seed[1]["held_out"], rel=1e-6)
+    assert printed != pytest.approx(of_seed[0]["held_out"], rel=1e-6)
 
 
 def test_it_learns(out: Path) -> None:

@@ -101,6 +101,8 @@ def _by_likelihood(
     if memory_length is not None and not carried:
         raise ValueError("--memory-length needs a memory: add --memory carry, or leave it out")
     reader = model if memory_length is None else remembering(model, memory_length)
+    if neighbors is not None:
+        neighbors.attach(reader)
     if carried:
         _require_positions(model, tokens)
         scores = score_reading(reader, tokens, batch=batch, neighbors=neighbors, show=progress)
@@ -180,7 +182,8 @@ def _training_memory(run: Path) -> Any:
 
 def _by_objective(run: Path, model: Model, tokens: Tokens, data: str, batch: int, as_json: bool) -> str:
     """The scores of a model that does not predict the next token: by the objective that its run was trained under."""
-    objective = objective_of(find_run(run)).build(model.config, DataConfig(source=data), batch, None)
+    seed = find_run(run).data.get("seed", 0)  # the hidden tokens of a masked text are those of the training's scores
+    objective = objective_of(find_run(run)).build(model.config, DataConfig(source=data, seed=seed), batch, None)
     row = objective.score(model, tokens)
     if as_json:
         return json.dumps(row)

@@ -55,6 +55,8 @@ class Model(nn.Module, ABC):
     """the repeated layers, if there are any; in a model that was built with fewer `layers`, only the first of them"""
     tokenizer: Any = None
     """the tokenizer, if there is one"""
+    lookup: "Lookup | None" = None
+    """finds similar contexts, where `config.looks_up`"""
 
     @property
     @abstractmethod

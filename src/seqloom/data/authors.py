@@ -30,6 +30,9 @@ HEADER = 100
 """the first lines of a text, in which its author is looked for"""
 MOST = 1.25
 """a group of authors is skipped where it would bring a part above this multiple of `part`"""
+SUFFIXES = frozenset({"jr", "sr", "ii", "iii", "iv", "esq"})
+"""words after a name that are no part of it"""
+_YEARS = re.compile(r"\W*\d{3,4}\W*(\d{2,4}\W*)?")
 _LINE = re.compile(r"^\s*Author:\s*(\S.*?)\s*$", re.IGNORECASE | re.MULTILINE)
 
 
@@ -108,9 +111,19 @@ def authors(document: Document, manifest: Mapping[str, str], source: str) -> tup
 
 
 def key(author: str) -> str:
-    """The last and first name, by which authors are compared, the same for "Carroll, Lewis" and "Lewis Carroll"."""
-    last, comma, first = author.casefold().partition(",")
-    words = (f"{first} {last}" if comma else author.casefold()).split()
+    """The last and first name, by which authors are compared, the same for "Carroll, Lewis" and "Lewis Carroll".
+
+    Years and suffixes such as Jr. are left out: "Carroll, Lewis, 1832-1898" is the same author. ValueError where no
+    name is left.
+    """
+    parts = [
+        [word for word in part.split() if word.strip(".") not in SUFFIXES and not _YEARS.fullmatch(word)]
+        for part in author.casefold().split(",")
+    ]
+    named = [words for words in parts if words]
+    if not named:
+        raise ValueError(f'{author!r} is no author\'s name: write it as "Carroll, Lewis" or "Lewis Carroll"')
+    words = [*named[1], *named[0]] if len(named) > 1 else named[0]
     return " ".join(dict.fromkeys((words[-1], words[0])))
 
 

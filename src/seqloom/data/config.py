@@ -55,7 +55,9 @@ class DataConfig(Config):
         "TITLE",
     )
     disjoint: bool = Field(
-        False, description="whether training windows do not overlap, so that an epoch reads each token once"
+        False,
+        description="whether training windows do not overlap, so that an epoch reads each token once, except those "
+        "after the last whole window",
     )
     column: str = Field("text", min_length=1, description="the column (Parquet) or field (.jsonl) that holds the text")
     labels: Literal["given", "book", "later", "same"] = Field(

@@ -2,7 +2,7 @@
 
 The text is divided into B stretches of S segments of W ids. At step s of an epoch, row b reads segment s of its stretch
 and the next id, which is the target of the segment's last. Every epoch assigns the stretches to the rows at random and
-starts at another offset, so that no id is left out in all epochs. A batch depends on (seed, step) alone.
+starts at another random offset, so that different ids are left out at the ends. A batch depends on (seed, step) alone.
 """
 
 from typing import final

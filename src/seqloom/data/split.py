@@ -12,7 +12,7 @@ def hold_out(documents: Iterable[Document], part: float, seed: int) -> tuple[Doc
     """Splits documents into training and held-out ones, which have a share of about `part` of all characters.
 
     Documents are held out in the order of sha256(seed, text) until `part` of all characters is reached. A document that
-    would bring it above twice `part` is skipped; if all would, the shortest is held out. Copies of a text stay
+    would bring it above twice `part` is skipped; if all would, the shortest is held out. Equal texts stay
     together. A single text is cut instead: its last `part`, from the next space on, is held out. Both results keep the
     order of the documents.
 

@@ -33,6 +33,8 @@ def remembering(model: Model, length: int) -> Model:
         raise ValueError(f"{kinds} has no memory of a set length: choose a mixer that has, such as transformer_xl")
     other = config.windowed(length + 1).build()
     other.load_state_dict(model.state_dict())
+    if model.lookup is not None:
+        other.take_lookup(model.lookup)
     return other.to(model.device, model.dtype).train(model.training)
 
 

@@ -28,6 +28,8 @@ def at_length(model: Model, length: int) -> Model:
     if _shapes(longer) == _shapes(config):
         rebuilt = longer.build().to(model.device, model.dtype).eval()
         rebuilt.load_state_dict(model.state_dict())
+        if model.lookup is not None:
+            rebuilt.take_lookup(model.lookup)
         if _same_logits(model, rebuilt):
             return rebuilt
     longest = model.traits.longest

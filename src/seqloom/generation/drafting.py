@@ -141,13 +141,15 @@ def _written(
                 large.keep(new)
                 small.keep(new)
         draft.drafted += len(ids)
-        draft.stayed += accepted
         draft.readings += 1
-        draft.written += len(new)
-        likeliest = logits[:accepted].argmax(1).tolist()
-        draft.differing += sum(likely != id for likely, id in zip(likeliest, ids[:accepted], strict=True))
         remaining -= len(new)
-        yield from new
+        likeliest = logits[: len(new)].argmax(1).tolist()
+        for number, (id, likely) in enumerate(zip(new, likeliest, strict=True)):
+            draft.written += 1  # one by one: whoever reads the ids may stop at any of them
+            if number < accepted:
+                draft.stayed += 1
+                draft.differing += likely != id
+            yield id
 
 
 def _drafts(

@@ -64,7 +64,8 @@ def tokens(
     if exits is not None:
         with at_rest(list(model.modules())):
             exits.begin(model, prompts.to(model.device))
-    return drawn(model, reading, prompts, max_tokens, sampling or Sampling(), generator, neighbors)
+    draws = drawn(model, reading, prompts, max_tokens, sampling or Sampling(), generator, neighbors)
+    return draws if exits is None else exits.followed(draws)
 
 
 def check_prompts(model: Model, prompts: Any) -> None:

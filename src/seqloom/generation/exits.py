@@ -16,11 +16,12 @@ and values alone in those layers.
 """
 
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from math import exp
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, TypeVar, final
 
 import torch
 from jaxtyping import Float, Int
@@ -37,6 +38,7 @@ from seqloom.depth.multinomial import Multinomial
 from seqloom.depth.sequence import Sequence
 from seqloom.generation.modes import Step
 
+T = TypeVar("T")
 Measure: TypeAlias = Literal["softmax", "state"] | Classifier
 MEASURES: tuple[Literal["softmax", "state"], ...] = ("softmax", "state")
 """those that need no training"""
@@ -60,6 +62,8 @@ class Exits:
     """no token exits before this layer"""
     tokens: int = 0
     layers: int = 0
+    position: int = field(default=0, repr=False)
+    """t, the number of the token that is read next, from 0 for the first one that was written"""
     chosen: Int[Tensor, " B"] | None = field(default=None, repr=False)
     """the layer of each row, where its prompt decides: see `begin`"""
 
@@ -72,7 +76,8 @@ class Exits:
 
     @torch.no_grad()
     def begin(self, model: Model, prompts: Int[Tensor, "B T"]) -> None:
-        """Reads the prompts, at most a context of each, where they decide which layers are left out."""
+        """Begins new texts; reads the prompts, at most a context of each, where they choose the layers to leave out."""
+        self.position = 0
         if isinstance(self.by, Sequence):
             longest = min(model.config.context, model.traits.longest or model.config.context)
             self.chosen = self.by.chosen(model.features(prompts[:, -longest:]).mean(1))
@@ -84,7 +89,7 @@ class Exits:
         """
         if isinstance(self.by, Sequence) and self.chosen is None:
             raise ValueError("the prompts of these texts choose the layer: call begin(model, prompts) first")
-        token = self.tokens
+        token = self.position
         chosen = self.chosen
         layer_numbers = count(1)
 
@@ -102,8 +107,15 @@ class Exits:
 
         logits, state, layers = model.step_until(ids, state, enough, reuse=True)
         self.tokens += 1
+        self.position += 1
         self.layers += layers
         return logits, state
+
+    def followed(self, draws: Iterable[T]) -> Iterator[T]:
+        """The tokens that are drawn, with `position` set to each: `slide` also reads tokens without a step."""
+        for number, drawn in enumerate(draws):
+            self.position = number
+            yield drawn
 
     @property
     def depth(self) -> float:

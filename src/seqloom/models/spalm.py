@@ -63,7 +63,6 @@ class Spalm(CausalTransformer):
     """
 
     config: SpalmConfig
-    lookup: Lookup | None = None
 
     def __init__(self, config: SpalmConfig, layers: int | None = None) -> None:
         super().__init__(config, layers)

@@ -35,6 +35,11 @@ class Neighbors:
         self._search = search_of(store, search)
         self._store, self._keys = store, Keys(model)
 
+    def attach(self, model: Model) -> None:
+        """From now on takes the keys of another model, which has the same weights."""
+        self._keys.close()
+        self._keys = Keys(model)
+
     def close(self) -> None:
         """Removes the hook from the model."""
         self._keys.close()

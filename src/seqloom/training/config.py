@@ -206,7 +206,7 @@ class RunConfig(Config):
             )
         if training.objective.kind != "next_token" or not self.data.disjoint:
             raise ValueError(
-                f"model.kind={kind} counts each token of the text once: set data.disjoint=true, and leave "
+                f"model.kind={kind} counts each token of the text at most once: set data.disjoint=true, and leave "
                 "training.objective out"
             )
         fields = TrainConfig.model_fields

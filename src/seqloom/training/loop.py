@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from seqloom.core.extras import added
 from seqloom.core.mixer import Mixer
+from seqloom.core.model import Model
 from seqloom.core.objective import Batch, Carried, Objective, Pass
 from seqloom.training.config import TrainConfig
 from seqloom.training.group import Group
@@ -202,10 +203,10 @@ def on(device: torch.device, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]
 def require_finite(model: nn.Module, step: int, held_out: float | None = None) -> None:
     """Raises NotFinite if a weight, or the held-out loss, is not finite: a checkpoint must never hold such a model."""
     if held_out is not None and not math.isfinite(held_out):
-        raise NotFinite(_stopped(step, f"the held-out loss is {held_out}"))
+        raise NotFinite(_stopped(step, f"the held-out loss is {held_out}", model))
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
-            raise NotFinite(_stopped(step, f"the weight {name} is not finite"))
+            raise NotFinite(_stopped(step, f"the weight {name} is not finite", model))
 
 
 def seed_step(seed: int, step: int, device: torch.device) -> None:
@@ -219,6 +220,7 @@ def seed_step(seed: int, step: int, device: torch.device) -> None:
         torch.cuda.manual_seed_all(mixed % 2**63)
 
 
-def _stopped(step: int, why: str) -> str:
-    """The message of an error that ends a training."""
-    return f"stopped at step {step}: {why}; a lower training.lr may help, in another --out"
+def _stopped(step: int, why: str, model: nn.Module | None = None) -> str:
+    """The message of an error that ends a training; a model that is fitted without gradients has no learning rate."""
+    fits = isinstance(model, Model) and model.config.fits
+    return f"stopped at step {step}: {why}" + ("" if fits else "; a lower training.lr may help, in another --out")

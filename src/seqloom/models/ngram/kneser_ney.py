@@ -64,12 +64,15 @@ class KneserNey:
     def arpa(self, words: Sequence[str]) -> Iterator[str]:
         """The lines of an ARPA file, logarithms to base 10; `words` has the text of every token, without spaces.
 
-        ValueError where the words are not as many as the vocabulary has, and where one is empty, repeated or spaced.
+        ValueError where the words are not as many as the vocabulary has, and where one is empty, repeated, spaced, or
+        `<s>`, which marks the beginning.
         """
         if len(words) != self.vocab or len(set(words)) != self.vocab:
             raise ValueError(f"an ARPA file needs {self.vocab} different words, got {len(set(words))} of {len(words)}")
         if wrong := [word for word in words if word.split() != [word]]:
             raise ValueError(f"{wrong[0]!r} is empty or has a space, so an ARPA file cannot hold it")
+        if "<s>" in words:
+            raise ValueError("the tokenizer has a token '<s>', by which an ARPA file marks the beginning of a text")
         markers = [word for word in ("<unk>", "</s>") if word not in words]  # which readers of such files expect
         yield "\\data\\"
         for m, order in enumerate(self.orders, 1):
@@ -102,13 +105,16 @@ def kneser_ney(ids: Int64[np.ndarray, " T"], order: int, vocab: int) -> KneserNe
 
 
 def discounts(counts: Int[np.ndarray, " grams"]) -> tuple[float, float, float]:
-    """D_1, D_2, D_3 of an order from its counts, or 0.5, 1, 1.5 where these do not give values of 0 … j."""
+    """D_1, D_2, D_3 of an order from its counts, or 0.5, 1, 1.5 where these do not give values in (0, j].
+
+    A discount of 0 would leave nothing for the tokens that never followed: their probability would be 0.
+    """
     n = [0, *(int((counts == j).sum()) for j in (1, 2, 3, 4))]
     if not all(n[1:4]):
         return FALLBACK
     y = n[1] / (n[1] + 2 * n[2])
     one, two, three = (j - (j + 1) * y * n[j + 1] / n[j] for j in (1, 2, 3))
-    in_range = 0 <= one <= 1 and 0 <= two <= 2 and 0 <= three <= 3
+    in_range = 0 < one <= 1 and 0 < two <= 2 and 0 < three <= 3
     return (one, two, three) if in_range else FALLBACK
 
 
