@@ -6,8 +6,8 @@ The same call continues where the run stopped.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
@@ -15,7 +15,7 @@ from typing import final
 
 from seqloom.core.model import Model
 from seqloom.core.objective import Row
-from seqloom.core.progress import Advance, Say, Show, progress
+from seqloom.core.progress import Say, Show, progress, silent
 from seqloom.data.prepare import Corpus
 from seqloom.models.dropout import share_rows
 from seqloom.ops.backends import use
@@ -77,7 +77,7 @@ def train(
         if group.main:
             say = say or (lambda line: print(line, file=sys.stderr, flush=True))
             return _train(config, Path(folder), allow_drift, say, show, group, trackers)
-        return _train(config, Path(folder), allow_drift, lambda line: None, _unshown, group, ())
+        return _train(config, Path(folder), allow_drift, lambda line: None, silent, group, ())
 
 
 def _train(
@@ -141,9 +141,3 @@ def _last_score(run: Run, step: int) -> Row | None:
     """The held-out score of the model of a step, if it was scored, from the run's rows."""
     rows = [row for row in read(run.metrics) if row["step"] == step and "held_out" in row]
     return {name: value for name, value in rows[-1].items() if name != "step"} if rows else None
-
-
-@contextmanager
-def _unshown(label: str, total: float, unit: str = "", *, start: float = 0) -> Iterator[Advance]:
-    """As `progress`, and shows nothing."""
-    yield lambda amount=1, note="": None
