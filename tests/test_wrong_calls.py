@@ -197,6 +197,7 @@ WRONG: dict[str, list[Any]] = {
     "outputs": COUNTS[1:],
     "reuse": [None, 1, "yes"],
     "neighbors": [3, "store", {}],
+    "show": [None, True, 3, "yes"],
     "exits": [
         3,
         0.9,

@@ -103,8 +103,8 @@ def test_stretches_are_read_on_by_models_with_a_state() -> None:
 
 
 REFUSED = [
-    (["data.disjoint=false"], "model.kind=unigram counts each token of the text once: set data.disjoint=true"),
-    (["training.objective.kind=probe"], "counts each token of the text once"),
+    (["data.disjoint=false"], "model.kind=unigram counts each token of the text at most once: set data.disjoint=true"),
+    (["training.objective.kind=probe"], "counts each token of the text at most once"),
     (["training.lr=0.1"], "counts, without gradients: leave training.lr out"),
     (["training.accumulate=2"], "counts, without gradients: leave training.accumulate out"),
     (["training.optimizer=muon"], "leave training.optimizer out"),

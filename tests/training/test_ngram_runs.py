@@ -92,7 +92,7 @@ REFUSED = [
     ("model.dim=8", "unknown setting 'model.dim'"),
     ("training.lr=0.1", "counts, without gradients: leave training.lr out"),
     ("training.memory=carry", "cannot be trained with training.memory=carry"),
-    ("data.disjoint=false", "counts each token of the text once: set data.disjoint=true"),
+    ("data.disjoint=false", "counts each token of the text at most once: set data.disjoint=true"),
 ]
 
 

@@ -7,7 +7,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol, TextIO, runtime_checkable
+from typing import Any, Protocol, TextIO, runtime_checkable
+
+from seqloom.core.arguments import described
 
 
 @runtime_checkable
@@ -45,6 +47,12 @@ def progress(
 def silent(label: str, total: float, unit: str = "", *, start: float = 0) -> Iterator[Advance]:
     """Shows nothing; called as `progress` is."""
     yield lambda amount=1, note="": None
+
+
+def require_show(show: Any) -> None:
+    """Raises TypeError for a progress bar that cannot be called."""
+    if not callable(show):
+        raise TypeError(f"show is called as seqloom.core.progress.progress is, not {described(show)}")
 
 
 def _lines(label: str, total: float, unit: str, start: float, every: float, out: TextIO) -> Advance:

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from seqloom.core.arguments import count
 from seqloom.core.model import Model
-from seqloom.core.progress import Show, silent
+from seqloom.core.progress import Show, require_show, silent
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import held_out
 from seqloom.evaluation.scores import Scores, require_tokens, summed, widened
@@ -35,6 +35,7 @@ def score_pseudo(model: Model, tokens: Tokens, *, batch: int = 64, show: Show = 
     context = model.config.context
     require_tokens(tokens, mask)
     count("batch", batch, least=1)
+    require_show(show)
     nats = torch.zeros(context, dtype=torch.float64)
     counts = torch.zeros(context, dtype=torch.float64)
     training = model.training

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from seqloom.core.arguments import count
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model, require_streams
-from seqloom.core.progress import Advance, Show, silent
+from seqloom.core.progress import Advance, Show, require_show, silent
 from seqloom.core.state import select
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import Scores, require_logits, require_tokens, summed, widened
@@ -58,6 +58,7 @@ def score_reading(
     require_neighbors(neighbors)
     require_tokens(tokens, model.config.vocab)
     count("batch", batch, least=1)
+    require_show(show)
     context = model.config.context if context is None else context
     count("context", context, least=1)
     require_logits(model, min(batch, tokens.documents), context)

@@ -24,7 +24,7 @@ from torch.nn.functional import cross_entropy
 from seqloom.core.arguments import count, described
 from seqloom.core.available_memory import require_memory
 from seqloom.core.model import Model, require_generates
-from seqloom.core.progress import Show, silent
+from seqloom.core.progress import Show, require_show, silent
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import cut, held_out
 from seqloom.retrieval.neighbors import Neighbors, require_neighbors
@@ -84,6 +84,7 @@ def score(
     require_neighbors(neighbors)
     require_tokens(tokens, model.config.vocab)
     count("batch", batch, least=1)
+    require_show(show)
     context = model.config.context if context is None else context
     count("context", context, least=1)
     if stride is not None and (isinstance(stride, bool) or not isinstance(stride, int)):
