@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from seqloom.analysis.rounding import errors, worst
+from seqloom.contracts.numbers import TOKENS, bfloat16
 from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import Rounding
 from seqloom.mixers import mixer_config
@@ -26,6 +27,7 @@ from tests.contract.cases import (
     every_kind_in_one_form,
     every_mixer,
     fits,
+    holds,
     leaves,
     streams,
     sums_lags,
@@ -134,35 +136,28 @@ def check_small_numbers(make: Make) -> None:
                 rounds_within(bound, make(context=context, dtype=dtype), make(context=context), T)
 
 
-@torch.no_grad()
 def check_long_rows_in_bfloat16(make: Make) -> None:
     """Promise 9: forward in bfloat16 of rows whose sums over all tokens are rounded like long ones."""
-    forward_rounds_within(HALF, make(context=128, dtype=torch.bfloat16), make(context=128), 128)
+    holds(bfloat16, make, contexts=(TOKENS,))
 
 
-def forward_rounds_within(bound: float, small: Mixer, exact: Mixer, T: int) -> tuple[Tensor, Tensor]:
-    """Returns the input in the dtype of `small`, and the output of `exact`, which gets the weights of `small`."""
+def rounds_within(bound: float, small: Mixer, exact: Mixer, T: int) -> None:
     dtype = small.dtype
     for name, parameter in small.named_parameters():
         exact.get_parameter(name).copy_(parameter.double())
-    x = draw(4, fits(exact, T), DIM, dtype=dtype)
+    T = fits(exact, T)
+    x = draw(4, T, DIM, dtype=dtype)
     with choices.recorded() as made:
         expected = exact(x.double())
     with choices.fixed(made):  # one bucket or another is no matter of rounding
         y = small(x)
     assert y.dtype == dtype, f"{dtype} in, {y.dtype} out"
     assert rms(y, expected) <= bound, f"forward is off by {rms(y, expected):.3g}, allowed {bound}"
-    return x, expected
-
-
-def rounds_within(bound: float, small: Mixer, exact: Mixer, T: int) -> None:
-    x, expected = forward_rounds_within(bound, small, exact, T)
-    dtype = small.dtype
     if not streams(lambda: exact):
         return
     first, state = small.extend(x[:, :3], small.start(4))
     outputs = [first]
-    for position in range(3, x.shape[1]):
+    for position in range(3, T):
         token, state = small.step(x[:, position], state, reuse=position % 2 == 0)
         outputs.append(token[:, None])
     y = torch.cat(outputs, 1)

@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -95,10 +96,11 @@ def test_evaluate_hides_the_tokens_that_training_hides(out: Path, capsys: pytest
     assert outcome.corpus is not None
     text = encode_documents(read("stories:30"), outcome.corpus.tokenizer)
     model, _ = load(out / "run")
+    config: Any = model.config
     assert command(["evaluate", str(out / "run"), "--data", "stories:30", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)["held_out"]
     of_seed = [
-        MaskedTokenConfig().build(model.config, DataConfig(source="noise", seed=seed), 64, None).score(model, text)  # type: ignore[arg-type]
+        MaskedTokenConfig().build(config, DataConfig(source="noise", seed=seed), 64, None).score(model, text)
         for seed in (0, 1)
     ]
     assert printed == pytest.approx(of_seed[1]["held_out"], rel=1e-6)

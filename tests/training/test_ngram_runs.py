@@ -64,7 +64,8 @@ def test_the_tables_of_a_run_are_those_of_its_text(tmp_path: Path) -> None:
     again = tiny(tmp_path / "run", *COUNTED, "training.batches=1000")
     assert (again.first, again.summary) == (outcome.step, outcome.summary)
     assert again.score is not None
-    assert again.score.keys() == outcome.score.keys()  # type: ignore[union-attr]
+    assert outcome.score is not None
+    assert again.score.keys() == outcome.score.keys()
     (row,) = json.loads(listed(tmp_path, as_json=True))["runs"]
     assert (row["state"], row["batches"]) == ("done", outcome.step), "it ends after its pass"
     steps = (len(outcome.corpus.train) - 1) // 16

@@ -202,6 +202,17 @@ class Model(nn.Module, ABC):
         """Sets the lookup that finds similar contexts, where `config.looks_up`; it is not part of the weights."""
         self._lacks("look up in a store", kind="spalm")
 
+    def rebuilt(self, config: "ModelConfig") -> "Model":
+        """A model of other settings with these weights, and the lookup and the mode of this model.
+
+        RuntimeError, as of `load_state_dict`, where the weights do not fit.
+        """
+        other = config.build()
+        other.load_state_dict(self.state_dict())
+        if self.lookup is not None:
+            other.take_lookup(self.lookup)
+        return other.to(self.device, self.dtype).train(self.training)
+
     @property
     def device(self) -> torch.device:
         """The device of the parameters and buffers."""

@@ -33,6 +33,7 @@ MOST = 1.25
 SUFFIXES = frozenset({"jr", "sr", "ii", "iii", "iv", "esq"})
 """words after a name that are no part of it"""
 _YEARS = re.compile(r"\W*\d{3,4}\W*(\d{2,4}\W*)?")
+"""years of birth and death, as library catalogues write them: 1832-1898, (1865), 1870-"""
 _LINE = re.compile(r"^\s*Author:\s*(\S.*?)\s*$", re.IGNORECASE | re.MULTILINE)
 
 

@@ -31,11 +31,7 @@ def remembering(model: Model, length: int) -> Model:
     if not isinstance(config, LayeredConfig) or not any(mixer.has_window for mixer in config.pattern):
         kinds = ", ".join(sorted({mixer.kind for mixer in config.mixers}))
         raise ValueError(f"{kinds} has no memory of a set length: choose a mixer that has, such as transformer_xl")
-    other = config.windowed(length + 1).build()
-    other.load_state_dict(model.state_dict())
-    if model.lookup is not None:
-        other.take_lookup(model.lookup)
-    return other.to(model.device, model.dtype).train(model.training)
+    return model.rebuilt(config.windowed(length + 1))
 
 
 def score_reading(

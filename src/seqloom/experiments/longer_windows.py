@@ -26,10 +26,7 @@ def at_length(model: Model, length: int) -> Model:
         raise ValueError(f"{config.position.kind} positions reach {reach:,} tokens")
     longer = config.model_copy(update={"context": length})
     if _shapes(longer) == _shapes(config):
-        rebuilt = longer.build().to(model.device, model.dtype).eval()
-        rebuilt.load_state_dict(model.state_dict())
-        if model.lookup is not None:
-            rebuilt.take_lookup(model.lookup)
+        rebuilt = model.rebuilt(longer).eval()
         if _same_logits(model, rebuilt):
             return rebuilt
     longest = model.traits.longest

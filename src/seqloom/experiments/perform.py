@@ -1,12 +1,10 @@
 """Runs one cell in this process and saves its rows, or says in one line why it failed."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from seqloom.analysis.origin import origin
-from seqloom.core.progress import Advance, Say, Show
+from seqloom.core.progress import Say, Show, silent
 from seqloom.experiments.results import save
 from seqloom.experiments.study import Cell, Stopped
 from seqloom.runs.layout import make_folder
@@ -48,7 +46,7 @@ def perform(cell: Cell, out: Path, command: str, say: Say, show: Show) -> None:
 def work(cell: Cell, out: str, command: str) -> int:
     """Runs a cell without a progress bar, and returns the exit code; the process that started it reads its rows."""
     try:
-        perform(cell, Path(out), command, print_line, _no_progress)
+        perform(cell, Path(out), command, print_line, silent)
     except Stopped as stopped:
         return stopped.code
     return 0
@@ -57,8 +55,3 @@ def work(cell: Cell, out: str, command: str) -> int:
 def print_line(line: str) -> None:
     """Prints a line to standard error at once."""
     print(line, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _no_progress(label: str, total: float, unit: str = "", *, start: float = 0) -> Iterator[Advance]:
-    yield lambda amount=1, note="": None
