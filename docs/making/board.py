@@ -42,7 +42,7 @@ def section(results: Path = RESULTS) -> str | None:
         pictures=pictures(results),
         head=table.head(times),
         lines=table.lines(board, times),
-        notes=table.notes(board),
+        notes=table.notes(board, times),
     )
     return text.rstrip()
 

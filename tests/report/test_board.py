@@ -104,6 +104,8 @@ def test_the_table_the_charts_and_the_page(tmp_path) -> None:
     shown = table.text(board, times)
     assert "llama attention" in shown
     assert "500 (400, 625)" in shown
+    assert "a token at N is of a model whose context is N" in shown
+    assert "context is N" not in table.text(board, table.Times([]))
     assert "1.9025" in shown
     assert "500" in shown
     path = page.write(tmp_path / "board.html", page.report(board, times, recalled))

@@ -35,7 +35,7 @@ def report(board: Board, times: table.Times, recalled: Sequence[Mapping[str, Any
         head=table.head(times),
         table=table.lines(board, times),
         decisions=answers,
-        notes=table.notes(board),
+        notes=table.notes(board, times),
         charts=charts(board, times, recalled),
         origin={name: ", ".join(values) for name, values in facts.items()},
     )

@@ -21,6 +21,7 @@ class Times:
         self.step: dict[str, float] = {}
         self.step_quartiles: dict[str, tuple[float, float]] = {}
         self.token: dict[tuple[str, int], float] = {}
+        self.machine = next((str(row["machine"]) for row in rows if "machine" in row), "")
         for row in rows:
             name, step, token = str(row["contender"]), row.get("step"), row.get("ms_per_token")
             if isinstance(step, float):
@@ -79,7 +80,7 @@ def smallest(board: Board) -> str:
     )
 
 
-def notes(board: Board) -> list[str]:
+def notes(board: Board, times: Times) -> list[str]:
     """The notes below the table."""
     row = board.rows[0]
     tokens = ", ".join(f"{count:,} of {name}" for name, count in row["tokens"].items())
@@ -93,6 +94,12 @@ def notes(board: Board) -> list[str]:
         f"{row['batches']:,} batches; parameters without the embedding.",
         f"Backends: {'; '.join(f'{standing.title} ({_backends(standing)})' for standing in board.standings.values())}.",
     ]
+    if times.step or times.token:
+        where = f" on {times.machine}" if times.machine else ""
+        lines.append(
+            f"Times: one race{where}. A step has the batch size of the trainings; a token at N is of a model whose "
+            "context is N, with random weights."
+        )
     if board.unfinished:
         lines.append(f"Not finished: {', '.join(board.unfinished)}.")
     return lines
@@ -105,7 +112,7 @@ def text(board: Board, times: Times) -> str:
         f"  {number}. {answer.question.text} {answer.sentence(titles).replace('**', '')}"
         for number, answer in enumerate(board.answers, 1)
     ]
-    return "\n".join([table(head(times), lines(board, times)), "", *notes(board), "Decisions:", *decisions])
+    return "\n".join([table(head(times), lines(board, times)), "", *notes(board, times), "Decisions:", *decisions])
 
 
 def _backends(standing: Standing) -> str:
