@@ -112,6 +112,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "exits": (MODEL.exits, {"ids": IDS}),
     "exits_at": (MODEL.exits_at, {"ids": IDS, "layers": torch.ones_like(IDS)}),
     "exit_logits": (MODEL.exit_logits, {"x": torch.zeros(B, T, DIM), "layer": 1}),
+    "rebuilt": (MODEL.rebuilt, {"config": MODEL.config}),
     "trim": (MODEL.trim, {"state": MODEL.start(B)}),
     "cost": (MODEL.cost, {"T": 2}),
     "inner_cost": (MODEL.inner_cost, {"T": 2}),
@@ -216,6 +217,15 @@ WRONG: dict[str, list[Any]] = {
         Exits(None, LearnedConfig(depth=2, dim=DIM).build()),
         Exits(0.5, MultinomialConfig(depth=2, dim=DIM).build()),
     ],
+    "config": [
+        None,
+        {},
+        MODEL,
+        MODEL.config.mixers[0],
+        TRANSLATOR.config,
+        decoder("me").config,
+        decoder(depth=3).config,
+    ],
     "layers": [*TENSORS, IDS[0], IDS[:1], IDS.float(), IDS * 0, IDS * 0 + 9, IDS.to("meta")],
     "layer": [*SIZES, 9],
     "enough": [None, 0.9, "sure"],
@@ -307,7 +317,7 @@ def test_the_right_call_passes(name: str) -> None:
 def test_every_public_function_is_in_the_table() -> None:
     assert set(seqloom.__all__) <= set(CALLS)
     verbs = {"forward", "features", "logits", "start", "extend", "read", "step", "step_until", "exits", "trim", "crop"}
-    verbs |= {"begin", "exits_at", "exit_logits"}
+    verbs |= {"rebuilt", "begin", "exits_at", "exit_logits"}
     verbs |= {"cost", "inner_cost"} | {f"{verb}_with_extras" for verb in ("forward", "features", "extend", "read")}
     classes = [each for each in Decoder.__mro__ if each.__module__.startswith("seqloom.")]
     members = {name for each in classes for name, value in vars(each).items() if inspect.isfunction(value)}

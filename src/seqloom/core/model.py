@@ -205,10 +205,17 @@ class Model(nn.Module, ABC):
     def rebuilt(self, config: "ModelConfig") -> "Model":
         """A model of other settings with these weights, and the lookup and the mode of this model.
 
-        RuntimeError, as of `load_state_dict`, where the weights do not fit.
+        TypeError for settings of another kind of model, ValueError where the weights do not fit.
         """
+        if not isinstance(config, type(self.config)):
+            raise TypeError(f"config must be settings of a {self.config.kind} model, not {described(config)}")
+        weights = self.state_dict()
+        with torch.device("meta"):
+            expected = config.build().state_dict()
+        if _shapes(expected) != _shapes(weights):
+            raise ValueError(f"the weights of this {self.config.kind} model do not fit a model of these settings")
         other = config.build()
-        other.load_state_dict(self.state_dict())
+        other.load_state_dict(weights)
         if self.lookup is not None:
             other.take_lookup(self.lookup)
         return other.to(self.device, self.dtype).train(self.training)
@@ -256,3 +263,7 @@ def require_translates(model: Any) -> None:
         stateless = ", ".join(dict.fromkeys(mixer.kind for mixer in model.config.mixers if not mixer.traits.streams))
         reason = f"no state in {stateless}" if model.config.objective == "pairs" else "use one of model.kind=seq2seq"
         raise ValueError(f"a model of kind {model.config.kind} cannot translate a source: {reason}")
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in tensors.items()}
