@@ -37,6 +37,7 @@ TESTS = [
         "wkv_average_mixing",
         "selective_scan_mixing",
         "delta_rule_mixing",
+        "one_token",
         "slstm_native",
         "short_convolution",
         "gated_norm",

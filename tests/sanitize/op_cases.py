@@ -16,8 +16,11 @@ from seqloom.core.state import Length, State
 from seqloom.mixers.aft.rwkv import RWKV
 from seqloom.mixers.linear.delta import DeltaConfig
 from seqloom.mixers.linear.gated_delta import GatedDeltaConfig
+from seqloom.mixers.linear.gla import GLAConfig
 from seqloom.mixers.linear.kda import KDAConfig
+from seqloom.mixers.linear.rwkv7 import RWKV7Config
 from seqloom.mixers.state_space.mamba import Mamba, MambaConfig
+from seqloom.mixers.state_space.mamba2 import Mamba2Config
 from seqloom.models.channel_mix import ChannelMix
 from seqloom.ops import (
     backends,
@@ -288,27 +291,33 @@ def _mamba(chance: random.Random, draw: Draw) -> Call:
     return Call(run, given, "selective_scan", "native", "sequential", token=True)
 
 
-def _delta_mixer(chance: random.Random, draw: Draw) -> Call:
-    """A token of a whole mixer of the delta rule."""
+def _whole_mixer(chance: random.Random, draw: Draw) -> Call:
+    """A token of a whole mixer of the delta rule or of the decaying sum."""
     B, H, reuse = chance.choice([1, 2, 4]), chance.choice([1, 2]), chance.random() < 0.5
-    dim, kernel, rank = H * chance.choice([2, 9, 16, 17]), chance.choice([1, 2, 4]), chance.choice([0, 1, 3])
+    dim, kernel, rank = H * chance.choice([2, 8, 16, 18]), chance.choice([1, 2, 4]), chance.choice([0, 1, 3])
     widths = {"key_width": chance.choice([1, 5, 16]), "value_width": chance.choice([1, 7, 33])}
     config = chance.choice(
         [
             GatedDeltaConfig(heads=H, value_heads=H * chance.choice([1, 3]), kernel=kernel, **widths),
             KDAConfig(heads=H, rank=rank, kernel=kernel),
             DeltaConfig(heads=H, kernel=kernel),
+            GLAConfig(heads=H, rank=rank + 1),
+            Mamba2Config(state_dim=widths["key_width"], head_width=dim // 2, groups=H, kernel=kernel),
+            RWKV7Config(heads=H),
         ]
     )
-    mixer = config.build(dim, 8).to(draw(1).dtype).requires_grad_(False)
+    mixer = config.build(dim, 8, layer=chance.choice([0, 1]), depth=2).to(draw(1).dtype).requires_grad_(False)
+    first = {"values": draw(B, dim)} if config.kind == "rwkv7" and chance.random() < 0.5 else {}
 
-    def run(x: Any, window: Any, S: Any) -> Any:
-        state = State({"window": window, "S": S, "length": torch.full((B,), 9)}, 9, True)
-        y, after = mixer.step(x, state, reuse=reuse)
-        return y, after["window"], after["S"]
+    def run(x: Any, *entries: Any) -> Any:
+        given = dict(zip(mixer.memory, entries, strict=True))
+        state = State({**given, "length": torch.full((B,), 9)}, 9, True)
+        y, after = mixer.step_handed(x, state, reuse, first)[:2] if first else mixer.step(x, state, reuse=reuse)
+        return y, *(after[name] for name in given)
 
-    entries = [draw(B, *mixer.memory[name].shape) for name in ("window", "S")]
-    return Call(run, [draw(B, dim), *entries], "delta_rule", "native", "reference", token=True)
+    own = "linear_decay" if config.kind in ("gla", "mamba2") else "delta_rule"
+    entries = [draw(B, *entry.shape) for entry in mixer.memory.values()]
+    return Call(run, [draw(B, dim), *entries], own, "native", "reference", token=True)
 
 
 def _slstm(chance: random.Random, draw: Draw) -> Call:
@@ -417,7 +426,7 @@ CALLS = (
         _wkv_token,
         *[_online] * 4,
     ),  # which has the most functions
-    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _delta_mixer, _slstm, _normed, _gelu),
+    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _whole_mixer, _slstm, _normed, _gelu),
     *(_blocks, _gates, _memory, _delta_inputs),
 )
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
+from seqloom.core.hooks import hooked
 from seqloom.ops.gated_norm import Gate, normed
 from seqloom.ops.gated_norm.reference import price
 
@@ -19,12 +20,22 @@ class HeadNorm(nn.RMSNorm):
         super().__init__((heads, width) if gate == "silu first" else width, eps=eps)
         self.heads, self.width, self.gate = heads, width, gate
 
+    @property
+    def epsilon(self) -> float:
+        """ε, which torch's class may lack."""
+        assert self.eps is not None
+        return self.eps
+
     @override
     def forward(self, y: Float[Tensor, "B H T V"], z: Float[Tensor, "B T D"] | None = None) -> Float[Tensor, "B T D"]:
         """The outputs of heads, normalized and gated by z, as one stream: D = H V."""
-        assert self.eps is not None
-        return normed(y.transpose(1, 2), z, self.weight, self.eps, self.gate)
+        return normed(y.transpose(1, 2), z, self.weight, self.epsilon, self.gate)
 
     def price(self, span: Span) -> Cost:
         """The operations and the critical path for the tokens of `span` in one row."""
         return price(span.rows, self.heads, self.width, self.gate != "none")
+
+
+def plain_gain(norm: nn.Module | None) -> Tensor | None:
+    """The gain of a norm, for C; None unless it is a `HeadNorm` without hooks."""
+    return norm._parameters["weight"] if type(norm) is HeadNorm and not hooked(norm) else None

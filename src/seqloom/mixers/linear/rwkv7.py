@@ -36,15 +36,16 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.handing import Handed, HandingMixer
 from seqloom.ops import token_shift
 from seqloom.ops.delta_rule import delta
+from seqloom.ops.delta_rule import rwkv7 as mixing
 from seqloom.ops.delta_rule.keys import direction, direction_price
 from seqloom.ops.delta_rule.reference import price
-from seqloom.ops.projection import Linear
+from seqloom.ops.projection import Linear, affine, matrices
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 SHIFTS = {"r": 0.2, "w": 0.9, "k": 0.7, "v": 0.7, "a": 0.9, "g": 0.2}
@@ -119,6 +120,16 @@ class RWKV7(HandingMixer):
         return self.w_o((normed + bonus.flatten(2)) * gate), {**last, "S": S}, handed
 
     @override
+    def advance_handed(self, x: Token, state: State, reuse: bool, handed: Handed) -> tuple[Token, Entries, Handed]:
+        # one call of the C code where that can run, else as in `read_handed`
+        weights, last, S, first = self._weights(), state["last"], state["S"], handed.get("values")
+        if weights is None or not mixing.able(x, (last, S), weights, first):
+            return super().advance_handed(x, state, reuse, handed)
+        last, S = (last, S) if reuse else (last.clone(), S.clone())
+        y, values = mixing.token(x, last, S, weights, first)
+        return y, {"last": last, "S": S}, handed if self.layer else {**handed, "values": values}
+
+    @override
     def views(self, x: Stream) -> list[View]:
         shifted, _ = self._shifted(x[:1])
         g, a = self._log_decay(shifted["w"])[0], self._rate(shifted["a"])[0]
@@ -155,6 +166,24 @@ class RWKV7(HandingMixer):
         earlier, last = token_shift.shifted(x, state, lengths)
         change = earlier - x
         return {name: torch.addcmul(x, change, mu) for name, mu in zip(SHIFTS, self.mu, strict=True)}, last
+
+    def _weights(self) -> mixing.Weights | None:
+        """The parameters for C; None where a layer computes something else."""
+        own = self._parameters
+        square = matrices(*map(self._modules.get, ("w_r", "w_k", "w_v", "w_o")))
+        decay, rate, value, gate = map(self._low_rank, ("decay", "rate", "value", "gate"))
+        if square is None or decay is None or rate is None or value is None or gate is None:
+            return None
+        channels = tuple(own[name] for name in ("erased", "replaced", "bonus", "gain", "shift"))
+        return mixing.Weights(own["mu"], square, decay, rate, value, gate, channels)
+
+    def _low_rank(self, name: str) -> mixing.LowRank | None:
+        """The factors of a matrix and their bias, for C, None each where there is no such matrix."""
+        factors = affine(self.thin_in._modules.get(name), self.thin_out._modules.get(name))
+        if factors is None or factors[0][1] is not None:
+            return None
+        (first, _), (second, bias) = factors
+        return first, second, bias
 
     def _log_decay(self, shifted: Tensor) -> Tensor:
         """log w (…, D), from w̃."""

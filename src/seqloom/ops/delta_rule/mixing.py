@@ -1,7 +1,6 @@
 """One token of a whole mixer of the delta rule in one call of C (token.c): products, convolution, rule, norm and gate.
 
-It serves `gated_delta`, `kda` and `delta`, whose files in `seqloom.mixers.linear` define the letters. One call replaces
-about thirty operations of torch, whose overhead took most of a token's time.
+It serves `gated_delta`, `kda` and `delta`, whose files in `seqloom.mixers.linear` define the letters.
 """
 
 from functools import cache
@@ -11,19 +10,17 @@ from typing import NamedTuple, final
 import torch
 from torch import Tensor
 
-from seqloom.core.hooks import hooked
 from seqloom.core.shapes import Token
 from seqloom.core.state import Entries, State
 from seqloom.ops import native
-from seqloom.ops.backends import forced
-from seqloom.ops.head_norm import HeadNorm
+from seqloom.ops.head_norm import HeadNorm, plain_gain
 from seqloom.ops.native import Argument, Entry
-from seqloom.ops.projection import Linear, affine
-from seqloom.ops.short_convolution.layer import ShortConvolution
+from seqloom.ops.one_token import able
+from seqloom.ops.projection import Linear, affine, matrices
+from seqloom.ops.short_convolution.layer import ShortConvolution, taps
 
 SOURCE = Path(__file__).with_name("token.c")
-PRODUCTS = 1 << 17
-"""the most products (rows times size of the largest matrix) for which C is used; it reads matrices once per row"""
+OPS = ("delta_rule", "short_convolution")
 ENTRY = Entry(
     "delta_rule",
     SOURCE,
@@ -75,18 +72,17 @@ def token(
     `heads`: heads of q and k. With `reuse` the entries are overwritten. C supports few rows on a CPU, without gradients
     or hooks, and no other forced backend.
     """
-    conv, norm = layers.conv, layers.norm
-    weights = affine(layers.qkv, layers.strength, layers.out, layers.rate_in, layers.rate, layers.gate_in, layers.gate)
-    if weights is None or hooked(conv) or hooked(norm):
+    plain = matrices(layers.qkv, layers.strength, layers.out)
+    others = affine(layers.rate_in, layers.rate, layers.gate_in, layers.gate)
+    convolution, gain, window, S = taps(layers.conv), plain_gain(layers.norm), state["window"], state["S"]
+    if plain is None or others is None or convolution is None or gain is None:
         return None
-    if type(conv) is not ShortConvolution or type(norm) is not HeadNorm:
+    (w_qkv, w_b, w_o), (tap_weights, tap_bias) = plain, convolution
+    (rate_in, rate_bias), (w_a, b_a), (gate_in, gate_bias), (w_g, b_g) = others
+    if not (tap_bias is rate_bias is gate_bias is None):
         return None
-    (w_qkv, _), (w_b, _), (w_o, _), (rate_in, _), (w_a, b_a), (gate_in, _), (w_g, b_g) = weights
-    taps, gain, window, S = conv._parameters["weight"], norm._parameters["weight"], state["window"], state["S"]
-    optional_weights = tuple(
-        t for t in (taps, gain, layers.a_log, rate_in, w_a, b_a, gate_in, w_g, b_g) if t is not None
-    )
-    if w_qkv is None or w_b is None or w_o is None or not _able(x, window, S, w_qkv, w_b, w_o, *optional_weights):
+    given = (*plain, tap_weights, gain, layers.a_log, rate_in, w_a, b_a, gate_in, w_g, b_g)
+    if not able(SOURCE, OPS, x, (window, S), tuple(t for t in given if t is not None)):
         return None
     _, G, K, V = S.shape
     A = 0 if w_a is None else len(w_a)
@@ -98,10 +94,10 @@ def token(
     scratch = x.new_empty(4 * heads * K + 3 * A + 3 * G + R + 5 * G * V)
     decay_tensors = rate_in, w_a, b_a, layers.a_log
     gate_tensors = gate_in, w_g, b_g
-    scales = _scales(largest_beta, norm.eps, x.dtype)
-    silu, threads = norm.gate == "silu", native.threads(w_qkv.numel())
+    scales = _scales(largest_beta, layers.norm.epsilon, x.dtype)
+    silu, threads = layers.norm.gate == "silu", native.threads(w_qkv.numel())
     error = ENTRY(
-        *(x, w_qkv, taps, window, w_b, *decay_tensors, *gate_tensors, gain, scales, S, w_o, y, scratch),
+        *(x, w_qkv, tap_weights, window, w_b, *decay_tensors, *gate_tensors, gain, scales, S, w_o, y, scratch),
         silu=silu,
         threads=threads,
         **sizes,
@@ -111,21 +107,7 @@ def token(
     return y, {"window": window, "S": S}
 
 
-def _able(x: Token, window: Tensor, S: Tensor, *weights: Tensor) -> bool:
-    """Whether the C code can compute the token; the first of the weights is the largest matrix."""
-    if not native.callable_directly(x, window, S, *weights):
-        return False
-    rows = x.shape[0]
-    few = x.numel() > 0 and (rows == 1 or rows * weights[0].numel() <= PRODUCTS) and x.dtype in native.WORD and x.is_cpu
-    for op in ("delta_rule", "short_convolution"):
-        if forced(op) not in (None, "native"):
-            return False
-    dense = window.is_contiguous() and S.is_contiguous()
-    return few and dense and forced("projection") is None and native.library(SOURCE) is not None
-
-
 @cache
-def _scales(largest_beta: float, eps: float | None, dtype: torch.dtype) -> Tensor:
+def _scales(largest_beta: float, epsilon: float, dtype: torch.dtype) -> Tensor:
     """The largest β and the norm's ε as a tensor, the form in which the C code reads numbers of its dtype."""
-    assert eps is not None
-    return torch.tensor([largest_beta, eps], dtype=dtype)
+    return torch.tensor([largest_beta, epsilon], dtype=dtype)

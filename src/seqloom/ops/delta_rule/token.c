@@ -4,9 +4,7 @@
    outputs of a first matrix of low rank. The file includes itself once for each floating-point type. */
 #ifndef REAL
 
-#include <math.h>
 #include <stddef.h>
-#include <tgmath.h>
 
 #define REAL float
 #include "token.c"
@@ -32,22 +30,6 @@ static void NAME(unit_)(int64_t H, int64_t K, REAL factor, REAL *x)
         for (int64_t c = 0; c < K; c++)
             x[c] *= scale;
     }
-}
-
-/* σ(x) of one number. */
-static REAL NAME(logistic_)(REAL x)
-{
-    const REAL e = exp(-fabs(x)), positive = 1 / (1 + e);
-    return x < 0 ? e * positive : positive;
-}
-
-/* The decay e^g for g = -e^a softplus(x), as whole + part, of which it returns the part: where e^g is near 1, its
-   rounding error, to the power of the number of tokens, would change how long the state remembers. */
-static REAL NAME(decay_)(REAL a_log, REAL x, REAL *whole)
-{
-    const REAL softplus = (x > 0 ? x : 0) + log1p(exp(-fabs(x))), g = -exp(a_log) * softplus;
-    *whole = g > (REAL)-0.6931;
-    return *whole ? expm1(g) : exp(g);
 }
 
 /* The state (K, V) of one head: S ← e^g S + β kᵀ (v - e^g k S),  y = q S. e^g is whole + part, one for each channel if
@@ -76,25 +58,6 @@ static void NAME(rule_)(
             row[n] = row_whole * row[n] + (row_part * row[n] + write * error[n]);
             y[n] += query * row[n];
         }
-    }
-}
-
-/* y ← norm(y) ∘ gain over the V numbers of a head, times silu(z), or σ(z) where not `silu`; z may be NULL: no gate. */
-static void NAME(norm_)(int64_t V, int silu, REAL eps, const REAL *gain, const REAL *z, REAL *y)
-{
-    REAL square = 0;
-#pragma omp simd reduction(+ : square)
-    for (int64_t n = 0; n < V; n++)
-        square += y[n] * y[n];
-    const REAL scale = 1 / sqrt(square / V + eps);
-    for (int64_t n = 0; n < V; n += LANES) {
-        const int64_t m = least(V - n, LANES);
-        VEC out = NAME(load_)(y + n, m) * scale * NAME(load_)(gain + n, m), unused;
-        if (z) {
-            const VEC gate = NAME(load_)(z + n, m), sigmoid = NAME(sigmoid_)(gate, &unused);
-            out *= silu ? gate * sigmoid : sigmoid;
-        }
-        NAME(store_)(y + n, out, m);
     }
 }
 
@@ -139,7 +102,7 @@ int NAME(mixer_)(
             const int64_t key = head / (G / H) * K, value = head * V, decay = by_channel ? head * K : head;
             whole[decay] = 1, part[decay] = 0;
             for (int64_t n = decay; w_a && n < decay + (by_channel ? K : 1); n++)
-                part[n] = NAME(decay_)(a_log[head], rates[n], whole + n);
+                part[n] = NAME(split_)(-exp(a_log[head]) * NAME(log_sum_)(rates[n]), whole + n);
             NAME(rule_)(K, V, by_channel, scales[0] * NAME(logistic_)(beta[head]), whole + decay, part + decay, q + key,
                         k + key, v + value, S + value * K, error + value, out + value);
             NAME(norm_)(V, silu, scales[1], gain, w_g ? z + value : NULL, out + value);

@@ -1,5 +1,7 @@
-/* What the C of single tokens shares: the product of a matrix with one row, and the short convolution of one token. It
-   is included after vectors.h, once for each type of number. */
+/* What the C of single tokens shares: the product of a matrix with one row, the short convolution of one token, the norm
+   of a head, and decays. It is included after vectors.h, once for each type of number. */
+#include <math.h>
+#include <tgmath.h>
 
 /* y (O) = W (O, n) x + bias, which may be NULL. Each row is summed in one order, for any number of threads. */
 static void NAME(product_)(
@@ -54,4 +56,44 @@ INLINE void NAME(convolve_some_)(
     if (past)
         NAME(store_)(after + (past - 1) * D + d, now, m);
     NAME(store_)(y + d, NAME(silu_)(sum), m);
+}
+
+/* y ← norm(y) ∘ gain over the V numbers of a head, times silu(z), or σ(z) where not `silu`; z may be NULL: no gate. */
+static inline void NAME(norm_)(int64_t V, int silu, REAL eps, const REAL *gain, const REAL *z, REAL *y)
+{
+    REAL square = 0;
+#pragma omp simd reduction(+ : square)
+    for (int64_t n = 0; n < V; n++)
+        square += y[n] * y[n];
+    const REAL scale = 1 / sqrt(square / V + eps);
+    for (int64_t n = 0; n < V; n += LANES) {
+        const int64_t m = least(V - n, LANES);
+        VEC out = NAME(load_)(y + n, m) * scale * NAME(load_)(gain + n, m), unused;
+        if (z) {
+            const VEC gate = NAME(load_)(z + n, m), sigmoid = NAME(sigmoid_)(gate, &unused);
+            out *= silu ? gate * sigmoid : sigmoid;
+        }
+        NAME(store_)(y + n, out, m);
+    }
+}
+
+/* σ(x) of one number. */
+static inline REAL NAME(logistic_)(REAL x)
+{
+    const REAL e = exp(-fabs(x)), positive = 1 / (1 + e);
+    return x < 0 ? e * positive : positive;
+}
+
+/* ln(1 + e^x) of one number. */
+static inline REAL NAME(log_sum_)(REAL x)
+{
+    return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
+}
+
+/* e^g as whole + part, of which it returns the part: where e^g is near 1, its rounding error, to the power of the number of
+   tokens, would change how long the state remembers. */
+static inline REAL NAME(split_)(REAL g, REAL *whole)
+{
+    *whole = g > (REAL)-0.6931;
+    return *whole ? expm1(g) : exp(g);
 }

@@ -76,7 +76,7 @@ class Signature:
         self._steps = {argument.step for argument in arguments if argument.step}
         self._dims = [[_Size(size) for size in argument.sizes.split()] for argument in arguments]
         self._fits = None if numbers or dtypes else write_check(arguments, least)
-        self._last: _Last | None = None
+        self._last: dict[tuple[bool, ...], _Last] = {}
 
     def bind(self, *tensors: Tensor | None, **numbers: int) -> Bound:
         """Sizes and layout of the tensors, in the order of the arguments; `numbers` are sizes known beforehand.
@@ -90,16 +90,17 @@ class Signature:
     def bind_eagerly(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
         """`bind` outside of graphs, fast enough for every token.
 
-        The last tensors that fit are remembered, so that others of the same sizes and layout are not checked again.
+        The last tensors that fit are remembered, so that others of the same sizes and layout are not checked again; for
+        each set of absent ones by itself, since layers of a model may differ in them.
         """
         present = [tensor for tensor in tensors if tensor is not None]
-        absent = [tensor is None for tensor in tensors]
-        last = self._last
-        if last is not None and last.absent == absent and last.numbers == numbers and last.guards.check(*present):
+        absent = tuple([tensor is None for tensor in tensors])
+        last = self._last.get(absent)
+        if last is not None and last.numbers == numbers and last.guards.check(*present):
             return last.bound
         bound, guards = self._bound(tensors, numbers), _guards(present)
         if guards is not None:
-            self._last = _Last(absent, numbers, guards, bound)
+            self._last[absent] = _Last(numbers, guards, bound)
         return bound
 
     def _bound(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
@@ -196,7 +197,6 @@ _NAMES = {"real": "of a floating dtype", "number": "of a floating or complex dty
 class _Last(NamedTuple):
     """The last call that fit, which tensors of the same sizes and layout need not repeat."""
 
-    absent: list[bool]
     numbers: dict[str, int]
     guards: Any
     bound: Bound

@@ -10,13 +10,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Token
-from seqloom.ops import native
-from seqloom.ops.backends import forced
+from seqloom.ops import native, one_token
 from seqloom.ops.native import Argument, Entry
 from seqloom.ops.selective_scan.kernels import SOURCE
 
-PRODUCTS = 1 << 17
-"""the most products (rows times size of W_in) for which C is faster, since it reads W_in once per row (measured)"""
+OPS = ("selective_scan", "short_convolution")
 ENTRY = Entry(
     "selective_scan",
     SOURCE,
@@ -57,17 +55,8 @@ class Weights(NamedTuple):
 
 
 def able(x: Token, window: Tensor, state: Tensor, weights: Weights) -> bool:
-    """Whether C supports the call: few rows on a CPU, no gradients, a contiguous state, and no other forced backend."""
-    if not native.callable_directly(x, window, state, *weights):
-        return False
-    rows = x.shape[0]
-    few = rows == 1 or rows * weights.w_in.numel() <= PRODUCTS
-    supported = x.numel() > 0 and x.dtype in native.WORD and x.is_cpu
-    for op in ("short_convolution", "selective_scan"):
-        if forced(op) not in (None, "native"):
-            return False
-    dense = window.is_contiguous() and state.is_contiguous()
-    return few and supported and dense and forced("projection") is None and native.library(SOURCE) is not None
+    """Whether C supports the call: see `one_token.able`."""
+    return one_token.able(SOURCE, OPS, x, (window, state), weights)
 
 
 def mix(

@@ -11,9 +11,10 @@ torch's Conv1d. Nothing differs.
 from typing import final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Span
+from seqloom.core.hooks import hooked
 from seqloom.core.memory import Entry
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
@@ -66,3 +67,10 @@ class ShortConvolution(nn.Module):
     def price(self, span: Span) -> Cost:
         """The operations and the critical path for the tokens of `span` in one row."""
         return price(span, self.dim, len(self.weight), self.bias is not None, self.silu)
+
+
+def taps(conv: nn.Module | None) -> tuple[Tensor | None, Tensor | None] | None:
+    """Taps and bias of a convolution, for C; None unless it is a `ShortConvolution` with silu and without hooks."""
+    if type(conv) is not ShortConvolution or not conv.silu or hooked(conv):
+        return None
+    return conv._parameters["weight"], conv._parameters.get("bias")

@@ -7,13 +7,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Token
-from seqloom.ops import native
-from seqloom.ops.backends import forced
+from seqloom.ops import native, one_token
 from seqloom.ops.native import Argument, Entry
 from seqloom.ops.wkv_average.native import OP, SOURCE
 
-PRODUCTS = 1 << 17
-"""the most products (rows times size of the largest matrix) for which C is faster: it reads matrices once per row"""
 TIME = Entry(
     OP,
     SOURCE,
@@ -46,21 +43,9 @@ CHANNEL = Entry(
 )
 
 
-def able(x: Token, entries: tuple[Tensor, ...], *rest: Tensor) -> bool:
-    """Whether C supports the call: few rows on a CPU, no gradients, and no other forced backend.
-
-    `entries` of the state are written into; the last of `rest` is the largest matrix.
-    """
-    if not native.callable_directly(x, *entries, *rest):
-        return False
-    for entry in entries:
-        if not entry.is_contiguous():
-            return False
-    rows = x.shape[0]
-    few = rows == 1 or rows * rest[-1].numel() <= PRODUCTS
-    supported = x.numel() > 0 and x.dtype in native.WORD and x.is_cpu
-    chosen = forced("projection") is None and forced("wkv_average") in (None, "native")
-    return few and supported and chosen and native.library(SOURCE) is not None
+def able(x: Token, entries: tuple[Tensor, ...], *weights: Tensor) -> bool:
+    """Whether C supports the call, which writes into `entries` of the state: see `one_token.able`."""
+    return one_token.able(SOURCE, (OP,), x, entries, weights)
 
 
 def time_mixing(

@@ -67,8 +67,9 @@ SAME = Entry(
 
 def able(z: Tensor, w: Tensor, past: Tensor, ahead: Tensor, length: Tensor, origin: Tensor) -> bool:
     """Whether C supports this token: one dtype, on a CPU, contiguous tensors, and native code."""
-    contiguous = w.is_contiguous() and past.is_contiguous() and ahead.is_contiguous()
-    readable = native.alike(z, w, past, ahead) and contiguous
+    if not native.alike(z, w, past, ahead):
+        return False
+    readable = w.is_contiguous() and past.is_contiguous() and ahead.is_contiguous()
     return readable and past.ndim == 3 and past.shape[1] > 0 and w.ndim in LEAF and available(z, w.ndim)
 
 

@@ -1,0 +1,37 @@
+"""Whether one token of a whole mixer is computed by one call of C, which replaces dozens of operations of torch.
+
+The overhead of those operations exceeds their own time at the widths of small models.
+"""
+
+from pathlib import Path
+
+from torch import Tensor
+
+from seqloom.core.shapes import Token
+from seqloom.ops import native
+from seqloom.ops.backends import forced
+
+PRODUCTS = 1 << 17
+"""the most products (rows times size of the largest matrix) for which C is faster: it reads matrices once per row"""
+
+
+def able(
+    source: Path, ops: tuple[str, ...], x: Token, entries: tuple[Tensor, ...], weights: tuple[Tensor, ...]
+) -> bool:
+    """Whether the C code of `source` can compute the token x (B, D) and write into the `entries` of a state.
+
+    It supports few rows on a CPU, without gradients, entries without gaps, and no other forced backend of `ops` or of
+    the projections.
+    """
+    if not native.callable_directly(x, *entries, *weights):
+        return False
+    for entry in entries:
+        if not entry.is_contiguous():
+            return False
+    for op in ops:
+        if forced(op) not in (None, "native"):
+            return False
+    rows = x.shape[0]
+    few = rows == 1 or rows * max(weight.numel() for weight in weights) <= PRODUCTS
+    supported = x.numel() > 0 and x.dtype in native.WORD and x.is_cpu
+    return few and supported and forced("projection") is None and native.library(source) is not None
