@@ -13,6 +13,7 @@ from seqloom.mixers.linear.gated_delta import GatedDeltaConfig
 from seqloom.mixers.linear.gla import GLAConfig
 from seqloom.mixers.linear.kda import KDAConfig
 from seqloom.mixers.linear.rwkv7 import RWKV7Config
+from seqloom.mixers.recurrent.mlstm import MLSTMConfig
 from seqloom.mixers.state_space.mamba2 import Mamba2Config
 from seqloom.ops import backends
 from seqloom.ops.delta_rule import mixing as delta_rule
@@ -25,9 +26,9 @@ from tests.ops.needing import needs_native
 
 pytestmark = needs_native
 BOUNDS = {torch.float64: {"rtol": 1e-11, "atol": 1e-12}, torch.float32: {"rtol": 1e-4, "atol": 1e-4}}
-OPS = {"delta_rule": "reference", "linear_decay": "reference", "gated_norm": "reference"}
-PLAIN = {**OPS, "projection": "torch", "short_convolution": "reference"}
-ENTRIES = (delta_rule.ENTRY, rwkv7.ENTRY, linear_decay.GLA, linear_decay.MAMBA2)
+OPS = {"delta_rule": "reference", "linear_decay": "reference", "gated_norm": "reference", "small_blocks": "reference"}
+PLAIN = {**OPS, "projection": "torch", "short_convolution": "reference", "skip_norm": "reference"}
+ENTRIES = (delta_rule.ENTRY, rwkv7.ENTRY, linear_decay.GLA, linear_decay.MAMBA2, linear_decay.MLSTM)
 MIXERS = [
     (16, GatedDeltaConfig(heads=2)),
     (33, GatedDeltaConfig(heads=1, value_heads=3, key_width=5, value_width=9, kernel=2, negative=True, norm_eps=0.1)),
@@ -43,12 +44,23 @@ MIXERS = [
     (16, Mamba2Config(state_dim=8, head_width=8)),
     (9, Mamba2Config(state_dim=3, head_width=3, groups=2, kernel=2, norm_eps=0.1)),
     (5, Mamba2Config(state_dim=1, expand=1, head_width=1, groups=5, kernel=1)),
+    (16, MLSTMConfig(heads=2)),
+    (9, MLSTMConfig(heads=3, block=3, kernel=2, forget="exp")),
+    (2, MLSTMConfig(heads=1, expand=1, block=1, kernel=1)),
     (16, RWKV7Config(heads=2)),
     (34, RWKV7Config(heads=2)),
     (3, RWKV7Config(heads=3)),
 ]
 """whole vectors and blocks of four rows of a matrix, and what is left of them"""
-ONE_OF_EACH = [GatedDeltaConfig(), KDAConfig(), DeltaConfig(), GLAConfig(), Mamba2Config(), RWKV7Config()]
+ONE_OF_EACH = [
+    GatedDeltaConfig(),
+    KDAConfig(),
+    DeltaConfig(),
+    GLAConfig(),
+    Mamba2Config(),
+    MLSTMConfig(),
+    RWKV7Config(),
+]
 KINDS = [config.kind for config in ONE_OF_EACH]
 
 
@@ -141,7 +153,7 @@ def test_a_step_keeps_or_overwrites_the_state(config: Any, reuse: bool, calls: l
 @pytest.mark.parametrize("config", ONE_OF_EACH, ids=KINDS)
 def test_what_is_left_to_torch(config: Any, calls: list[int]) -> None:
     mixer, x = built(8, config), torch.ones(1, 8).double()
-    state, own = mixer.start(1), "linear_decay" if config.kind in ("gla", "mamba2") else "delta_rule"
+    state, own = mixer.start(1), "linear_decay" if config.kind in ("gla", "mamba2", "mlstm") else "delta_rule"
     for op, name in ((own, "chunked"), ("projection", "torch")):
         with backends.use(**{op: name}):
             mixer.step(x, state)
@@ -164,6 +176,7 @@ PARTS = [
     *(("gated_delta", part) for part in ("w_qkv", "conv", "norm", "w_g")),
     *(("gla", part) for part in ("w_q", "w_2", "norm")),
     *(("mamba2", part) for part in ("w_out", "conv", "norm")),
+    *(("mlstm", part) for part in ("w_up", "conv", "w_gates")),
     *(("rwkv7", part) for part in ("w_k", "thin_in.rate", "thin_out.gate")),
 ]
 
@@ -183,6 +196,7 @@ LAYERS = [
     *(("kda", part) for part in ("decay_in", "gate_in")),
     *(("gla", part) for part in ("w_q", "w_1", "w_o")),
     *(("mamba2", part) for part in ("w_out",)),
+    *(("mlstm", part) for part in ("w_down",)),
     *(("rwkv7", part) for part in ("w_k", "thin_in.rate", "thin_out.gate")),
 ]
 

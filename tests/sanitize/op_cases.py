@@ -19,6 +19,7 @@ from seqloom.mixers.linear.gated_delta import GatedDeltaConfig
 from seqloom.mixers.linear.gla import GLAConfig
 from seqloom.mixers.linear.kda import KDAConfig
 from seqloom.mixers.linear.rwkv7 import RWKV7Config
+from seqloom.mixers.recurrent.mlstm import MLSTMConfig
 from seqloom.mixers.state_space.mamba import Mamba, MambaConfig
 from seqloom.mixers.state_space.mamba2 import Mamba2Config
 from seqloom.models.channel_mix import ChannelMix
@@ -303,6 +304,7 @@ def _whole_mixer(chance: random.Random, draw: Draw) -> Call:
             DeltaConfig(heads=H, kernel=kernel),
             GLAConfig(heads=H, rank=rank + 1),
             Mamba2Config(state_dim=widths["key_width"], head_width=dim // 2, groups=H, kernel=kernel),
+            MLSTMConfig(heads=H, block=chance.choice([1, 2]), kernel=kernel),
             RWKV7Config(heads=H),
         ]
     )
@@ -315,7 +317,7 @@ def _whole_mixer(chance: random.Random, draw: Draw) -> Call:
         y, after = mixer.step_handed(x, state, reuse, first)[:2] if first else mixer.step(x, state, reuse=reuse)
         return y, *(after[name] for name in given)
 
-    own = "linear_decay" if config.kind in ("gla", "mamba2") else "delta_rule"
+    own = "linear_decay" if config.kind in ("gla", "mamba2", "mlstm") else "delta_rule"
     entries = [draw(B, *entry.shape) for entry in mixer.memory.values()]
     return Call(run, [draw(B, dim), *entries], own, "native", "reference", token=True)
 

@@ -35,3 +35,9 @@ def able(
     few = rows == 1 or rows * max(weight.numel() for weight in weights) <= PRODUCTS
     supported = x.numel() > 0 and x.dtype in native.WORD and x.is_cpu
     return few and supported and forced("projection") is None and native.library(source) is not None
+
+
+def complete(*tensors: Tensor | None) -> tuple[Tensor, ...] | None:
+    """The tensors, or None where one of them is missing."""
+    present = tuple([tensor for tensor in tensors if tensor is not None])
+    return present if len(present) == len(tensors) else None

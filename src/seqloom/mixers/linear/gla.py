@@ -30,6 +30,7 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.ops.head_norm import HeadNorm, plain_gain
 from seqloom.ops.linear_decay import decay, mixing
 from seqloom.ops.linear_decay.reference import price
+from seqloom.ops.one_token import complete
 from seqloom.ops.projection import Linear, affine, matrices
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -92,13 +93,11 @@ class GLA(PackedMixer):
         layers = self._modules  # faster than attributes of the module
         plain = matrices(*map(layers.get, ("w_q", "w_k", "w_v", "w_1", "w_g", "w_o")))
         second = affine(layers["w_2"])
-        gain = plain_gain(layers["norm"])
-        if plain is None or second is None or gain is None:
+        if plain is None or second is None:
             return None
-        (w_q, w_k, w_v, w_1, w_g, w_o), ((w_2, b_2),) = plain, second
-        if w_2 is None or b_2 is None:
-            return None
-        return mixing.GLAWeights(w_q, w_k, w_v, w_1, w_2, b_2, w_g, gain, w_o)
+        w_q, w_k, w_v, w_1, w_g, w_o = plain
+        weights = complete(w_q, w_k, w_v, w_1, *second[0], w_g, plain_gain(layers["norm"]), w_o)
+        return None if weights is None else mixing.GLAWeights(*weights)
 
     def _log_decay(self, x: Tensor) -> Tensor:
         """g (…, D/2) of tokens x (…, D)."""

@@ -45,7 +45,7 @@ from seqloom.ops.delta_rule import delta
 from seqloom.ops.delta_rule import rwkv7 as mixing
 from seqloom.ops.delta_rule.keys import direction, direction_price
 from seqloom.ops.delta_rule.reference import price
-from seqloom.ops.projection import Linear, affine, matrices
+from seqloom.ops.projection import Linear, matrices
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 SHIFTS = {"r": 0.2, "w": 0.9, "k": 0.7, "v": 0.7, "a": 0.9, "g": 0.2}
@@ -171,19 +171,13 @@ class RWKV7(HandingMixer):
         """The parameters for C; None where a layer computes something else."""
         own = self._parameters
         square = matrices(*map(self._modules.get, ("w_r", "w_k", "w_v", "w_o")))
-        decay, rate, value, gate = map(self._low_rank, ("decay", "rate", "value", "gate"))
+        first, second = self.thin_in._modules, self.thin_out._modules
+        names = ("decay", "rate", "value", "gate")
+        decay, rate, value, gate = (mixing.low_rank(first.get(name), second.get(name)) for name in names)
         if square is None or decay is None or rate is None or value is None or gate is None:
             return None
         channels = tuple(own[name] for name in ("erased", "replaced", "bonus", "gain", "shift"))
         return mixing.Weights(own["mu"], square, decay, rate, value, gate, channels)
-
-    def _low_rank(self, name: str) -> mixing.LowRank | None:
-        """The factors of a matrix and their bias, for C, None each where there is no such matrix."""
-        factors = affine(self.thin_in._modules.get(name), self.thin_out._modules.get(name))
-        if factors is None or factors[0][1] is not None:
-            return None
-        (first, _), (second, bias) = factors
-        return first, second, bias
 
     def _log_decay(self, shifted: Tensor) -> Tensor:
         """log w (…, D), from w̃."""

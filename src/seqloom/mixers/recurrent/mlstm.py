@@ -31,16 +31,17 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.linear_decay import exponential_gate, normalised
+from seqloom.ops.linear_decay import exponential_gate, mixing, normalised
 from seqloom.ops.linear_decay.exponential_gate import stabilized
 from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.linear_decay.weighted import quotient
-from seqloom.ops.projection import Linear, project
-from seqloom.ops.short_convolution.layer import ShortConvolution
+from seqloom.ops.one_token import complete
+from seqloom.ops.projection import Linear, affine, matrices, project
+from seqloom.ops.short_convolution.layer import ShortConvolution, taps
 from seqloom.ops.skip_norm import normed
 from seqloom.ops.skip_norm.reference import price as skip_price
 from seqloom.ops.small_blocks import products
@@ -109,6 +110,16 @@ class MLSTM(PackedMixer):
         return self.w_down(y), {**window, "C": C, "m": gates.maximum[..., -1]}
 
     @override
+    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
+        # one call of the C code where that can run, else as in `read`
+        weights, entries = self._weights(), (state["window"], state["C"], state["m"])
+        if weights is None or not mixing.able(x, entries, weights):
+            return super().advance(x, state, reuse)
+        window, C, m = entries if reuse else (entry.clone() for entry in entries)
+        y = mixing.mlstm(x, window, C, m, weights, self.config.forget == "exp")
+        return y, {"window": window, "C": C, "m": m}
+
+    @override
     def views(self, x: Stream) -> list[View]:
         u, _ = self.w_up(x[:1]).chunk(2, -1)
         c, _ = self.conv(u)
@@ -132,6 +143,17 @@ class MLSTM(PackedMixer):
         divided = Cost(add=heads, exp=heads, other=3 * heads, div=n, path=("other", "addition", "division"))
         recurrence = (forget, maximum, scaled, summed, divided, skip_price(rows, H, K))
         return self.w_up, self.conv, blocks, self.w_gates, *recurrence, self.w_down
+
+    def _weights(self) -> mixing.MLSTMWeights | None:
+        """The parameters for C; None where a layer computes something else."""
+        layers, own = self._modules, self._parameters  # faster than attributes of the module
+        plain, gates = matrices(layers["w_up"], layers["w_down"]), affine(layers["w_gates"])
+        convolution = taps(layers["conv"])
+        if plain is None or gates is None or convolution is None:
+            return None
+        w_up, w_down = plain
+        weights = complete(w_up, *convolution, own["qkv"], *gates[0], own["gain"], own["skip"], w_down)
+        return None if weights is None else mixing.MLSTMWeights(*weights)
 
     def _gates(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """log f and log i, both (B, H, T)."""

@@ -33,6 +33,7 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.ops.head_norm import HeadNorm, plain_gain
 from seqloom.ops.linear_decay import decay, decay_token, mixing
 from seqloom.ops.linear_decay.reference import price
+from seqloom.ops.one_token import complete
 from seqloom.ops.projection import Linear, matrices, project
 from seqloom.ops.selective_scan.initial_weights import initialize_steps_
 from seqloom.ops.short_convolution.layer import ShortConvolution, taps
@@ -133,13 +134,12 @@ class Mamba2(PackedMixer):
         """The parameters for C; None where a layer computes something else."""
         layers, own = self._modules, self._parameters  # faster than attributes of the module
         plain, convolution = matrices(layers["w_in"], layers["w_out"]), taps(layers["conv"])
-        tensors = (*(own[name] for name in ("a_log", "step_bias", "d")), plain_gain(layers["norm"]))
         if plain is None or convolution is None:
             return None
-        (w_in, w_out), (weight, bias), (a_log, step_bias, d, gain) = plain, convolution, tensors
-        if weight is None or bias is None or a_log is None or step_bias is None or d is None or gain is None:
-            return None
-        return mixing.Mamba2Weights(w_in, weight, bias, a_log, step_bias, d, gain, w_out)
+        w_in, w_out = plain
+        rates = own["a_log"], own["step_bias"], own["d"]
+        weights = complete(w_in, *convolution, *rates, plain_gain(layers["norm"]), w_out)
+        return None if weights is None else mixing.Mamba2Weights(*weights)
 
     def _steps(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Δ and g (…, H), from the last H columns of x W_in."""

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias, final
 
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from seqloom.core.shapes import Token
 from seqloom.ops import native, one_token
 from seqloom.ops.native import Argument, Entry
+from seqloom.ops.projection import affine
 
 SOURCE = Path(__file__).with_name("rwkv7.c")
 ENTRY = Entry(
@@ -67,6 +68,14 @@ class Weights(NamedTuple):
     gate: LowRank
     channels: tuple[Tensor | None, ...]
     """ξ, α, ρ, and gain and shift of GN"""
+
+
+def low_rank(first: nn.Module | None, second: nn.Module | None) -> LowRank | None:
+    """The factors of a matrix and their bias; None where one of them is no `Linear`, has hooks or a bias of its own."""
+    factors = affine(first, second)
+    if factors is None or factors[0][1] is not None:
+        return None
+    return factors[0][0], *factors[1]
 
 
 def able(x: Token, entries: tuple[Tensor, ...], weights: Weights, first_values: Token | None) -> bool:

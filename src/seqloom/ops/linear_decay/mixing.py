@@ -1,6 +1,6 @@
-"""One token of a whole `gla` or `mamba2` mixer in one call of C (token.c): products, convolution, sum, norm and gate.
+"""One token of a whole mixer around the decaying sum in one call of C (token.c): products, convolution, sum, norm.
 
-The files of the mixers define the letters.
+It serves `gla`, `mamba2` and `mlstm`, whose files in `seqloom.mixers` define the letters.
 """
 
 from functools import cache
@@ -15,7 +15,7 @@ from seqloom.ops import native, one_token
 from seqloom.ops.linear_decay.token import SOURCE
 from seqloom.ops.native import Argument, Entry
 
-OPS = ("linear_decay", "gated_norm", "short_convolution")
+OPS = ("linear_decay", "gated_norm", "short_convolution", "small_blocks", "skip_norm")
 GLA = Entry(
     "linear_decay",
     SOURCE,
@@ -58,6 +58,29 @@ MAMBA2 = Entry(
     least="G W",
 )
 
+MLSTM = Entry(
+    "linear_decay",
+    SOURCE,
+    "mlstm",
+    "threads B D W H K N exponential",
+    Argument("x", "B D"),
+    Argument("w_up", "2*H*K D"),
+    Argument("taps", "W H*K"),
+    Argument("bias", "H*K"),
+    Argument("window", "B W-1 H*K", written=True),
+    Argument("qkv", "3 blocks N N"),
+    Argument("w_gates", "2*H 3*H*K"),
+    Argument("b_gates", "2*H"),
+    Argument("gain", "H*K"),
+    Argument("skip", "H*K"),
+    Argument("state", "B H K K+1", written=True),
+    Argument("maxima", "B H", written=True),
+    Argument("w_down", "D H*K"),
+    Argument("y", "B D", written=True),
+    Argument("scratch", "6*H*K+3*blocks*N+4*H", written=True),
+    least="W N",
+)
+
 
 @final
 class GLAWeights(NamedTuple):
@@ -88,7 +111,22 @@ class Mamba2Weights(NamedTuple):
     w_out: Float[Tensor, "D E"]
 
 
-def able(x: Token, entries: tuple[Tensor, ...], weights: GLAWeights | Mamba2Weights) -> bool:
+@final
+class MLSTMWeights(NamedTuple):
+    """The parameters of one `mlstm` mixer: E inner channels."""
+
+    w_up: Float[Tensor, "2*E D"]
+    taps: Float[Tensor, "W E"]
+    bias: Float[Tensor, " E"]
+    qkv: Float[Tensor, "3 blocks N N"]
+    w_gates: Float[Tensor, "2*H 3*E"]
+    b_gates: Float[Tensor, " 2*H"]
+    gain: Float[Tensor, " E"]
+    skip: Float[Tensor, " E"]
+    w_down: Float[Tensor, "D E"]
+
+
+def able(x: Token, entries: tuple[Tensor, ...], weights: GLAWeights | Mamba2Weights | MLSTMWeights) -> bool:
     """Whether C supports the call, which writes into `entries` of the state: see `one_token.able`."""
     return one_token.able(SOURCE, OPS, x, entries, weights)
 
@@ -122,6 +160,23 @@ def mamba2(
     threads = native.threads(w_in.numel())
     if MAMBA2(x, w_in, taps, bias, window, *rates, state, w_out, y, scratch, threads=threads, G=groups):
         raise ValueError(f"linear_decay: {H} heads are no multiple of {groups} groups")
+    return y
+
+
+def mlstm(
+    x: Token,
+    window: Float[Tensor, "B past E"],
+    state: Float[Tensor, "B H K N"],
+    maxima: Float[Tensor, "B H"],
+    weights: MLSTMWeights,
+    exponential: bool,
+) -> Token:
+    """The output (B, D) of token x, with the forget gate e^x or σ(x). Writes into the entries; raises as `gla` does."""
+    w_up, taps, bias, *others, w_down = weights
+    H, E = maxima.shape[1], len(bias)
+    y, scratch = x.new_empty(x.shape), x.new_empty(9 * E + 4 * H)
+    sizes = {"threads": native.threads(w_up.numel()), "exponential": int(exponential)}
+    MLSTM(x, w_up, taps, bias, window, *others, state, maxima, w_down, y, scratch, **sizes)
     return y
 
 
