@@ -58,6 +58,7 @@ SOLVERS: dict[str, Solver] = {
     "selective-copying": selective_copying,
     "parity": parity,
     "permutations": permutations,
+    "swaps": permutations,
     "compression": compression,
     "needle": needle,
 }

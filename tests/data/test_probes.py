@@ -15,7 +15,7 @@ CROWDED = [
     ("selective-copying:count=16,words=2", 1),
     ("needle:needles=8,length=24", 1),
 ]
-COUNTED = ("parity", "permutations")
+COUNTED = ("parity", "permutations", "swaps")
 """probes in which every token so far matters"""
 EVERY = [pytest.param(*case, id=f"{case[0]}-{case[1]}") for case in [*itertools.product(PROBES, (1, 3)), *CROWDED]]
 
@@ -141,6 +141,7 @@ def test_distances_are_spread() -> None:
         ("copying:count=0", 1, "count"),
         ("selective-copying:count=17", 1, "17 words need a length of 17 or more"),
         ("parity:length=1", 1, "length"),
+        ("swaps:things=2", 1, "things"),
         ("parity:length=2097152", 1, "length"),
         ("compression:count=0", 1, "count"),
         ("needle:needles=9", 1, "9 needles need as many keys"),

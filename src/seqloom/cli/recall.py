@@ -28,7 +28,9 @@ def recall(
     ],
     probe: Annotated[
         list[str] | None,
-        typer.Option(help="mqar, induction, copying, selective-copying, parity, permutations, compression, needle"),
+        typer.Option(
+            help="mqar, induction, copying, selective-copying, parity, permutations, swaps, compression, needle"
+        ),
     ] = None,
     difficulty: Annotated[
         str, typer.Option(help="levels: 3, 1..4 or 1,3,5; each doubles what must be remembered")

@@ -10,14 +10,15 @@ from seqloom.data.probes.induction import Induction
 from seqloom.data.probes.mqar import MQAR
 from seqloom.data.probes.needle import Needle
 from seqloom.data.probes.parity import Parity
-from seqloom.data.probes.permutations import Permutations
+from seqloom.data.probes.permutations import Permutations, Swaps
 from seqloom.data.probes.probe import HELD_OUT, Probe, Questions
 from seqloom.data.probes.selective_copying import SelectiveCopying
 
 __all__ = ["HARDEST", "HELD_OUT", "PROBES", "Probe", "Questions", "probe"]
 
 PROBES: dict[str, type[Probe]] = {
-    kind.name: kind for kind in (MQAR, Induction, Copying, SelectiveCopying, Parity, Permutations, Compression, Needle)
+    kind.name: kind
+    for kind in (MQAR, Induction, Copying, SelectiveCopying, Parity, Permutations, Swaps, Compression, Needle)
 }
 HARDEST = 15
 """the highest difficulty; beyond it rows would be too long to train on"""
