@@ -11,7 +11,6 @@ from torch.nn.functional import linear, silu
 from seqloom.core.state import State
 from seqloom.mixers.state_space.mamba import Mamba, MambaConfig
 from seqloom.ops import backends
-from seqloom.ops.one_token import PRODUCTS
 from seqloom.ops.selective_scan import mixing, selective
 from tests.ops.needing import needs_native
 
@@ -92,7 +91,7 @@ def test_what_is_not_able() -> None:
     (x, window, state), weights = inputs(*SIZES[2], torch.float64)
     assert mixing.able(x, window, state, weights)
     learned = weights._replace(skip=weights.skip.clone().requires_grad_())
-    many, _ = inputs(PRODUCTS // weights.w_in.numel() + 1, *SIZES[2][1:], torch.float64)
+    many, _ = inputs(mixing.PRODUCTS // weights.w_in.numel() + 1, *SIZES[2][1:], torch.float64)
     assert not mixing.able(many[0], many[1], many[2], weights)
     assert not mixing.able(x, window, state, learned)
     assert not mixing.able(x, window.float(), state, weights)

@@ -8,7 +8,6 @@ from torch.nn.functional import linear
 
 from seqloom.models.channel_mix import ChannelMix
 from seqloom.ops import backends
-from seqloom.ops.one_token import PRODUCTS
 from seqloom.ops.wkv_average import mixing, wkv
 from tests.ops.needing import needs_native
 from tests.ops.test_wkv_average import numbers
@@ -100,7 +99,7 @@ def test_nan_and_infinity_pass_through() -> None:
 def test_what_is_not_able() -> None:
     x, last, *rest = of_channels(2, 8, 16, torch.float64)
     assert mixing.able(x, (last,), *rest)
-    many, more, *_ = of_channels(PRODUCTS // 128 + 1, 8, 16, torch.float64)
+    many, more, *_ = of_channels(mixing.PRODUCTS // 128 + 1, 8, 16, torch.float64)
     learned = [*rest[:-1], rest[-1].clone().requires_grad_()]
     assert not mixing.able(many, (more,), *rest)
     assert not mixing.able(x, (last.T.contiguous().T,), *rest)

@@ -11,17 +11,22 @@ from seqloom.core.shapes import Token
 from seqloom.ops import native
 from seqloom.ops.backends import forced
 
-PRODUCTS = 1 << 17
+PRODUCTS = 1 << 21
 """the most products (rows times size of the largest matrix) for which C is faster: it reads matrices once per row"""
 
 
 def able(
-    source: Path, ops: tuple[str, ...], x: Token, entries: tuple[Tensor, ...], weights: tuple[Tensor, ...]
+    source: Path,
+    ops: tuple[str, ...],
+    x: Token,
+    entries: tuple[Tensor, ...],
+    weights: tuple[Tensor, ...],
+    products: int = PRODUCTS,
 ) -> bool:
     """Whether the C code of `source` can compute the token x (B, D) and write into the `entries` of a state.
 
-    It supports few rows on a CPU, without gradients, entries without gaps, and no other forced backend of `ops` or of
-    the projections.
+    It supports one row, or several whose product with the size of the largest matrix is at most `products`; on a CPU,
+    without gradients, with entries without gaps, and no other forced backend of `ops` or of the projections.
     """
     if not native.callable_directly(x, *entries, *weights):
         return False
@@ -32,7 +37,7 @@ def able(
         if forced(op) not in (None, "native"):
             return False
     rows = x.shape[0]
-    few = rows == 1 or rows * max(weight.numel() for weight in weights) <= PRODUCTS
+    few = rows == 1 or rows * max(weight.numel() for weight in weights) <= products
     supported = x.numel() > 0 and x.dtype in native.WORD and x.is_cpu
     return few and supported and forced("projection") is None and native.library(source) is not None
 

@@ -15,6 +15,8 @@ from seqloom.ops.native import Argument, Entry
 from seqloom.ops.selective_scan.kernels import SOURCE
 
 OPS = ("selective_scan", "short_convolution")
+PRODUCTS = 1 << 17
+"""as `one_token.PRODUCTS`; the two calls of C for more rows have less overhead than other mixers' operations"""
 ENTRY = Entry(
     "selective_scan",
     SOURCE,
@@ -56,7 +58,7 @@ class Weights(NamedTuple):
 
 def able(x: Token, window: Tensor, state: Tensor, weights: Weights) -> bool:
     """Whether C supports the call: see `one_token.able`."""
-    return one_token.able(SOURCE, OPS, x, (window, state), weights)
+    return one_token.able(SOURCE, OPS, x, (window, state), weights, PRODUCTS)
 
 
 def mix(

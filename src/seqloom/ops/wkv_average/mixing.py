@@ -11,6 +11,8 @@ from seqloom.ops import native, one_token
 from seqloom.ops.native import Argument, Entry
 from seqloom.ops.wkv_average.native import OP, SOURCE
 
+PRODUCTS = 1 << 20
+"""as `one_token.PRODUCTS`; the operations for more rows have less overhead than other mixers' operations"""
 TIME = Entry(
     OP,
     SOURCE,
@@ -45,7 +47,7 @@ CHANNEL = Entry(
 
 def able(x: Token, entries: tuple[Tensor, ...], *weights: Tensor) -> bool:
     """Whether C supports the call, which writes into `entries` of the state: see `one_token.able`."""
-    return one_token.able(SOURCE, (OP,), x, entries, weights)
+    return one_token.able(SOURCE, (OP,), x, entries, weights, PRODUCTS)
 
 
 def time_mixing(
