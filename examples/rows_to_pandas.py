@@ -14,9 +14,10 @@ from seqloom.runs.metrics import read
 
 
 def table(folder: str) -> "pd.DataFrame":
-    """One line per row of the run: the step, the losses, the seconds, and the mixer."""
+    """One line per row of the run: the step, the losses, the seconds, and the mixer, or the model without one."""
     run = Run(Path(folder))
-    mixer: Any = run.settings["model"]["mixer"]
+    model: Any = run.settings["model"]
+    mixer = model.get("mixer", model)
     names = [part["kind"] for part in mixer] if isinstance(mixer, list) else [mixer["kind"]]
     return pd.DataFrame(read(run.metrics)).assign(run=str(folder), mixer=" + ".join(names))
 
@@ -25,7 +26,8 @@ def main(*folders: str) -> "pd.DataFrame":
     """Prints the last held-out score of each run; returns all rows."""
     rows = pd.concat([table(folder) for folder in folders], ignore_index=True)
     scored = rows.dropna(subset=["held_out"])
-    print(scored.groupby(["run", "mixer"])[["step", "held_out", "bits_per_byte"]].last())
+    measures = [name for name in ("step", "held_out", "bits_per_byte", "accuracy") if name in scored]
+    print(scored.groupby(["run", "mixer"])[measures].last())
     return rows
 
 

@@ -326,6 +326,7 @@ def test_every_public_function_is_in_the_table() -> None:
         own
         - {
             "after_update",
+            "check_exits",
             "end_pass",
             "exit_output",
             "extra_cost",

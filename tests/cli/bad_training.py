@@ -63,6 +63,11 @@ SETTINGS = [
     trains("linformer-causal", "model.mixer.kind=linformer", "a decoder cannot use it", "nearest kind", "linear"),
     trains("fnet-causal", "model.mixer.kind=fnet", "a decoder cannot use it", "nearest kind"),
     (
+        "train-masked-alone",
+        ["train", "encoder/small", "--out", "new", "--set", "model.context=1"],
+        ("masked_token needs model.context=2 or more, not 1",),
+    ),
+    (
         "train-landmarks",
         ["train", "encoder/small", "--out", "new", "--set", "model.mixer={kind: linformer, k: 999}"],
         ("999 landmarks of", "choose a k of at most the context"),
@@ -110,7 +115,8 @@ SETTINGS = [
     trains("op", "backends.lagsum=direct", "unknown op 'lagsum'", "did you mean 'lag_sum'"),
     trains("backend", "backends.lag_sum=dirct", "no backend 'dirct'", "did you mean 'direct'"),
     trains("format", "format=2", "format"),
-    trains("vocab-small", "data.vocab=100", "data.vocab", "257"),
+    trains("vocab-small", "data.vocab=100", "vocab", "257"),
+    trains("vocab-of-words-small", "data.vocab=2", "data.vocab", "3"),
     trains("vocab-none", "data.vocab=null", "vocab is needed unless data.tokenizer is given"),
     trains("tokenizer-gone", "data.tokenizer=nowhere", "no tokenizer there", "tokenizer.json", "bytes"),
     trains("tokenizer-number", "data.tokenizer=3", "data.tokenizer", "string"),

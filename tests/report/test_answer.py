@@ -139,3 +139,15 @@ def test_the_price_of_the_longest_text() -> None:
 
 def test_without_losses_there_is_no_answer() -> None:
     assert sentences(made([("she", "she", None, None)])) == []
+
+
+def test_attention_of_any_kind_is_self_attention() -> None:
+    comparison = made([("a", "mla", 5.0, None), ("fox", "fox", 4.0, 0.01), ("she", "she", 4.5, 0.01)])
+    rows = dict(zip("abc", comparison.contenders, strict=True))
+    some = [rows["a"].model_copy(update={"attends": True}), rows["b"].model_copy(update={"attends": True}), rows["c"]]
+    first, *_ = sentences(comparison.model_copy(update={"contenders": some}))
+    assert first.startswith("Here it can: she predicts the held-out text better than a")
+    first, *_ = sentences(comparison.model_copy(update={"contenders": some[:2]}))
+    assert first == "These rows do not say: every contender has self-attention."
+    other = comparison.model_copy(update={"contenders": some, "baseline": "she"})
+    assert sentences(other)[0] == "These rows do not say: the baseline, she, is no self-attention."

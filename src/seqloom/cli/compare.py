@@ -55,7 +55,10 @@ def compare(
         list[str] | None, typer.Option(help="a setting of the jobs: slurm_partition=gpu, timeout_min=600")
     ] = None,
 ) -> int:
-    """Trains mixers on identical batches, prints a table and writes a report; continues where it stopped."""
+    """Trains mixers on identical batches, prints a table and writes a report; continues where it stopped.
+
+    Differences are to the first mixer that is attention, or else to the first of all.
+    """
     from seqloom.cli.checked import require_contenders
     from seqloom.experiments.contender import preset_of
 

@@ -167,6 +167,10 @@ class Model(nn.Module, ABC):
         """
         self._lacks("leave layers out")
 
+    def check_exits(self) -> None:
+        """Raises ValueError where tokens cannot leave the model after one of its layers."""
+        self._lacks("leave layers out")
+
     def exits(self, ids: Ids, keep: Keep | None = None) -> tuple[list[Stream], Extras]:
         """The stream (B, T, D) after each layer, as `exit_logits` takes it, and the extras of the pass."""
         self._lacks("leave layers out")

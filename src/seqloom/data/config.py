@@ -7,6 +7,9 @@ from pydantic import Field, model_validator
 from seqloom.core.config import Config
 from seqloom.core.seeds import Seed
 
+SMALLEST = 257
+"""entries of the smallest vocabulary of byte pairs: 256 bytes and `<eos>`"""
+
 
 @final
 class DataConfig(Config):
@@ -24,7 +27,7 @@ class DataConfig(Config):
     )
     vocab: int | None = Field(
         5000,
-        ge=257,
+        ge=3,
         le=2**24,
         description="entries of the tokenizer that is trained on the text (fewer if the text is too small); with "
         "data.tokenizer, the largest number of entries that it may have, or unset; with "
@@ -82,6 +85,8 @@ class DataConfig(Config):
             raise ValueError("vocab is needed unless data.tokenizer is given")
         if self.vocab is None and self.tokenizer == "words":
             raise ValueError("vocab is needed with data.tokenizer=words: how many words are known, as data.vocab=20000")
+        if self.vocab is not None and self.tokenizer is None and self.vocab < SMALLEST:
+            raise ValueError(f"vocab must be at least {SMALLEST} (256 bytes and <eos>), not {self.vocab}")
         return self
 
     @model_validator(mode="after")

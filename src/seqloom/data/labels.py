@@ -12,7 +12,7 @@ A document is cut into passages of equal size in words. The seed chooses which o
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, final
 
@@ -69,7 +69,7 @@ def from_passages(documents: Sequence[Document], task: Task, words: int, seed: i
                 for number, passage in enumerate(passages, 1)
             ]
         case "later":
-            examples = [example for name, passages in books for example in _later(name, passages, seed)]
+            examples = list(_later(books, seed))
         case _:
             examples = list(_same(books, seed))
     if not examples:
@@ -134,30 +134,32 @@ def _shuffled(count: int, seed: int, epoch: int) -> list[int]:
     return order
 
 
-def _later(name: str, passages: list[str], seed: int) -> Iterator[Example]:
+def _later(books: Sequence[tuple[str, list[str]]], seed: int) -> Iterator[Example]:
     """Pairs of passages of one document in random order, labeled by which of the two comes later."""
-    order = _shuffled(len(passages), seed, 0)
-    for first, second in list(pairwise(order))[::2]:
-        label = "second" if second > first else "first"
-        yield Example(f"{name}, passages {first + 1} and {second + 1}", label, (passages[first], passages[second]))
+    for number, (name, passages) in enumerate(books):
+        order = _shuffled(len(passages), seed, number)
+        for first, second in list(pairwise(order))[::2]:
+            label = "second" if second > first else "first"
+            yield Example(f"{name}, passages {first + 1} and {second + 1}", label, (passages[first], passages[second]))
 
 
 def _same(books: Sequence[tuple[str, list[str]]], seed: int) -> Iterator[Example]:
     """Pairs from one document and pairs from two, alternately.
 
-    In each turn a shuffle decides which document is next.
+    In each turn a shuffle decides which document is next; one without passages takes no part.
     """
-    orders = [_shuffled(len(passages), seed, 0) for _, passages in books]
+    books = [(name, passages) for name, passages in books if passages]
+    orders = [_shuffled(len(passages), seed, number) for number, (_, passages) in enumerate(books)]
+    from_one = cycle((True, False))
     for number, (name, passages) in enumerate(books):
         for turn, (first, second) in enumerate(list(pairwise(orders[number]))[::2]):
             origin = f"{name}, passage {first + 1}"
-            document_order = _shuffled(len(books), seed, turn + 1)
+            document_order = _shuffled(len(books), seed, len(books) + turn)
             next_number = document_order[(document_order.index(number) + 1) % len(books)]
-            next_passages = books[next_number][1]
-            if turn % 2 == 0:
+            if next(from_one):
                 yield Example(origin, "same", (passages[first], passages[second]))
-            elif next_number != number and next_passages:
-                other = next_passages[orders[next_number][turn % len(next_passages)]]
+            elif next_number != number:
+                other = books[next_number][1][orders[next_number][turn % len(orders[next_number])]]
                 yield Example(origin, "different", (passages[first], other))
 
 

@@ -24,14 +24,13 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 from seqloom.core.files import read_text
 from seqloom.data import cache
+from seqloom.data.config import SMALLEST
 from seqloom.data.pieces import divides
 from seqloom.data.text_stream import ByteStream, PrefixStream, TextStream
 
 _EOS = "<eos>"
 END_TOKENS = (_EOS, "</s>", "<|endoftext|>", "<|end_of_text|>", "<|eos|>", "[EOS]", "<|im_end|>", "[SEP]")
 """usual names of end tokens, in the order in which they are looked for"""
-SMALLEST = 257
-"""entries of the smallest vocabulary: 256 bytes and `<eos>`"""
 MOST = 2**24
 """the most entries of a vocabulary"""
 LARGEST = 64 << 20

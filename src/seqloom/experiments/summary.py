@@ -26,6 +26,8 @@ from seqloom.runs.durable import replace
 from seqloom.training.loop import NotFinite
 
 FILE = "comparison.json"
+ATTENTION = "seqloom.mixers.attention."
+"""the package of the mixers that are a self-attention"""
 
 
 def compare(study: Compare, out: Path, workers: Workers | None = None, command: str = "") -> report.Comparison:
@@ -106,6 +108,7 @@ def _contender(entry: Entry, study: Compare, results: Results, row: Values) -> r
     shared: Values = {
         "name": contender.name,
         "kind": " + ".join(sorted(entry.kinds)),
+        "attends": any(type(mixer).__module__.startswith(ATTENTION) for mixer in model.mixers),
         "matched_to": contender.matched_to,
         "matched": contender.matched,
         "row": row,

@@ -178,7 +178,7 @@ def read_on(model: Model, step: Step, before: list[int], ids: list[int]) -> tupl
 
 
 def require_exits(exits: Any, model: Model) -> None:
-    """Raises TypeError or ValueError unless it is an Exits of the model whose numbers are in their range, or None."""
+    """Raises TypeError or ValueError unless it is an Exits that the model has and its numbers are in range, or None."""
     if exits is None:
         return
     if not isinstance(exits, Exits):
@@ -199,6 +199,7 @@ def require_exits(exits: Any, model: Model) -> None:
     depth = layered(model.config, "leaving layers out").depth
     if exits.first > depth:
         raise ValueError(f"exits after layer {exits.first} and later lie beyond the model's depth of {depth}")
+    model.check_exits()
 
 
 def _require_threshold(exits: Exits) -> None:

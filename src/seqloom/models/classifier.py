@@ -120,5 +120,5 @@ class Classifier(Transformer):
         if self.config.norm_place == "before":
             total += norm_cost(T, D, self.config.norm)
         if self.config.pool == "mean":
-            total += Cost(add=(T - 1) * D, div=D, path=("addition", "division"))
+            total += Cost(add=(T - 1) * D, div=D, path=("cumulation", "division"))
         return total + linear(1, D, L, bias=self.config.head_bias) + softmax(1, L)

@@ -141,7 +141,7 @@ class CausalTransformer(Transformer, ABC):
     ) -> tuple[Float[Tensor, "B W"], ModelState, int]:
         if not callable(enough):
             raise TypeError(f"enough is a function of the stream before and after a layer, not {described(enough)}")
-        self._check_exits()
+        self.check_exits()
         x, after, depth = self._step(ids, state, enough, reuse)
         if depth < len(state.layers):
             return self.exit_output(x[:, None], depth)[:, 0], after, depth

@@ -187,7 +187,8 @@ class Spalm(CausalTransformer):
         return scores + softmax(rows, k) + weighted_sum
 
     @override
-    def _check_exits(self) -> NoReturn:
+    @override
+    def check_exits(self) -> NoReturn:
         self._lacks("leave layers out")
 
     def _open(self) -> Lookup:

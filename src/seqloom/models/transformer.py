@@ -141,21 +141,21 @@ class Transformer(EmbeddedModel, ABC):
 
     @override
     def exits(self, ids: Ids, keep: Keep | None = None) -> tuple[list[Stream], Extras]:
-        self._check_exits()
+        self.check_exits()
         streams: list[Stream] = []
         _, extras = self._features(ids, keep, None, streams)
         return streams, extras
 
     @override
     def exits_at(self, ids: Ids, layers: Int[Tensor, "B T"], keep: Keep | None = None) -> tuple[Stream, Extras]:
-        self._check_exits()
+        self.check_exits()
         self._check_piece(ids, keep)
         arguments.check_layers(layers, ids, self.config.depth)
         return self._features(ids, keep, None, None, layers)
 
     @override
     def exit_logits(self, x: Stream, layer: int) -> Logits:
-        self._check_exits()
+        self.check_exits()
         count("layer", layer, least=1)
         if layer > self.config.depth:
             raise ValueError(f"there is no exit after layer {layer} of a model of {self.config.depth} layers")
@@ -215,7 +215,8 @@ class Transformer(EmbeddedModel, ABC):
             all_extras.append(halting.extras)
         return self._joined(x), merged(all_extras)
 
-    def _check_exits(self) -> None:
+    @override
+    def check_exits(self) -> None:
         """Raises ValueError where a layer's stream is not what the output layer reads."""
         if self._reversible:
             raise ValueError("sublayers=reversible has two streams, and exits need a single one: set serial")

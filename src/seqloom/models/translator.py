@@ -280,7 +280,8 @@ class Translator(Transformer, ABC):
         return 2 + bool(self.source_blocks[0].channel.memory)
 
     @override
-    def _check_exits(self) -> NoReturn:
+    @override
+    def check_exits(self) -> NoReturn:
         self._lacks("leave layers out")
 
     @override

@@ -43,13 +43,13 @@ def smallest_difference(comparison: Comparison) -> str:
 
 
 def _verdict(comparison: Comparison, ranked: Sequence[Contender]) -> str:
-    """The first sentence: whether a contender without attention is settled to be better than attention."""
+    """The first sentence: whether a contender without self-attention is settled to be better than the baseline."""
     baseline = next((contender for contender in ranked if contender.name == comparison.baseline), None)
-    others = [contender for contender in ranked if contender.kind != ATTENTION]
-    if baseline is None or baseline.kind != ATTENTION:
-        return "These rows do not say: no contender has self-attention."
-    if not others:
-        return "These rows do not say: every contender has self-attention."
+    others = [contender for contender in ranked if not _attends(contender)]
+    if not others or len(others) == len(ranked):
+        return f"These rows do not say: {'no' if others else 'every'} contender has self-attention."
+    if baseline is None or not _attends(baseline):
+        return f"These rows do not say: the baseline, {comparison.baseline}, is no self-attention."
     best = others[0]
     below = [contender for contender in others if settled(contender) and _difference(contender) < 0]
     if comparison.seeds == 1:
@@ -63,6 +63,11 @@ def _verdict(comparison: Comparison, ranked: Sequence[Contender]) -> str:
         rivals = best.name if len(others) == 1 else "every contender without it"
         return f"Not here: {baseline.name} predicts the held-out text better than {rivals}."
     return f"Not settled here: nothing is shown to predict the held-out text better than {baseline.name}."
+
+
+def _attends(contender: Contender) -> bool:
+    """Whether one of its mixers is a self-attention."""
+    return contender.kind == ATTENTION if contender.attends is None else contender.attends
 
 
 def _differences(comparison: Comparison, ranked: Sequence[Contender]) -> list[str]:

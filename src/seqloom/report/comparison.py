@@ -103,6 +103,8 @@ class Contender(_Part):
 
     name: str
     kind: str
+    attends: bool | None = None
+    """whether one of its mixers is a self-attention of any kind; None in older files: whether all are `attention`"""
     matched_to: str | None = None
     matched: str | None = None
     row: dict[str, float | int | None]

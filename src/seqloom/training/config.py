@@ -167,6 +167,11 @@ class RunConfig(Config):
                 f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
                 f"choose training.objective.kind={kind}, or another model.kind"
             )
+        if self.model.context < objective.least_context:
+            raise ValueError(
+                f"training.objective.kind={objective.kind} needs model.context={objective.least_context} or more, "
+                f"not {self.model.context}"
+            )
         return self
 
     @model_validator(mode="after")

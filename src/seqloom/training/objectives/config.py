@@ -30,6 +30,8 @@ class ObjectiveConfig(Config, ABC):
     """whether a batch is what the model does in the environment that `data.source` names"""
     resizes: ClassVar[bool] = False
     """whether its rows can be of any length: `Objective.resize`"""
+    least_context: ClassVar[int] = 1
+    """the shortest row, in tokens, that it can learn from"""
     uses_length: ClassVar[bool] = False
     """whether a run of another number of steps is another run"""
 

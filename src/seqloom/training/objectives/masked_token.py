@@ -45,6 +45,7 @@ class MaskedTokenConfig(ObjectiveConfig):
     later: ClassVar = ("span",)
     causal: ClassVar = False
     resizes: ClassVar = True
+    least_context: ClassVar = 2  # a hidden token, and one to predict it from
 
     @override
     def vocab(self, tokens: int) -> int:
