@@ -151,6 +151,16 @@ def test_a_step_keeps_or_overwrites_the_state(config: Any, reuse: bool, calls: l
 
 
 @pytest.mark.parametrize("config", ONE_OF_EACH, ids=KINDS)
+def test_tokens_after_a_piece_are_read_in_c(config: Any, calls: list[int]) -> None:
+    """A state of `extend` has no gaps, which would leave all later tokens to torch."""
+    mixer = built(8, config)
+    _, state = mixer.extend(tokens(2, 8), mixer.start(2))
+    calls.clear()
+    mixer.step(torch.ones(2, 8).double(), state)
+    assert calls == [2]
+
+
+@pytest.mark.parametrize("config", ONE_OF_EACH, ids=KINDS)
 def test_what_is_left_to_torch(config: Any, calls: list[int]) -> None:
     mixer, x = built(8, config), torch.ones(1, 8).double()
     state, own = mixer.start(1), "linear_decay" if config.kind in ("gla", "mamba2", "mlstm") else "delta_rule"
