@@ -25,6 +25,7 @@ LEFT = {
     *("train-heads", "train-groups", "train-groups-negative", "train-accumulate", "train-betas", "train-betas-one"),
     *("train-mixer-word", "train-mixers-none", "train-op", "train-backend", "train-format"),
     *("train-warm-up", "train-warm-up-noam", "train-wsd", "train-vocab-none", "train-stages-window"),
+    *("train-vocab-small", "train-masked-alone"),
     *("train-clusters", "train-buckets-odd", "train-linformer-causal", "train-fnet-causal", "train-landmarks"),
     *("stages-beyond", "stages-beyond-rows", "stages-context", "stages-some", "stages-sum", "stages-probe"),
 }
