@@ -18,7 +18,8 @@ PROBES = ("parity", "swaps")
 
 def section(results: Path = RESULTS) -> str | None:
     """Markdown of the table and of what its rows are; None unless there are rows of both probes."""
-    rows = [row for row in read_rows(results / FILE) if row["probe"] in PROBES and row["distance"] is None]
+    rows = [row for row in read_rows(results / FILE) if row["probe"] in PROBES and row["depth"] == 1]
+    rows = [row for row in rows if row["distance"] is None]
     if {row["probe"] for row in rows} != {*PROBES}:
         return None
     by_mixer: dict[str, dict[str, list[dict[str, Any]]]] = {}

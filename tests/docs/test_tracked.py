@@ -9,7 +9,7 @@ from docs.making import tracked
 
 def answers(mixer: str, probe: str, seed: int, accuracy: float, batches: int, **more: Any) -> dict[str, Any]:
     sizes = {"settings": {"length": 8}, "test": {"length": 40}, "dim": 16, "lr": 0.003, "state_bytes": 1024}
-    shared = {"chance": 0.5, "distance": None, "seed": seed, "batches": batches, "accuracy": accuracy}
+    shared = {"chance": 0.5, "depth": 1, "distance": None, "seed": seed, "batches": batches, "accuracy": accuracy}
     return {"mixer": mixer, "probe": probe, **sizes, **shared, **more}
 
 
@@ -24,6 +24,7 @@ def test_each_mixer_has_its_shares_over_seeds(tmp_path: Path) -> None:
         answers("gru", "swaps", 0, 0.9, 1800, chance=0.02),
         answers("gru", "swaps", 1, 1.0, 900, chance=0.02),
         answers("gru", "swaps", 1, 0.1, 900, distance=[1, 1]),
+        answers("gru", "swaps", 1, 0.1, 900, depth=2),
         answers("gru", "mqar", 0, 0.1, 1),
     ]
     (tmp_path / tracked.FILE).write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -1,10 +1,12 @@
-"""Whether one token of a whole mixer is computed by one call of C, which replaces dozens of operations of torch.
+"""What the calls of C for one token of a whole mixer share: when they are made, and how they get their arguments.
 
-The overhead of those operations exceeds their own time at the widths of small models.
+A call replaces dozens of operations of torch, whose overhead exceeds their own time at the widths of small models.
 """
 
+from functools import cache
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from seqloom.core.shapes import Token
@@ -46,3 +48,9 @@ def complete(*tensors: Tensor | None) -> tuple[Tensor, ...] | None:
     """The tensors, or None where one of them is missing."""
     present = tuple([tensor for tensor in tensors if tensor is not None])
     return present if len(present) == len(tensors) else None
+
+
+@cache
+def numbers(dtype: torch.dtype, *values: float) -> Tensor:
+    """Numbers as a tensor (n,), the form in which the C code reads those of its dtype."""
+    return torch.tensor(values, dtype=dtype)

@@ -7,7 +7,7 @@ This is the word problem of the symmetric group S_n. S_5 is not a solvable group
 sums cannot track it at every length. In `permutations` any of them may come next, in `swaps` those alone that exchange
 two things, which are reflections: one step of a delta rule whose β reaches 2 can make one. The answer depends on every
 token so far, so the distance of a question is to the first one. Source: Merrill et al., The Illusion of State in
-State-Space Models, arXiv:2404.08819; Grazzi et al., arXiv:2411.12537, section 5.1; every position asks, as there.
+State-Space Models, arXiv:2404.08819; Grazzi et al., arXiv:2411.12537; every position asks, as there.
 """
 
 from abc import ABC, abstractmethod

@@ -3,11 +3,9 @@
 It serves `gated_delta`, `kda` and `delta`, whose files in `seqloom.mixers.linear` define the letters.
 """
 
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple, final
 
-import torch
 from torch import Tensor
 
 from seqloom.core.shapes import Token
@@ -15,7 +13,7 @@ from seqloom.core.state import Entries, State
 from seqloom.ops import native
 from seqloom.ops.head_norm import HeadNorm, plain_gain
 from seqloom.ops.native import Argument, Entry
-from seqloom.ops.one_token import able
+from seqloom.ops.one_token import able, numbers
 from seqloom.ops.projection import Linear, affine, matrices
 from seqloom.ops.short_convolution.layer import ShortConvolution, taps
 
@@ -94,7 +92,7 @@ def token(
     scratch = x.new_empty(4 * heads * K + 3 * A + 3 * G + R + 5 * G * V)
     decay_tensors = rate_in, w_a, b_a, layers.a_log
     gate_tensors = gate_in, w_g, b_g
-    scales = _scales(largest_beta, layers.norm.epsilon, x.dtype)
+    scales = numbers(x.dtype, largest_beta, layers.norm.epsilon)
     silu, threads = layers.norm.gate == "silu", native.threads(w_qkv.numel())
     error = ENTRY(
         *(x, w_qkv, tap_weights, window, w_b, *decay_tensors, *gate_tensors, gain, scales, S, w_o, y, scratch),
@@ -105,9 +103,3 @@ def token(
     if error:
         raise ValueError(f"delta_rule: {heads} heads of keys, {G} of values, {A} decays of {R} numbers: no such mixer")
     return y, {"window": window, "S": S}
-
-
-@cache
-def _scales(largest_beta: float, epsilon: float, dtype: torch.dtype) -> Tensor:
-    """The largest β and the norm's ε as a tensor, the form in which the C code reads numbers of its dtype."""
-    return torch.tensor([largest_beta, epsilon], dtype=dtype)

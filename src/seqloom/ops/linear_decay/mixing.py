@@ -3,10 +3,8 @@
 It serves `gla`, `mamba2` and `mlstm`, whose files in `seqloom.mixers` define the letters.
 """
 
-from functools import cache
 from typing import NamedTuple, final
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -140,7 +138,7 @@ def gla(x: Token, state: Float[Tensor, "B H K V"], weights: GLAWeights, tau: flo
     _, H, K, V = state.shape
     y, scratch = x.new_empty(x.shape), x.new_empty(3 * H * K + 3 * H * V + len(weights.w_1))
     threads = native.threads(w_o.numel())
-    GLA(x, *before, gain, _numbers(x.dtype, tau, eps), state, w_o, y, scratch, threads=threads)
+    GLA(x, *before, gain, one_token.numbers(x.dtype, tau, eps), state, w_o, y, scratch, threads=threads)
     return y
 
 
@@ -156,7 +154,7 @@ def mamba2(
     w_in, taps, bias, a_log, step_bias, skip, gain, w_out = weights
     _, H, N, P = state.shape
     y, scratch = x.new_empty(x.shape), x.new_empty(5 * H * P + 4 * groups * N + H)
-    rates = a_log, step_bias, skip, gain.view(-1), _numbers(x.dtype, eps)
+    rates = a_log, step_bias, skip, gain.view(-1), one_token.numbers(x.dtype, eps)
     threads = native.threads(w_in.numel())
     if MAMBA2(x, w_in, taps, bias, window, *rates, state, w_out, y, scratch, threads=threads, G=groups):
         raise ValueError(f"linear_decay: {H} heads are no multiple of {groups} groups")
@@ -178,9 +176,3 @@ def mlstm(
     sizes = {"threads": native.threads(w_up.numel()), "exponential": int(exponential)}
     MLSTM(x, w_up, taps, bias, window, *others, state, maxima, w_down, y, scratch, **sizes)
     return y
-
-
-@cache
-def _numbers(dtype: torch.dtype, *numbers: float) -> Tensor:
-    """Numbers as a tensor, the form in which the C code reads those of its dtype."""
-    return torch.tensor(numbers, dtype=dtype)

@@ -11,7 +11,7 @@ from seqloom.ops import native, one_token
 from seqloom.ops.native import Argument, Entry
 from seqloom.ops.wkv_average.native import OP, SOURCE
 
-PRODUCTS = 1 << 20
+PRODUCTS = 1 << 18
 """as `one_token.PRODUCTS`; the operations for more rows have less overhead than other mixers' operations"""
 TIME = Entry(
     OP,
