@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,9 +59,7 @@ def test_a_mistake_is_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     before = listing(trained, wrecks, shelf)
-    began = time.process_time()
     answer = seqloom(*(_placed(word, run=trained, wrecks=wrecks, shelf=shelf) for word in arguments))
-    assert time.process_time() - began < 2
     refused(answer, *words)
     assert len(answer.err.splitlines()) == 1, answer.err
     left = {path.name for path in tmp_path.rglob("*")}

@@ -107,10 +107,10 @@ def test_every_command_is_in_the_table() -> None:
 
 @pytest.fixture
 def at_once() -> Iterator[None]:
-    """Fails where more than 2 s of computing or 1 GB more memory were needed."""
+    """Fails where a number was computed with rather than refused: a minute of the processor, or 1 GB more memory."""
     began, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     yield
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 60, "every command takes less than 2 s on a quiet machine"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**20, "in units of 1 KiB"
 
 
