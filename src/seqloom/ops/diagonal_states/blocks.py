@@ -55,9 +55,10 @@ def state_after(u: Tensor, rates: Tensor, powers: Tensor, block_states: Tensor, 
     if lengths is None:
         full_blocks, remainder = divmod(u.shape[1], M)
         h = block_states[:, full_blocks]
-        if remainder:
-            tail = u[:, full_blocks * M :].permute(2, 0, 1)
-            h = per_row(powers[..., remainder]) * h + _added_to_state(tail, powers[..., :remainder])
+        if not remainder:
+            return h.transpose(0, 1).clone()  # a view would keep the states of all blocks in memory
+        tail = u[:, full_blocks * M :].permute(2, 0, 1)
+        h = per_row(powers[..., remainder]) * h + _added_to_state(tail, powers[..., :remainder])
         return h.transpose(0, 1)
     blocks = lengths // M  # full ones of each row
     h = block_states[:, blocks, torch.arange(len(u), device=u.device)]

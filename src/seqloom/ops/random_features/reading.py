@@ -86,7 +86,7 @@ def gated(
         log_g = torch.where(within(lengths, log_g.shape[2])[:, None], log_g, 0.0)
     before = log_g.new_zeros(*log_g.shape[:2], 1) if log_kept is None else log_kept[..., None].to(log_g.dtype)
     sums = torch.cat([before, log_g], -1).cumsum(-1)
-    return log_g, weight, torch.expm1(sums[..., 1:]) * -SHARE, sums[..., -1]
+    return log_g, weight, torch.expm1(sums[..., 1:]) * -SHARE, sums[..., -1].clone()
 
 
 def counted(q: Float[Tensor, "B H T F"], length: Int[Tensor, " B"] | None = None) -> Float[Tensor, "_ 1 T"]:

@@ -35,7 +35,7 @@ def exponentials(
     k = (k - M[..., None]).exp()
     if keep is not None:
         k = torch.where(keep[:, None, :, None], k, 0.0)
-    return q, k, earlier_M - M, M[:, :, -1]
+    return q, k, earlier_M - M, M[:, :, -1].clone()
 
 
 def whole(q: Tensor, k: Tensor, keep: Tensor | None) -> tuple[Tensor, Tensor]:

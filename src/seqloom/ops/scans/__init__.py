@@ -64,7 +64,7 @@ def scan(
         a, b = (x if x.ndim == 1 else torch.where(real[:, :, None], x, 0.0) for x in (a, b))
     h = OP[name](a, b, None if state is None and name == "reference" else initial)
     if lengths is None:
-        return h.to(kind), h[:, -1]
+        return h.to(kind), h[:, -1].clone()  # a view would keep all of h in memory
     last = h[torch.arange(len(h), device=h.device), (lengths - 1).clamp(0, b.shape[1] - 1)]
     return h.to(kind), torch.where((lengths > 0)[:, None], last, initial)
 

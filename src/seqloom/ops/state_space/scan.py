@@ -32,5 +32,5 @@ def joint(
     y = h[:, 1:] @ C.mT
     if state is None:
         return y, None
-    new_state = h[:, -1] if lengths is None else h[torch.arange(len(h), device=h.device), lengths]
+    new_state = h[:, -1].clone() if lengths is None else h[torch.arange(len(h), device=h.device), lengths]
     return y, new_state

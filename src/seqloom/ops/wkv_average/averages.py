@@ -98,7 +98,7 @@ def wkv(
 def state_after(states: Tensor, lengths: Tensor | None) -> Tensor:
     """Of all states (B, T+1, …) the one after `lengths` (B,) tokens of each row, or after the last."""
     if lengths is None:
-        return states[:, -1]
+        return states[:, -1].clone()
     return states[torch.arange(len(states), device=states.device), lengths.clamp(0, states.shape[1] - 1)]
 
 
