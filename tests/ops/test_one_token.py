@@ -11,14 +11,18 @@ from seqloom.core.state import State
 from seqloom.mixers.linear.delta import DeltaConfig
 from seqloom.mixers.linear.gated_delta import GatedDeltaConfig
 from seqloom.mixers.linear.gla import GLAConfig
+from seqloom.mixers.linear.hgrn2 import HGRN2Config, LowerBounds
 from seqloom.mixers.linear.kda import KDAConfig
 from seqloom.mixers.linear.rwkv7 import RWKV7Config
 from seqloom.mixers.recurrent.mlstm import MLSTMConfig
+from seqloom.mixers.recurrent.rglru import RGLRUConfig
 from seqloom.mixers.state_space.mamba2 import Mamba2Config
 from seqloom.ops import backends
 from seqloom.ops.delta_rule import mixing as delta_rule
 from seqloom.ops.delta_rule import rwkv7
+from seqloom.ops.gated_decay import rglru
 from seqloom.ops.linear_decay import mixing as linear_decay
+from seqloom.ops.linear_decay import mlstm
 from seqloom.ops.native import Entry
 from seqloom.ops.one_token import PRODUCTS
 from seqloom.ops.projection import Linear
@@ -27,8 +31,10 @@ from tests.ops.needing import needs_native
 pytestmark = needs_native
 BOUNDS = {torch.float64: {"rtol": 1e-11, "atol": 1e-12}, torch.float32: {"rtol": 1e-4, "atol": 1e-4}}
 OPS = {"delta_rule": "reference", "linear_decay": "reference", "gated_norm": "reference", "small_blocks": "reference"}
-PLAIN = {**OPS, "projection": "torch", "short_convolution": "reference", "skip_norm": "reference"}
-ENTRIES = (delta_rule.ENTRY, rwkv7.ENTRY, linear_decay.GLA, linear_decay.MAMBA2, linear_decay.MLSTM)
+RECURRENT = {"skip_norm": "reference", "gated_decay": "reference", "gelu_gate": "reference", "scans": "reference"}
+PLAIN = {**OPS, **RECURRENT, "projection": "torch", "short_convolution": "reference"}
+DECAYS = (linear_decay.GLA, linear_decay.HGRN2, linear_decay.MAMBA2, mlstm.ENTRY)
+ENTRIES = (delta_rule.ENTRY, rwkv7.ENTRY, rglru.ENTRY, *DECAYS)
 MIXERS = [
     (16, GatedDeltaConfig(heads=2)),
     (33, GatedDeltaConfig(heads=1, value_heads=3, key_width=5, value_width=9, kernel=2, negative=True, norm_eps=0.1)),
@@ -41,12 +47,18 @@ MIXERS = [
     (16, GLAConfig(heads=2)),
     (36, GLAConfig(heads=2, rank=3, tau=1.0)),
     (2, GLAConfig(heads=1, rank=1)),
+    (16, HGRN2Config(heads=2)),
+    (33, HGRN2Config(heads=3)),
+    (3, HGRN2Config(heads=3)),
     (16, Mamba2Config(state_dim=8, head_width=8)),
     (9, Mamba2Config(state_dim=3, head_width=3, groups=2, kernel=2, norm_eps=0.1)),
     (5, Mamba2Config(state_dim=1, expand=1, head_width=1, groups=5, kernel=1)),
     (16, MLSTMConfig(heads=2)),
     (9, MLSTMConfig(heads=3, block=3, kernel=2, forget="exp")),
     (2, MLSTMConfig(heads=1, expand=1, block=1, kernel=1)),
+    (16, RGLRUConfig(heads=2)),
+    (9, RGLRUConfig(heads=3, width=33, kernel=2)),
+    (2, RGLRUConfig(heads=1, width=1, kernel=1)),
     (16, RWKV7Config(heads=2)),
     (34, RWKV7Config(heads=2)),
     (3, RWKV7Config(heads=3)),
@@ -57,11 +69,16 @@ ONE_OF_EACH = [
     KDAConfig(),
     DeltaConfig(),
     GLAConfig(),
+    HGRN2Config(),
     Mamba2Config(),
     MLSTMConfig(),
+    RGLRUConfig(),
     RWKV7Config(),
 ]
 KINDS = [config.kind for config in ONE_OF_EACH]
+DECAYING = dict.fromkeys(("gla", "hgrn2", "mamba2", "mlstm"), ("linear_decay", "chunked"))
+OWN = {**DECAYING, "rglru": ("gated_decay", "reference")}
+"""another backend of the op of a mixer, where that is not the delta rule"""
 
 
 @pytest.fixture(autouse=True)
@@ -163,8 +180,8 @@ def test_tokens_after_a_piece_are_read_in_c(config: Any, calls: list[int]) -> No
 @pytest.mark.parametrize("config", ONE_OF_EACH, ids=KINDS)
 def test_what_is_left_to_torch(config: Any, calls: list[int]) -> None:
     mixer, x = built(8, config), torch.ones(1, 8).double()
-    state, own = mixer.start(1), "linear_decay" if config.kind in ("gla", "mamba2", "mlstm") else "delta_rule"
-    for op, name in ((own, "chunked"), ("projection", "torch")):
+    state = mixer.start(1)
+    for op, name in (OWN.get(config.kind, ("delta_rule", "chunked")), ("projection", "torch")):
         with backends.use(**{op: name}):
             mixer.step(x, state)
     mixer.step(x.clone().requires_grad_(), state)
@@ -185,8 +202,10 @@ def test_what_is_left_to_torch(config: Any, calls: list[int]) -> None:
 PARTS = [
     *(("gated_delta", part) for part in ("w_qkv", "conv", "norm", "w_g")),
     *(("gla", part) for part in ("w_q", "w_2", "norm")),
+    *(("hgrn2", part) for part in ("w_f", "norm")),
     *(("mamba2", part) for part in ("w_out", "conv", "norm")),
     *(("mlstm", part) for part in ("w_up", "conv", "w_gates")),
+    *(("rglru", part) for part in ("w_y", "conv", "gates")),
     *(("rwkv7", part) for part in ("w_k", "thin_in.rate", "thin_out.gate")),
 ]
 
@@ -205,6 +224,7 @@ LAYERS = [
     *(("gated_delta", part) for part in ("w_qkv", "w_b", "w_o")),
     *(("kda", part) for part in ("decay_in", "gate_in")),
     *(("gla", part) for part in ("w_q", "w_1", "w_o")),
+    *(("hgrn2", part) for part in ("w_i", "w_o")),
     *(("mamba2", part) for part in ("w_out",)),
     *(("mlstm", part) for part in ("w_down",)),
     *(("rwkv7", part) for part in ("w_k", "thin_in.rate", "thin_out.gate")),
@@ -236,6 +256,39 @@ def test_rwkv7_mixes_the_first_values_in(dtype: torch.dtype, calls: list[int]) -
         assert torch.equal(handed_on["values"], handed["values"])
         found.append([y, z, handed["values"], *entries(states[1], later)])
     assert calls == [3] * 8
+    for actual, exact in zip(found[1], found[0], strict=True):
+        torch.testing.assert_close(actual.double(), exact, **BOUNDS[dtype])
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+@pytest.mark.parametrize("layer", [1, 3])
+def test_hgrn2_has_lower_bounds_from_the_second_layer_on(layer: int, dtype: torch.dtype, calls: list[int]) -> None:
+    table = LowerBounds(4, 18).double().requires_grad_(False)
+    table.table.normal_(std=3, generator=torch.Generator().manual_seed(2))
+    found = []
+    for precision, plain in ((torch.float64, PLAIN), (dtype, {})):
+        mixer = built(18, HGRN2Config(heads=2), precision)
+        mixer.layer = layer
+        mixer.share(table.to(precision), owned=False)
+        with backends.use(**plain):
+            y, state = read_on(mixer, tokens(3, 18, precision))
+        found.append([y, *entries(state, mixer)])
+    assert calls == [3] * 4
+    for actual, exact in zip(found[1], found[0], strict=True):
+        torch.testing.assert_close(actual.double(), exact, **BOUNDS[dtype])
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+def test_rglru_begins_some_rows(dtype: torch.dtype, calls: list[int]) -> None:
+    """The first token of a text is not scaled: here that of the first row, while the second has read two."""
+    found = []
+    for precision, plain in ((torch.float64, PLAIN), (dtype, {})):
+        mixer, x = built(18, RGLRUConfig(heads=2), precision), tokens(2, 18, precision)
+        _, state = mixer.extend(x[:, :2], mixer.start(2), torch.tensor([[False, False], [True, True]]))
+        with backends.use(**plain):
+            y, after = mixer.step(x[:, 2], state)
+        found.append([y, *entries(after, mixer)])
+    assert calls == [2]
     for actual, exact in zip(found[1], found[0], strict=True):
         torch.testing.assert_close(actual.double(), exact, **BOUNDS[dtype])
 

@@ -37,5 +37,7 @@ class HeadNorm(nn.RMSNorm):
 
 
 def plain_gain(norm: nn.Module | None) -> Tensor | None:
-    """The gain of a norm, for C; None unless it is a `HeadNorm` without hooks."""
-    return norm._parameters["weight"] if type(norm) is HeadNorm and not hooked(norm) else None
+    """The gain of a norm, for C; None unless it is a `HeadNorm` or torch's `RMSNorm`, without hooks."""
+    if norm is None or type(norm) not in (HeadNorm, nn.RMSNorm) or hooked(norm):
+        return None
+    return norm._parameters["weight"]

@@ -35,7 +35,8 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.linear_decay import exponential_gate, mixing, normalised
+from seqloom.ops.linear_decay import exponential_gate, normalised
+from seqloom.ops.linear_decay import mlstm as one_call
 from seqloom.ops.linear_decay.exponential_gate import stabilized
 from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.linear_decay.weighted import quotient
@@ -113,10 +114,10 @@ class MLSTM(PackedMixer):
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # one call of the C code where that can run, else as in `read`
         weights, entries = self._weights(), (state["window"], state["C"], state["m"])
-        if weights is None or not mixing.able(x, entries, weights):
+        if weights is None or not one_call.able(x, entries, weights):
             return super().advance(x, state, reuse)
         window, C, m = entries if reuse else (entry.clone() for entry in entries)
-        y = mixing.mlstm(x, window, C, m, weights, self.config.forget == "exp")
+        y = one_call.token(x, window, C, m, weights, self.config.forget == "exp")
         return y, {"window": window, "C": C, "m": m}
 
     @override
@@ -144,7 +145,7 @@ class MLSTM(PackedMixer):
         recurrence = (forget, maximum, scaled, summed, divided, skip_price(rows, H, K))
         return self.w_up, self.conv, blocks, self.w_gates, *recurrence, self.w_down
 
-    def _weights(self) -> mixing.MLSTMWeights | None:
+    def _weights(self) -> one_call.Weights | None:
         """The parameters for C; None where a layer computes something else."""
         layers, own = self._modules, self._parameters  # faster than attributes of the module
         plain, gates = matrices(layers["w_up"], layers["w_down"]), affine(layers["w_gates"])
@@ -153,7 +154,7 @@ class MLSTM(PackedMixer):
             return None
         w_up, w_down = plain
         weights = complete(w_up, *convolution, own["qkv"], *gates[0], own["gain"], own["skip"], w_down)
-        return None if weights is None else mixing.MLSTMWeights(*weights)
+        return None if weights is None else one_call.Weights(*weights)
 
     def _gates(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """log f and log i, both (B, H, T)."""

@@ -1,6 +1,6 @@
 """One token of a whole mixer around the decaying sum in one call of C (token.c): products, convolution, sum, norm.
 
-It serves `gla`, `mamba2` and `mlstm`, whose files in `seqloom.mixers` define the letters.
+It serves `gla`, `hgrn2` and `mamba2`, whose files in `seqloom.mixers` define the letters.
 """
 
 from typing import NamedTuple, final
@@ -13,7 +13,7 @@ from seqloom.ops import native, one_token
 from seqloom.ops.linear_decay.token import SOURCE
 from seqloom.ops.native import Argument, Entry
 
-OPS = ("linear_decay", "gated_norm", "short_convolution", "small_blocks", "skip_norm")
+OPS = ("linear_decay", "gated_norm", "short_convolution")
 GLA = Entry(
     "linear_decay",
     SOURCE,
@@ -33,6 +33,23 @@ GLA = Entry(
     Argument("w_o", "D H*V"),
     Argument("y", "B D", written=True),
     Argument("scratch", "3*H*K+3*H*V+R", written=True),
+)
+HGRN2 = Entry(
+    "linear_decay",
+    SOURCE,
+    "hgrn2",
+    "threads B H K L number",
+    Argument("x", "B H*K"),
+    Argument("w_q", "H*K H*K"),
+    Argument("w_f", "H*K H*K"),
+    Argument("w_i", "H*K H*K"),
+    Argument("table", "L H*K", optional=True),
+    Argument("gain", "H*K"),
+    Argument("scales", "1"),
+    Argument("state", "B H K K", written=True),
+    Argument("w_o", "H*K H*K"),
+    Argument("y", "B H*K", written=True),
+    Argument("scratch", "6*H*K", written=True),
 )
 MAMBA2 = Entry(
     "linear_decay",
@@ -56,29 +73,6 @@ MAMBA2 = Entry(
     least="G W",
 )
 
-MLSTM = Entry(
-    "linear_decay",
-    SOURCE,
-    "mlstm",
-    "threads B D W H K N exponential",
-    Argument("x", "B D"),
-    Argument("w_up", "2*H*K D"),
-    Argument("taps", "W H*K"),
-    Argument("bias", "H*K"),
-    Argument("window", "B W-1 H*K", written=True),
-    Argument("qkv", "3 blocks N N"),
-    Argument("w_gates", "2*H 3*H*K"),
-    Argument("b_gates", "2*H"),
-    Argument("gain", "H*K"),
-    Argument("skip", "H*K"),
-    Argument("state", "B H K K+1", written=True),
-    Argument("maxima", "B H", written=True),
-    Argument("w_down", "D H*K"),
-    Argument("y", "B D", written=True),
-    Argument("scratch", "6*H*K+3*blocks*N+4*H", written=True),
-    least="W N",
-)
-
 
 @final
 class GLAWeights(NamedTuple):
@@ -96,6 +90,18 @@ class GLAWeights(NamedTuple):
 
 
 @final
+class HGRN2Weights(NamedTuple):
+    """The parameters of one `hgrn2` mixer, and its model's table of bounds, None in the first layer."""
+
+    w_q: Float[Tensor, "D D"]
+    w_f: Float[Tensor, "D D"]
+    w_i: Float[Tensor, "D D"]
+    table: Float[Tensor, "L D"] | None
+    gain: Float[Tensor, " D"]
+    w_o: Float[Tensor, "D D"]
+
+
+@final
 class Mamba2Weights(NamedTuple):
     """The parameters of one `mamba2` mixer: E inner channels, C of them and of B and C convolved."""
 
@@ -109,24 +115,9 @@ class Mamba2Weights(NamedTuple):
     w_out: Float[Tensor, "D E"]
 
 
-@final
-class MLSTMWeights(NamedTuple):
-    """The parameters of one `mlstm` mixer: E inner channels."""
-
-    w_up: Float[Tensor, "2*E D"]
-    taps: Float[Tensor, "W E"]
-    bias: Float[Tensor, " E"]
-    qkv: Float[Tensor, "3 blocks N N"]
-    w_gates: Float[Tensor, "2*H 3*E"]
-    b_gates: Float[Tensor, " 2*H"]
-    gain: Float[Tensor, " E"]
-    skip: Float[Tensor, " E"]
-    w_down: Float[Tensor, "D E"]
-
-
-def able(x: Token, entries: tuple[Tensor, ...], weights: GLAWeights | Mamba2Weights | MLSTMWeights) -> bool:
+def able(x: Token, entries: tuple[Tensor, ...], weights: GLAWeights | HGRN2Weights | Mamba2Weights) -> bool:
     """Whether C supports the call, which writes into `entries` of the state: see `one_token.able`."""
-    return one_token.able(SOURCE, OPS, x, entries, weights)
+    return one_token.able(SOURCE, OPS, x, entries, tuple([weight for weight in weights if weight is not None]))
 
 
 def gla(x: Token, state: Float[Tensor, "B H K V"], weights: GLAWeights, tau: float, eps: float) -> Token:
@@ -139,6 +130,16 @@ def gla(x: Token, state: Float[Tensor, "B H K V"], weights: GLAWeights, tau: flo
     y, scratch = x.new_empty(x.shape), x.new_empty(3 * H * K + 3 * H * V + len(weights.w_1))
     threads = native.threads(w_o.numel())
     GLA(x, *before, gain, one_token.numbers(x.dtype, tau, eps), state, w_o, y, scratch, threads=threads)
+    return y
+
+
+def hgrn2(x: Token, state: Float[Tensor, "B H K K"], weights: HGRN2Weights, layer: int, eps: float) -> Token:
+    """The output (B, D) of token x in layer number `layer`. Writes into `state`; raises as `gla` does."""
+    *before, gain, w_o = weights
+    L = 0 if weights.table is None else len(weights.table)
+    y, scratch = x.new_empty(x.shape), x.new_empty(6 * len(gain))
+    scales, threads = one_token.numbers(x.dtype, eps), native.threads(w_o.numel())
+    HGRN2(x, *before, gain, scales, state, w_o, y, scratch, threads=threads, L=L, number=layer)
     return y
 
 
@@ -158,21 +159,4 @@ def mamba2(
     threads = native.threads(w_in.numel())
     if MAMBA2(x, w_in, taps, bias, window, *rates, state, w_out, y, scratch, threads=threads, G=groups):
         raise ValueError(f"linear_decay: {H} heads are no multiple of {groups} groups")
-    return y
-
-
-def mlstm(
-    x: Token,
-    window: Float[Tensor, "B past E"],
-    state: Float[Tensor, "B H K N"],
-    maxima: Float[Tensor, "B H"],
-    weights: MLSTMWeights,
-    exponential: bool,
-) -> Token:
-    """The output (B, D) of token x, with the forget gate e^x or σ(x). Writes into the entries; raises as `gla` does."""
-    w_up, taps, bias, *others, w_down = weights
-    H, E = maxima.shape[1], len(bias)
-    y, scratch = x.new_empty(x.shape), x.new_empty(9 * E + 4 * H)
-    sizes = {"threads": native.threads(w_up.numel()), "exponential": int(exponential)}
-    MLSTM(x, w_up, taps, bias, window, *others, state, maxima, w_down, y, scratch, **sizes)
     return y

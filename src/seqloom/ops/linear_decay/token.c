@@ -1,4 +1,4 @@
-/* One token of the decaying sum, and of the whole mixers `gla`, `mamba2` and `mlstm`, for each row. S is (K, V) per head: S = e^g S
+/* One token of the decaying sum, and of the whole mixers `gla`, `hgrn2` and `mamba2`, for each row. S is (K, V) per head: S = e^g S
    + kᵀ v, y = q S. A thread computes whole heads, so that results do not depend on the number of threads. The file includes
    itself once for each floating-point type. */
 #ifndef REAL
@@ -17,28 +17,6 @@
 #include "vectors.h"
 #include "one_row.h"
 
-/* One head: the state after the token from that before it, which may be the same memory, and the output y (V). g has one
-   number, or one for each channel if `by_channel`. */
-static void NAME(head_)(
-    int64_t K, int64_t V, int by_channel, const REAL *q, const REAL *k, const REAL *v, const REAL *g,
-    const REAL *state, REAL *new_state, REAL *y)
-{
-    for (int64_t c = 0; c < V; c++)
-        y[c] = 0;
-    REAL whole, part = NAME(split_)(g[0], &whole);
-    for (int64_t n = 0; n < K; n++) {
-        const REAL key = k[n], query = q[n], *before = state + n * V;
-        REAL *row = new_state + n * V;
-        if (by_channel)
-            part = NAME(split_)(g[n], &whole);
-#pragma omp simd
-        for (int64_t c = 0; c < V; c++) {
-            row[c] = whole * before[c] + (part * before[c] + key * v[c]);
-            y[c] += query * row[c];
-        }
-    }
-}
-
 /* q and k are (B, G, K), v and y (B, H, V), states (B, H, K, V), all without gaps; H/G heads of v share one of q and k. g is
    `log_decay` (B, H) or `log_decays` (B, H, K); one of them or both are NULL. Where `new_state` is NULL the state is
    overwritten. Returns 1 where H is no multiple of G. */
@@ -55,7 +33,7 @@ int NAME(token_)(
     for (int64_t head = 0; head < (int64_t)B * H; head++) {
         const int64_t key = head / (H / G) * K, S = head * K * V;
         const REAL *g = log_decays ? log_decays + head * K : log_decay ? log_decay + head : &none;
-        NAME(head_)(K, V, log_decays != NULL, q + key, k + key, v + head * V, g, state + S, new_state + S, y + head * V);
+        NAME(decay_head_)(K, V, log_decays != NULL, q + key, k + key, v + head * V, g, state + S, new_state + S, y + head * V);
     }
     return 0;
 }
@@ -86,10 +64,70 @@ int NAME(gla_)(
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
         for (int64_t head = 0; head < H; head++) {
             const int64_t key = head * K, value = head * V;
-            NAME(head_)(K, V, 1, q + key, k + key, v + value, g + key, S + key * V, S + key * V, out + value);
+            NAME(decay_head_)(K, V, 1, q + key, k + key, v + value, g + key, S + key * V, S + key * V, out + value);
             NAME(norm_)(V, 1, scales[1], gain, z + value, out + value);
         }
         NAME(product_)(threads, D, values, w_o, NULL, out, y + row * D);
+    }
+    return 0;
+}
+
+/* β (D) of layer `number`: a softmax over the L layers of each channel of the table (L, D), summed over layers 1 to
+   `number`. */
+static void NAME(lower_bounds_)(int64_t L, int64_t number, int64_t D, const REAL *table, REAL *bounds)
+{
+    for (int64_t d = 0; d < D; d += LANES) {
+        const int64_t m = least(D - d, LANES);
+        VEC largest = NAME(load_)(table + d, m), sum = {0}, below = {0};
+        for (int64_t l = 1; l < L; l++) {
+            const VEC logit = NAME(load_)(table + l * D + d, m);
+            largest = NAME(pick_)(logit > largest, logit, largest);
+        }
+        for (int64_t l = 0; l < L; l++) {
+            const VEC weight = NAME(power_)((NAME(load_)(table + l * D + d, m) - largest) * (REAL)LOG2_E);
+            sum += weight;
+            if (0 < l && l <= number)
+                below += weight;
+        }
+        NAME(store_)(bounds + d, below / sum, m);
+    }
+}
+
+/* HGRN2, in the letters of its mixer: D = H K. The table of layer `number`'s bounds is NULL in the first layer, whose bounds
+   are 0; `scales` is the norm's ε. The state is overwritten. */
+int NAME(hgrn2_)(
+    int threads, int B, int H, int K, int L, int number, const REAL *x, const REAL *w_q, const REAL *w_f,
+    const REAL *w_i, const REAL *table, const REAL *gain, const REAL *scales, REAL *state, const REAL *w_o, REAL *y,
+    REAL *scratch)
+{
+    const int64_t D = (int64_t)H * K;
+    REAL *bounds = scratch, *q = bounds + D, *f = q + D, *v = f + D, *k = v + D, *out = k + D;
+    memset(bounds, 0, D * sizeof(REAL));
+    if (table)
+        NAME(lower_bounds_)(L, number, D, table, bounds);
+    for (int64_t row = 0; row < B; row++) {
+        const REAL *x_row = x + row * D;
+        NAME(product_)(threads, D, D, w_q, NULL, x_row, q);
+        NAME(product_)(threads, D, D, w_f, NULL, x_row, f);
+        NAME(product_)(threads, D, D, w_i, NULL, x_row, v);
+        for (int64_t d = 0; d < D; d += LANES) {
+            const int64_t m = least(D - d, LANES);
+            const VEC logit = NAME(load_)(f + d, m), bound = NAME(load_)(bounds + d, m);
+            VEC unused;
+            NAME(store_)(q + d, NAME(silu_)(NAME(load_)(q + d, m)) / sqrt((REAL)K), m);
+            NAME(store_)(f + d, bound + (1 - bound) * NAME(sigmoid_)(logit, &unused), m);
+            NAME(store_)(k + d, (1 - bound) * NAME(sigmoid_)(-logit, &unused), m);
+        }
+        memset(out, 0, D * sizeof(REAL));
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
+        for (int64_t head = 0; head < H; head++)
+            for (int64_t n = head * K; n < (head + 1) * K; n++) {
+                REAL *S = state + (row * D + n) * K;
+                const int slow = k[n] < (REAL)0.5; /* f = 1 - k, which would be rounded: see split_ */
+                NAME(decay_row_)(K, slow, slow ? -k[n] : f[n], q[n], k[n], v + head * K, S, S, out + head * K);
+            }
+        NAME(norm_)(D, 0, scales[0], gain, NULL, out);
+        NAME(product_)(threads, D, D, w_o, NULL, out, y + row * D);
     }
     return 0;
 }
@@ -117,7 +155,7 @@ int NAME(mamba2_)(
             const REAL step = NAME(log_sum_)(steps[head] + step_bias[head]), g = -exp(a_log[head]) * step;
             for (int64_t n = first; n < first + P; n++)
                 added[n] = step * u[n];
-            NAME(head_)(N, P, 0, q + key, k + key, added + first, &g, S + first * N, S + first * N, out + first);
+            NAME(decay_head_)(N, P, 0, q + key, k + key, added + first, &g, S + first * N, S + first * N, out + first);
             for (int64_t n = first; n < first + P; n++)
                 out[n] += skip[head] * u[n];
         }
@@ -128,86 +166,6 @@ int NAME(mamba2_)(
         for (int64_t n = 0; n < E; n += group)
             NAME(norm_)(group, 0, scales[0], gain + n, NULL, out + n);
         NAME(product_)(threads, D, E, w_out, NULL, out, y + row * D);
-    }
-    return 0;
-}
-
-/* y (E) = x (E) times E/N blocks w (N, N), each block of x as a row. */
-static void NAME(blocks_)(int64_t E, int64_t N, const REAL *w, const REAL *x, REAL *y)
-{
-    for (int64_t first = 0; first < E; first += N)
-        for (int64_t o = 0; o < N; o++) {
-            REAL sum = 0;
-            for (int64_t i = 0; i < N; i++)
-                sum += x[first + i] * w[(first + i) * N + o];
-            y[first + o] = sum;
-        }
-}
-
-/* One head of mLSTM: the gates relative to the maximum m, the state (K, K + 1) and its maximum after the token, and h (K),
-   the sum over its normalizer. `added` and `sums` have room for K + 1 numbers. */
-static void NAME(memory_)(
-    int64_t K, REAL log_i, REAL log_f, const REAL *q, const REAL *k, const REAL *v, REAL *maximum, REAL *state,
-    REAL *added, REAL *sums, REAL *h)
-{
-    const REAL before = *maximum, m = fmax(log_f + before, log_i), g = log_f + (before - m);
-    const REAL weight = exp(log_i - m) / sqrt((REAL)K);
-    for (int64_t n = 0; n < K; n++)
-        added[n] = weight * v[n];
-    added[K] = weight;
-    NAME(head_)(K, K + 1, 0, q, k, added, &g, state, state, sums);
-    const REAL normalizer = fmax(fabs(sums[K]), exp(-m)) + (REAL)1e-6;
-    for (int64_t n = 0; n < K; n++)
-        h[n] = sums[n] / normalizer;
-    *maximum = m;
-}
-
-/* h ← (norm(h) ∘ gain + skip ∘ c) ∘ silu(z) over the K numbers of a head; the norm is of mean and variance. */
-static void NAME(skip_norm_)(int64_t K, const REAL *gain, const REAL *skip, const REAL *c, const REAL *z, REAL *h)
-{
-    REAL mean = 0, variance = 0;
-    for (int64_t n = 0; n < K; n++)
-        mean += h[n] / K;
-    for (int64_t n = 0; n < K; n++)
-        variance += (h[n] - mean) * (h[n] - mean) / K;
-    const REAL scale = 1 / sqrt(variance + (REAL)1e-5);
-    for (int64_t n = 0; n < K; n += LANES) {
-        const int64_t some = least(K - n, LANES);
-        const VEC skipped = NAME(load_)(skip + n, some) * NAME(load_)(c + n, some);
-        const VEC normed = (NAME(load_)(h + n, some) - mean) * scale * NAME(load_)(gain + n, some);
-        NAME(store_)(h + n, (normed + skipped) * NAME(silu_)(NAME(load_)(z + n, some)), some);
-    }
-}
-
-/* mLSTM, in the letters of its mixer: H heads of K channels, E = H K, blocks of N, W taps. `exponential` is the forget gate
-   e^x in place of σ(x). The window, the state (H, K, K + 1) and the maxima are overwritten. */
-int NAME(mlstm_)(
-    int threads, int B, int D, int W, int H, int K, int N, int exponential, const REAL *x, const REAL *w_up,
-    const REAL *taps, const REAL *bias, REAL *window, const REAL *qkv, const REAL *w_gates,
-    const REAL *b_gates, const REAL *gain, const REAL *skip, REAL *state, REAL *maxima, const REAL *w_down, REAL *y,
-    REAL *scratch)
-{
-    const int64_t E = (int64_t)H * K, columns = K + 1;
-    REAL *u = scratch, *z = u + E, *c = z + E, *q = c + E, *k = q + E, *v = k + E, *h = v + E, *gates = h + E;
-    REAL *added = gates + 2 * H, *sums = added + H * columns;
-    for (int64_t row = 0; row < B; row++) {
-        REAL *past = window + row * (W - 1) * E, *S = state + row * E * columns, *m = maxima + row * H;
-        NAME(product_)(threads, 2 * E, D, w_up, NULL, x + row * D, u);
-        for (int64_t d = 0; d < E; d += LANES)
-            NAME(convolve_some_)(d, E, W - 1, u, taps, bias, past, past, c);
-        NAME(blocks_)(E, N, qkv, c, q);
-        NAME(blocks_)(E, N, qkv + E * N, c, k);
-        NAME(blocks_)(E, N, qkv + 2 * E * N, u, v);
-        NAME(product_)(1, 2 * H, 3 * E, w_gates, b_gates, q, gates);
-#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
-        for (int64_t head = 0; head < H; head++) {
-            const int64_t first = head * K, wide = head * columns;
-            const REAL logit = gates[H + head], log_f = exponential ? logit : -NAME(log_sum_)(-logit);
-            NAME(memory_)(K, gates[head], log_f, q + first, k + first, v + first, m + head, S + first * columns,
-                          added + wide, sums + wide, h + first);
-            NAME(skip_norm_)(K, gain + first, skip + first, c + first, z + first, h + first);
-        }
-        NAME(product_)(threads, D, E, w_down, NULL, h, y + row * D);
     }
     return 0;
 }

@@ -1,5 +1,5 @@
 /* What the C of single tokens shares: the product of a matrix with one row, the short convolution of one token, the norm
-   of a head, and decays. It is included after vectors.h, once for each type of number. */
+   of a head, decays, and a head of the decaying sum. It is included after vectors.h, once for each type of number. */
 #include <math.h>
 #include <tgmath.h>
 
@@ -37,12 +37,12 @@ static void NAME(product_)(
     }
 }
 
-/* A vector of channels, from d on, of y = silu(bias + Σ_k taps_k x_{-k}) for one token x (D), and of the window after
-   it. `before` (past, D) are the inputs before x, the latest last, `after` those after it, which may be `before`
-   itself. `bias` may be NULL, which means 0. */
-INLINE void NAME(convolve_some_)(
+/* A vector of channels, from d on, of bias + Σ_k taps_k x_{-k} for one token x (D), and of the window after it. `before`
+   (past, D) are the inputs before x, the latest last, `after` those after it, which may be `before` itself. `bias` may
+   be NULL, which means 0. */
+INLINE VEC NAME(tap_some_)(
     int64_t d, int64_t D, int64_t past, const REAL *x, const REAL *taps, const REAL *bias, const REAL *before,
-    REAL *after, REAL *y)
+    REAL *after)
 {
     const int64_t m = least(D - d, LANES);
     const VEC now = NAME(load_)(x + d, m);
@@ -55,7 +55,16 @@ INLINE void NAME(convolve_some_)(
     }
     if (past)
         NAME(store_)(after + (past - 1) * D + d, now, m);
-    NAME(store_)(y + d, NAME(silu_)(sum), m);
+    return sum;
+}
+
+/* A vector of channels of y = silu of that sum. */
+INLINE void NAME(convolve_some_)(
+    int64_t d, int64_t D, int64_t past, const REAL *x, const REAL *taps, const REAL *bias, const REAL *before,
+    REAL *after, REAL *y)
+{
+    const VEC sum = NAME(tap_some_)(d, D, past, x, taps, bias, before, after);
+    NAME(store_)(y + d, NAME(silu_)(sum), least(D - d, LANES));
 }
 
 /* y ← norm(y) ∘ gain over the V numbers of a head, times silu(z), or σ(z) where not `silu`; z may be NULL: no gate. */
@@ -96,4 +105,31 @@ static inline REAL NAME(split_)(REAL g, REAL *whole)
 {
     *whole = g > (REAL)-0.6931;
     return *whole ? expm1(g) : exp(g);
+}
+
+/* A row of the state of a decaying sum: S = e^g S + k v, with e^g as whole + part; y gets q S. `after` may be `before`. */
+INLINE void NAME(decay_row_)(
+    int64_t V, REAL whole, REAL part, REAL q, REAL k, const REAL *v, const REAL *before, REAL *after, REAL *y)
+{
+#pragma omp simd
+    for (int64_t c = 0; c < V; c++) {
+        after[c] = whole * before[c] + (part * before[c] + k * v[c]);
+        y[c] += q * after[c];
+    }
+}
+
+/* A head of the sum: the state (K, V) after the token from that before it, which may be the same memory, and the output
+   y (V). g has one number, or one for each channel if `by_channel`. */
+static inline void NAME(decay_head_)(
+    int64_t K, int64_t V, int by_channel, const REAL *q, const REAL *k, const REAL *v, const REAL *g,
+    const REAL *state, REAL *new_state, REAL *y)
+{
+    for (int64_t c = 0; c < V; c++)
+        y[c] = 0;
+    REAL whole, part = NAME(split_)(g[0], &whole);
+    for (int64_t n = 0; n < K; n++) {
+        if (by_channel)
+            part = NAME(split_)(g[n], &whole);
+        NAME(decay_row_)(V, whole, part, q[n], k[n], v, state + n * V, new_state + n * V, y);
+    }
 }

@@ -69,8 +69,8 @@ class ShortConvolution(nn.Module):
         return price(span, self.dim, len(self.weight), self.bias is not None, self.silu)
 
 
-def taps(conv: nn.Module | None) -> tuple[Tensor | None, Tensor | None] | None:
-    """Taps and bias of a convolution, for C; None unless it is a `ShortConvolution` with silu and without hooks."""
-    if type(conv) is not ShortConvolution or not conv.silu or hooked(conv):
+def taps(conv: nn.Module | None, silu: bool = True) -> tuple[Tensor | None, Tensor | None] | None:
+    """Taps and bias of a convolution, for C; None unless it is a `ShortConvolution` of this `silu` without hooks."""
+    if type(conv) is not ShortConvolution or conv.silu is not silu or hooked(conv):
         return None
     return conv._parameters["weight"], conv._parameters.get("bias")
