@@ -110,6 +110,16 @@ class GrowsInSecret(Cached):
     traits = Traits(causal="always", streams=True, state="constant")
 
 
+@caught_by(check_state_size="keeps more in memory")
+class KeepsThePiece(Average):
+    """The state after a piece is a view of the sums after all its tokens."""
+
+    def carry(self, x: Tensor, state: State, lengths: Tensor) -> tuple[Tensor, State]:
+        y, after = super().carry(x, state, lengths)
+        sums = after["total"][:, None].expand(-1, x.shape[1] + 1, -1).contiguous()
+        return y, {**after, "total": sums[:, -1]}
+
+
 @caught_by(check_fork_and_trim="off by")
 class TrimsTooMuch(Cached):
     """The trimmed state lacks the last token."""
