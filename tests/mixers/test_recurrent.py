@@ -14,6 +14,7 @@ from tests.mixers.recurrences.arithmetic import Array, Weights
 from tests.mixers.recurrences.elman import elman
 from tests.mixers.recurrences.gru import gru
 from tests.mixers.recurrences.lstm import lstm
+from tests.ops.needing import needs_native
 
 D = 6
 RECURRENCES = {"rnn": elman, "lstm": lstm, "gru": gru}
@@ -29,7 +30,7 @@ CASES: dict[str, dict[str, Any]] = {
     "gru after, 4 units": {"kind": "gru", "reset": "after", "state_dim": 4},
 }
 OF_TORCH = [name for name in CASES if "before" not in name]
-BACKENDS = ("reference", "looped", "kernel")
+BACKENDS = ("reference", "looped", "kernel", pytest.param("native", marks=needs_native))
 
 
 def mixer_of(name: str) -> Mixer:

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.recurrence import GATES, elman, gru, gru_after, lstm
+from seqloom.ops.recurrence import GATES, elman, gru, gru_after, lstm, native
+from tests.ops.needing import needs_native
 
 try:
     from jaxtyping import TypeCheckError
@@ -25,8 +26,12 @@ def flat(*inputs: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor
 
 READ: dict[str, Callable[..., tuple[Tensor, ...]]] = {"elman": elman, "lstm": flat, "gru": gru, "gru_after": gru_after}
 LENGTHS = torch.tensor([0, 3, 7, 1])
-FAST = [(cell, "looped") for cell in READ] + [(cell, "kernel") for cell in READ if cell != "gru"]
-TYPES = [(torch.float64, 1e-12), (torch.float32, 1e-5)]
+FAST = [
+    *((cell, "looped") for cell in READ),
+    *((cell, "kernel") for cell in READ if cell != "gru"),
+    *(pytest.param(cell, "native", marks=needs_native) for cell in READ),
+]
+TYPES = [(torch.float64, 1e-12), (torch.float32, 2e-5)]
 every_fast = pytest.mark.parametrize(("cell", "backend"), FAST)
 
 
@@ -39,8 +44,10 @@ def drawn(cell: str, T: int, dtype: torch.dtype = torch.float64, scale: float = 
     return [(scale * torch.randn(shape, generator=generator, dtype=torch.float64)).to(dtype) for shape in shapes]
 
 
-def everything(cell: str, backend: str, inputs: list[Tensor], lengths: Tensor | None) -> list[Tensor]:
-    """Outputs at real places, last states, gradients and the gradients of their squares, in float64."""
+def everything(
+    cell: str, backend: str, inputs: list[Tensor], lengths: Tensor | None = None, twice: bool = True
+) -> list[Tensor]:
+    """Outputs at real places, last states, gradients and, if `twice`, those of their squares, in float64."""
     leaves = [each.detach().clone().requires_grad_() for each in inputs]
     with backends.use(recurrence=backend):
         y, *last = READ[cell](*leaves, lengths=lengths)
@@ -48,9 +55,12 @@ def everything(cell: str, backend: str, inputs: list[Tensor], lengths: Tensor | 
         y = torch.where((torch.arange(y.shape[1]) < lengths[:, None])[:, :, None], y, 0.0)
     place = torch.arange(1, y.shape[1] + 1).to(y)[:, None]
     total = (y * place).sin().sum() + sum((n + 2) * each.square().sum() for n, each in enumerate(last))
-    first = torch.autograd.grad(total, leaves, create_graph=True)
-    second = torch.autograd.grad(sum(each.square().sum() for each in first), leaves)
-    return [each.detach().double() for each in (y, *last, *first, *second)]
+    first = torch.autograd.grad(total, leaves, retain_graph=twice)
+    if not twice:
+        return [each.detach().double() for each in (y, *last, *first)]
+    graph = torch.autograd.grad(total, leaves, create_graph=True)  # of other operations than `first`
+    second = torch.autograd.grad(sum(each.square().sum() for each in graph), leaves)
+    return [each.detach().double() for each in (y, *last, *first, *graph, *second)]
 
 
 @every_fast
@@ -65,7 +75,7 @@ def test_values_and_derivatives(
         torch.testing.assert_close(found, want, rtol=0, atol=bound * max(1.0, float(want.abs().max())))
 
 
-@pytest.mark.parametrize("backend", ["reference", "looped", "kernel"])
+@pytest.mark.parametrize("backend", ["reference", "looped", "kernel", pytest.param("native", marks=needs_native)])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_the_cells_of_a_padded_lstm_are_those_of_its_last_token(backend: str, dtype: torch.dtype) -> None:
     """Whatever the padding holds, and however large the gates are."""
@@ -117,17 +127,38 @@ def test_no_rows_and_no_tokens_to_read(cell: str) -> None:
 
 def test_the_choice_by_size() -> None:
     mkldnn = torch.backends.mkldnn.is_available()
+    own = "native" if native.available() else "looped"
     for cell, T, dtype, wanted in (
-        ("lstm", 5, torch.float32, "kernel" if mkldnn else "looped"),
-        ("lstm", 5, torch.float64, "looped"),
+        ("lstm", 5, torch.float32, "kernel" if mkldnn else own),
+        ("lstm", 5, torch.float64, own),
         ("lstm", 1, torch.float32, "reference"),
-        ("elman", 5, torch.float32, "looped"),
-        ("gru", 5, torch.float32, "looped"),
-        ("gru_after", 5, torch.float32, "looped"),
+        ("elman", 5, torch.float32, own),
+        ("gru", 5, torch.float32, own),
+        ("gru_after", 5, torch.float32, own),
     ):
         with backends.recorded() as ran:
             READ[cell](*drawn(cell, T, dtype))
         assert ran == {"recurrence": [wanted]}
+
+
+@needs_native
+@pytest.mark.parametrize("cell", READ)
+@pytest.mark.parametrize("rows", [1, 3, 9, 30])
+def test_rows_and_threads_of_the_native_loop(cell: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units that fill no vector, or several; rows of several tasks, which any number of threads computes alike."""
+    for units in (1, 8, 19):
+        shapes = [(rows, 6, D), (GATES[cell] * units, D), (GATES[cell] * units,), (GATES[cell] * units, units)]
+        shapes += [(units,)] if cell == "gru_after" else []
+        shapes += [(rows, units)] * (2 if cell == "lstm" else 1)
+        generator = torch.Generator().manual_seed(units)
+        inputs = [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+        found = []
+        for threads in (1, 2, 3):
+            monkeypatch.setattr("seqloom.ops.native.threads", lambda numbers, count=threads: count)
+            found.append(everything(cell, "native", inputs, twice=False))
+        for wanted, *others in zip(everything(cell, "reference", inputs, twice=False), *found, strict=True):
+            torch.testing.assert_close(others[0], wanted, rtol=0, atol=1e-12 * max(1.0, float(wanted.abs().max())))
+            assert all(torch.equal(others[0], other) for other in others[1:])
 
 
 @pytest.mark.parametrize("cell", READ)

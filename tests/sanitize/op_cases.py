@@ -17,9 +17,11 @@ from seqloom.mixers.aft.rwkv import RWKV
 from seqloom.mixers.linear.delta import DeltaConfig
 from seqloom.mixers.linear.gated_delta import GatedDeltaConfig
 from seqloom.mixers.linear.gla import GLAConfig
+from seqloom.mixers.linear.hgrn2 import HGRN2Config
 from seqloom.mixers.linear.kda import KDAConfig
 from seqloom.mixers.linear.rwkv7 import RWKV7Config
 from seqloom.mixers.recurrent.mlstm import MLSTMConfig
+from seqloom.mixers.recurrent.rglru import RGLRUConfig
 from seqloom.mixers.state_space.mamba import Mamba, MambaConfig
 from seqloom.mixers.state_space.mamba2 import Mamba2Config
 from seqloom.models.channel_mix import ChannelMix
@@ -32,6 +34,7 @@ from seqloom.ops import (
     gelu_gate,
     lag_sum,
     linear_decay,
+    recurrence,
     ring,
     scans,
     skip_norm,
@@ -293,7 +296,7 @@ def _mamba(chance: random.Random, draw: Draw) -> Call:
 
 
 def _whole_mixer(chance: random.Random, draw: Draw) -> Call:
-    """A token of a whole mixer of the delta rule or of the decaying sum."""
+    """A token of a whole mixer of the delta rule, of the decaying sum or of Griffin's block."""
     B, H, reuse = chance.choice([1, 2, 4]), chance.choice([1, 2]), chance.random() < 0.5
     dim, kernel, rank = H * chance.choice([2, 8, 16, 18]), chance.choice([1, 2, 4]), chance.choice([0, 1, 3])
     widths = {"key_width": chance.choice([1, 5, 16]), "value_width": chance.choice([1, 7, 33])}
@@ -303,6 +306,8 @@ def _whole_mixer(chance: random.Random, draw: Draw) -> Call:
             KDAConfig(heads=H, rank=rank, kernel=kernel),
             DeltaConfig(heads=H, kernel=kernel),
             GLAConfig(heads=H, rank=rank + 1),
+            HGRN2Config(heads=H),
+            RGLRUConfig(heads=H, width=H * widths["value_width"], kernel=kernel),
             Mamba2Config(state_dim=widths["key_width"], head_width=dim // 2, groups=H, kernel=kernel),
             MLSTMConfig(heads=H, block=chance.choice([1, 2]), kernel=kernel),
             RWKV7Config(heads=H),
@@ -317,7 +322,8 @@ def _whole_mixer(chance: random.Random, draw: Draw) -> Call:
         y, after = mixer.step_handed(x, state, reuse, first)[:2] if first else mixer.step(x, state, reuse=reuse)
         return y, *(after[name] for name in given)
 
-    own = "linear_decay" if config.kind in ("gla", "mamba2", "mlstm") else "delta_rule"
+    decays = dict.fromkeys(("gla", "hgrn2", "mamba2", "mlstm"), "linear_decay")
+    own = {**decays, "rglru": "gated_decay"}.get(config.kind, "delta_rule")
     entries = [draw(B, *entry.shape) for entry in mixer.memory.values()]
     return Call(run, [draw(B, dim), *entries], own, "native", "reference", token=True)
 
@@ -336,6 +342,22 @@ def _slstm(chance: random.Random, draw: Draw) -> Call:
         "native",
         "reference",
     )
+
+
+def _recurrence(chance: random.Random, draw: Draw) -> Call:
+    (B, T, D), N, cell = _sizes(chance), chance.choice([1, 7, 8, 17]), chance.choice([*recurrence.CELLS])
+    gates, rows = recurrence.GATES[cell] * N, chance.choice([B, 26])
+    state = [draw(rows, N) for _ in range(2 if cell == "lstm" else 1)]
+    inner = [draw(N)] if cell == "gru_after" else []
+
+    def run(x: Any, w_in: Any, bias: Any, w: Any, lengths: Any, *rest: Any) -> tuple[Tensor, ...]:
+        own, state = rest[: len(inner)], rest[len(inner) :]
+        initial = state if cell == "lstm" else state[0]
+        y, after = recurrence.CELLS[cell](x, w_in, bias, w, *own, initial, lengths=lengths)
+        return y, *(after if cell == "lstm" else (after,))
+
+    given = [draw(rows, T, D), draw(gates, D), draw(gates), draw(gates, N) / N**0.5, _lengths(chance, rows, T)]
+    return Call(run, [*given, *inner, *state], "recurrence", "native", "reference")
 
 
 def _flat(found: Any) -> tuple[Tensor, ...]:
@@ -429,7 +451,7 @@ CALLS = (
         *[_online] * 4,
     ),  # which has the most functions
     *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _whole_mixer, _slstm, _normed, _gelu),
-    *(_blocks, _gates, _memory, _delta_inputs),
+    *(_blocks, _gates, _memory, _delta_inputs, _recurrence),
 )
 
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
-from seqloom.ops.recurrence import kernel, looped, reference
+from seqloom.ops.recurrence import kernel, looped, native, reference
 from seqloom.ops.recurrence.initial_weights import orthogonal_
 
 __all__ = ["elman", "gru", "gru_after", "lstm", "orthogonal_"]
@@ -100,7 +100,7 @@ def gru_after(
 
 
 def by_size(cell: str, x: Tensor) -> str:
-    """The fastest backend. On a CPU it is torch's kernel (oneDNN's) only for the LSTM in float32, as measured.
+    """The fastest backend, as measured: for the LSTM in float32 on a CPU that is torch's kernel, which is oneDNN's.
 
     In a captured graph it is the reference, whose loop a compiler unrolls.
     """
@@ -109,11 +109,17 @@ def by_size(cell: str, x: Tensor) -> str:
     fused = x.device.type == "cuda"
     if x.device.type == "cpu":
         fused = cell == "lstm" and x.dtype == torch.float32 and torch.backends.mkldnn.is_available()
-    return "kernel" if fused and _has_kernel(cell, x) else "looped"
+    if fused and _has_kernel(cell, x):
+        return "kernel"
+    return "native" if _fits_c(cell, x) and native.available() else "looped"
 
 
 def _has_kernel(cell: str, x: Tensor) -> bool:
     return cell != "gru"
+
+
+def _fits_c(cell: str, x: Tensor) -> bool:
+    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
 
 
 def _read(
@@ -205,6 +211,7 @@ OP = Op(
         "reference": Backend(reference.read),
         "looped": Backend(looped.read),
         "kernel": Backend(kernel.read, fits=_has_kernel),
+        "native": Backend(native.read, native.lacking, _fits_c),
     },
     rule=by_size,
     examples=(_elman, _lstm, _gru, _gru_after),

@@ -1,10 +1,12 @@
 """The recurrences token by token, with as few operations per token as possible: shared products are computed at once.
 
 The layout is (T, B, …), so that the numbers of a token are contiguous. Backward goes from the last token to the first;
-the gradients of the weights are one product over all tokens. Second derivatives are taken through the reference.
+the gradients of the weights are one product over all tokens. Second derivatives are taken through the reference. The
+loops are torch's operations (`loops`) or C (`native`).
 """
 
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,56 +15,47 @@ from seqloom.ops import backends
 from seqloom.ops.autograd import differentiate
 from seqloom.ops.projection import outer, project
 from seqloom.ops.recurrence import reference
-from seqloom.ops.recurrence.loops import GRU, LSTM, Elman, GRUAfter
-
-Tensors = tuple[Tensor, ...]
-
-
-@runtime_checkable
-class Loop(Protocol):
-    """A recurrent cell, with its loops over tokens."""
-
-    def forward(self, a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
-        """All states (T+1, B, N) and what backward needs, from a = x W_in + b (T, B, G), which may be overwritten."""
-
-    def backward(
-        self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors
-    ) -> tuple[Tensor, Tensors, Tensors]:
-        """The gradients of a, of the weights and of the first state, from the gradients of all states."""
-
-
-LOOPS: dict[str, Loop] = {"elman": Elman(), "lstm": LSTM(), "gru": GRU(), "gru_after": GRUAfter()}
+from seqloom.ops.recurrence.loops import LOOPS, Loop, Tensors
 
 
 def read(
-    cell: str, x: Tensor, w_in: Tensor, bias: Tensor, weights: Tensors, state: Tensors, lengths: Tensor | None
+    cell: str,
+    x: Tensor,
+    w_in: Tensor,
+    bias: Tensor,
+    weights: Tensors,
+    state: Tensors,
+    lengths: Tensor | None,
+    loops: Mapping[str, Loop] = LOOPS,
 ) -> tuple[Tensor, Tensors]:
     """See `reference.read`."""
-    states: Tensors = _Looped.apply(cell, len(state), x, w_in, bias, *weights, *state)  # type: ignore[no-untyped-call]  # torch does not type apply
+    states: Tensors = _Looped.apply(cell, loops[cell], len(state), x, w_in, bias, *weights, *state)  # type: ignore[no-untyped-call]  # torch does not type apply
     by_row = [tensor.transpose(0, 1) for tensor in states]  # (B, T+1, N)
     return by_row[0][:, 1:], tuple(reference.state_after(tensor, lengths) for tensor in by_row)
 
 
 class _Looped(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, cell: str, state_count: int, x: Tensor, w_in: Tensor, bias: Tensor, *rest: Tensor) -> Tensors:
+    def forward(
+        ctx: Any, cell: str, loop: Loop, state_count: int, x: Tensor, w_in: Tensor, bias: Tensor, *rest: Tensor
+    ) -> Tensors:
         weights, state = rest[:-state_count], rest[-state_count:]
         a = project(x.transpose(0, 1).contiguous(), w_in, bias)
-        states, saved = LOOPS[cell].forward(a, weights, state)
+        states, saved = loop.forward(a, weights, state)
         ctx.save_for_backward(x, w_in, bias, *rest, *states, *saved)
         ctx.set_materialize_grads(False)
-        ctx.cell, ctx.state_count, ctx.inputs = cell, state_count, 3 + len(rest)
+        ctx.cell, ctx.loop, ctx.state_count, ctx.inputs = cell, loop, state_count, 3 + len(rest)
         ctx.backends = backends.captured()
         return states
 
     @staticmethod
-    def backward(ctx: Any, *output_grads: Tensor | None) -> tuple[Tensor | int | None, ...]:
+    def backward(ctx: Any, *output_grads: Tensor | None) -> tuple[Tensor | None, ...]:
         tensors: Tensors = ctx.saved_tensors
         inputs, outputs = tensors[: ctx.inputs], tensors[ctx.inputs :]
         if all(tensor is None for tensor in output_grads):
-            return (None,) * (2 + len(inputs))
+            return (None,) * (3 + len(inputs))
         if torch.is_grad_enabled():
-            return None, None, *_differentiable(ctx.cell, ctx.state_count, inputs, output_grads)
+            return None, None, None, *_differentiable(ctx.cell, ctx.state_count, inputs, output_grads)
         x, w_in, _, *rest = inputs
         weights = tuple(rest[: -ctx.state_count])
         states, saved = outputs[: ctx.state_count], outputs[ctx.state_count :]
@@ -70,11 +63,12 @@ class _Looped(torch.autograd.Function):
             torch.zeros_like(h) if dh is None else dh for h, dh in zip(states, output_grads, strict=True)
         )
         with backends.restored(ctx.backends):  # so products use what was forced in forward
-            da, weight_grads, initial_grads = LOOPS[ctx.cell].backward(weights, states, saved, state_grads)
+            da, initial_grads = ctx.loop.backward(weights, states, saved, state_grads)
+            weight_grads = ctx.loop.weight_grads(states, saved, da)
             da_rows = da.flatten(0, 1)
             dx = project(da_rows, w_in.T).unflatten(0, da.shape[:2]).transpose(0, 1)
             dw_in = outer(da_rows, x.transpose(0, 1).flatten(0, 1))
-        return None, None, dx, dw_in, da_rows.sum(0), *weight_grads, *initial_grads
+        return None, None, None, dx, dw_in, da_rows.sum(0), *weight_grads, *initial_grads
 
 
 def _differentiable(

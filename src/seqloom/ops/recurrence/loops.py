@@ -1,7 +1,7 @@
 """The cells of `looped`, each with its loop over tokens and the derivative of it, by the chain rule."""
 
 from itertools import pairwise
-from typing import final
+from typing import Protocol, final
 
 import torch
 from torch import Tensor
@@ -14,6 +14,19 @@ tanh_backward, sigmoid_backward = (
 Tensors = tuple[Tensor, ...]
 
 
+class Loop(Protocol):
+    """A recurrent cell, with its loops over tokens."""
+
+    def forward(self, a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
+        """All states (T+1, B, N) and what backward needs, from a = x W_in + b (T, B, G), which may be overwritten."""
+
+    def backward(self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors) -> tuple[Tensor, Tensors]:
+        """The gradients of a and of the first state, from the gradients of all states."""
+
+    def weight_grads(self, states: Tensors, saved: Tensors, da: Tensor) -> Tensors:
+        """The gradients of the weights."""
+
+
 @final
 class Elman:
     """Elman's cell.
@@ -22,7 +35,7 @@ class Elman:
     """
 
     def forward(self, a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
-        """See `looped.Loop`."""
+        """See `Loop`."""
         w_t = weights[0].t()
         h = torch.cat([state[0][None], a])
         steps = h.unbind(0)
@@ -30,17 +43,19 @@ class Elman:
             h_t.addmm_(h_before, w_t).tanh_()
         return (h,), ()
 
-    def backward(
-        self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors
-    ) -> tuple[Tensor, Tensors, Tensors]:
-        """See `looped.Loop`."""
+    def backward(self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors) -> tuple[Tensor, Tensors]:
+        """See `Loop`."""
         (w,), (h,), (dh,) = weights, states, grads
         da, dh_t = torch.empty_like(h[1:]), dh[-1]
         steps = zip(da.unbind(0), h[1:].unbind(0), dh[:-1].unbind(0), strict=True)
         for da_t, h_t, dh_before in reversed(list(steps)):
             tanh_backward(dh_t, h_t, grad_input=da_t)
             dh_t = torch.addmm(dh_before, da_t, w)
-        return da, (outer(da.flatten(0, 1), h[:-1].flatten(0, 1)),), (dh_t,)
+        return da, (dh_t,)
+
+    def weight_grads(self, states: Tensors, saved: Tensors, da: Tensor) -> Tensors:
+        """See `Loop`."""
+        return (outer(da.flatten(0, 1), states[0][:-1].flatten(0, 1)),)
 
 
 @final
@@ -53,7 +68,7 @@ class LSTM:
     """
 
     def forward(self, a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
-        """See `looped.Loop`; the gates and tanh(c) are saved."""
+        """See `Loop`; the gates and tanh(c) are saved."""
         (w,) = weights
         N, w_t = w.shape[1], w.t()
         h, c = (torch.cat([tensor[None], tensor.new_empty(len(a), *tensor.shape)]) for tensor in state)
@@ -70,11 +85,9 @@ class LSTM:
             torch.mul(o, tanh_c, out=each_h[t + 1])
         return (h, c), (a, each_tanh_c)
 
-    def backward(
-        self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors
-    ) -> tuple[Tensor, Tensors, Tensors]:
-        """See `looped.Loop`."""
-        (w,), (h, c), (gates, tanh_c), (dh, dc) = weights, states, saved, grads
+    def backward(self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors) -> tuple[Tensor, Tensors]:
+        """See `Loop`."""
+        (w,), (_, c), (gates, tanh_c), (dh, dc) = weights, states, saved, grads
         N = w.shape[1]
         i, f, g, o = gates.split(N, 2)
         each_f, each_dh, each_dc = f.unbind(0), dh.unbind(0), dc.unbind(0)
@@ -90,7 +103,11 @@ class LSTM:
             da_t[:, 3 * N :].mul_(dh_t)
             dh_t = torch.addmm(each_dh[t], da_t, w)
             dc_t = torch.addcmul(each_dc[t], dc_t, each_f[t])
-        return da, (outer(da.flatten(0, 1), h[:-1].flatten(0, 1)),), (dh_t, dc_t)
+        return da, (dh_t, dc_t)
+
+    def weight_grads(self, states: Tensors, saved: Tensors, da: Tensor) -> Tensors:
+        """See `Loop`."""
+        return (outer(da.flatten(0, 1), states[0][:-1].flatten(0, 1)),)
 
 
 @final
@@ -102,7 +119,7 @@ class GRU:
     """
 
     def forward(self, a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
-        """See `looped.Loop`; the gates and q are saved."""
+        """See `Loop`; the gates and q are saved."""
         (w,), (initial,) = weights, state
         N = w.shape[1]
         w_rz, w_n = w[: 2 * N].t(), w[2 * N :].t()
@@ -115,11 +132,9 @@ class GRU:
             torch.lerp(n, each_h[t], z, out=each_h[t + 1])
         return (h,), (a, each_q)
 
-    def backward(
-        self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors
-    ) -> tuple[Tensor, Tensors, Tensors]:
-        """See `looped.Loop`."""
-        (w,), (h,), (gates, q), (dh,) = weights, states, saved, grads
+    def backward(self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors) -> tuple[Tensor, Tensors]:
+        """See `Loop`."""
+        (w,), (h,), (gates, _), (dh,) = weights, states, saved, grads
         N, h_before = w.shape[1], h[:-1]
         w_rz, w_n = w[: 2 * N], w[2 * N :]
         da, dh_t = torch.empty_like(gates), dh[-1]
@@ -131,10 +146,15 @@ class GRU:
             sigmoid_backward(dq * h_before[t], r, grad_input=dr)
             sigmoid_backward((h_before[t] - n).mul_(dh_t), z, grad_input=dz)
             dh_t = dh_before.add_(dh[t]).addcmul_(dq, r).addmm_(da[t, :, : 2 * N], w_rz)
-        da_rows = da.flatten(0, 1)
-        dw_rz = outer(da_rows[:, : 2 * N], h_before.flatten(0, 1))
+        return da, (dh_t,)
+
+    def weight_grads(self, states: Tensors, saved: Tensors, da: Tensor) -> Tensors:
+        """See `Loop`."""
+        (h,), (_, q), da_rows = states, saved, da.flatten(0, 1)
+        N = q.shape[2]
+        dw_rz = outer(da_rows[:, : 2 * N], h[:-1].flatten(0, 1))
         dw_n = outer(da_rows[:, 2 * N :], q.flatten(0, 1))
-        return da, (torch.cat([dw_rz, dw_n]),), (dh_t,)
+        return (torch.cat([dw_rz, dw_n]),)
 
 
 @final
@@ -146,7 +166,7 @@ class GRUAfter:
     """
 
     def forward(self, a: Tensor, weights: Tensors, state: Tensors) -> tuple[Tensors, Tensors]:
-        """See `looped.Loop`; the gates and m are saved."""
+        """See `Loop`; the gates and m are saved."""
         (w, inner), (initial,) = weights, state
         N = w.shape[1]
         w_rz, w_n = w[: 2 * N].t(), w[2 * N :].t()
@@ -159,23 +179,29 @@ class GRUAfter:
             torch.lerp(n, each_h[t], z, out=each_h[t + 1])
         return (h,), (a, each_m)
 
-    def backward(
-        self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors
-    ) -> tuple[Tensor, Tensors, Tensors]:
-        """See `looped.Loop`."""
+    def backward(self, weights: Tensors, states: Tensors, saved: Tensors, grads: Tensors) -> tuple[Tensor, Tensors]:
+        """See `Loop`."""
         (w, _), (h,), (gates, m), (dh,) = weights, states, saved, grads
         N, h_before = w.shape[1], h[:-1]
-        dgates, dn = torch.empty_like(gates), torch.empty_like(m)  # dgates: dr, dz, dm
-        dh_t = dh[-1]
+        da, dgates = torch.empty_like(gates), torch.empty_like(gates[0])  # dr, dz, dn; dr, dz, dm of one token
+        dh_t, (dr, dz, dm) = dh[-1], dgates.split(N, 1)
         for t in reversed(range(len(gates))):
-            (r, z, n), (dr, dz, dm) = gates[t].split(N, 1), dgates[t].split(N, 1)
+            (r, z, n), dn = gates[t].split(N, 1), da[t, :, 2 * N :]
             dh_before = dh_t * z
-            tanh_backward(dh_t - dh_before, n, grad_input=dn[t])
-            torch.mul(dn[t], r, out=dm)
-            sigmoid_backward(dn[t] * m[t], r, grad_input=dr)
+            tanh_backward(dh_t - dh_before, n, grad_input=dn)
+            torch.mul(dn, r, out=dm)
+            sigmoid_backward(dn * m[t], r, grad_input=dr)
             sigmoid_backward((h_before[t] - n).mul_(dh_t), z, grad_input=dz)
-            dh_t = dh_before.add_(dh[t]).addmm_(dgates[t], w)
-        dgates_rows = dgates.flatten(0, 1)
-        da = torch.cat([dgates[..., : 2 * N], dn], 2)
-        dw, dinner = outer(dgates_rows, h_before.flatten(0, 1)), dgates_rows[:, 2 * N :].sum(0)
-        return da, (dw, dinner), (dh_t,)
+            da[t, :, : 2 * N] = dgates[:, : 2 * N]
+            dh_t = dh_before.add_(dh[t]).addmm_(dgates, w)
+        return da, (dh_t,)
+
+    def weight_grads(self, states: Tensors, saved: Tensors, da: Tensor) -> Tensors:
+        """See `Loop`."""
+        (h,), (gates, _), N = states, saved, states[0].shape[2]
+        dm = da[..., 2 * N :] * gates[..., :N]
+        dgates = torch.cat([da[..., : 2 * N], dm], 2).flatten(0, 1)
+        return outer(dgates, h[:-1].flatten(0, 1)), dgates[:, 2 * N :].sum(0)
+
+
+LOOPS: dict[str, Loop] = {"elman": Elman(), "lstm": LSTM(), "gru": GRU(), "gru_after": GRUAfter()}
