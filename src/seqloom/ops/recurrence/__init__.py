@@ -23,6 +23,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
+from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
 from seqloom.ops.recurrence import kernel, looped, native, reference
 from seqloom.ops.recurrence.initial_weights import orthogonal_
@@ -31,6 +32,20 @@ __all__ = ["elman", "gru", "gru_after", "lstm", "orthogonal_"]
 
 GATES = {"elman": 1, "lstm": 4, "gru": 3, "gru_after": 3}
 """rows of a matrix for each unit, by cell"""
+STATES = {"elman": 1, "lstm": 2, "gru": 1, "gru_after": 1}
+SIGNATURES = {
+    cell: Signature(
+        cell,
+        Argument("x", "B T D", "real"),
+        Argument("w_in", f"{rows} D", "real"),
+        Argument("bias", rows, "real"),
+        Argument("w_state", f"{rows} N", "real"),
+        *([Argument("inner", "N", "real")] if cell == "gru_after" else []),
+        *(Argument(name, "B N", "real", optional=True) for name in ("state", "cells")[: STATES[cell]]),
+        Argument("lengths", "B", "integer", optional=True),
+    )
+    for cell, rows in (("elman", "N"), ("lstm", "4*N"), ("gru", "3*N"), ("gru_after", "3*N"))
+}
 
 
 def elman(
@@ -131,22 +146,12 @@ def _read(
     state: tuple[Tensor, ...] | None,
     lengths: Tensor | None,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The outputs and the state after them of one cell, after shapes are checked; see `elman`."""
-    B, T, D = x.shape
-    N = weights[0].shape[1]
+    """The outputs and the state after them of one cell, after its arguments are checked; see `elman`."""
+    SIGNATURES[cell].bind(x, w_in, bias, *weights, *(state or [None] * STATES[cell]), lengths)
+    (B, T, _), N = x.shape, weights[0].shape[1]
     wide = torch.promote_types(x.dtype, torch.float32)
     if state is None:
-        state = tuple(x.new_zeros(B, N, dtype=wide) for _ in range(1 + (cell == "lstm")))
-    gates = GATES[cell] * N
-    shapes = ((gates, D), (gates,), (gates, N), (N,))  # the last one is of b_n, which only `gru_after` has
-    for tensor, shape in zip((w_in, bias, *weights), shapes, strict=False):
-        if tensor.shape != shape:
-            raise ValueError(
-                f"a weight of {cell} must be {shape} for {D} channels, {N} units: not {tuple(tensor.shape)}"
-            )
-    for tensor in state:
-        if tensor.shape != (B, N):
-            raise ValueError(f"the state must be {(B, N)} for {B} rows of {N} units, not {tuple(tensor.shape)}")
+        state = tuple(x.new_zeros(B, N, dtype=wide) for _ in range(STATES[cell]))
     kind, x, w_in, bias = x.dtype, x.to(wide), w_in.to(wide), bias.to(wide)
     weights, state = tuple(tensor.to(wide) for tensor in weights), tuple(tensor.to(wide) for tensor in state)
     if B * T == 0:
