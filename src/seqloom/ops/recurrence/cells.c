@@ -54,19 +54,19 @@ static NAME(room_) NAME(own_room_)(int cell, int N, REAL *scratch)
     return room;
 }
 
-/* `parts_` times N numbers between memory and scratch memory, where each part has NV vectors. */
-INLINE void NAME(fill_)(int parts_, int N, int NV, const REAL *from, VEC *to)
+/* `pieces` times N numbers between memory and scratch memory, where each piece has NV vectors. */
+INLINE void NAME(fill_)(int pieces, int N, int NV, const REAL *from, VEC *to)
 {
-    for (int part = 0; part < parts_; part++)
+    for (int piece = 0; piece < pieces; piece++)
         for (int v = 0; v < NV; v++)
-            to[part * NV + v] = NAME(load_)(from + part * N + v * LANES, N - v * LANES);
+            to[piece * NV + v] = NAME(load_)(from + piece * N + v * LANES, N - v * LANES);
 }
 
-INLINE void NAME(spill_)(int parts_, int N, int NV, const VEC *from, REAL *to)
+INLINE void NAME(spill_)(int pieces, int N, int NV, const VEC *from, REAL *to)
 {
-    for (int part = 0; part < parts_; part++)
+    for (int piece = 0; piece < pieces; piece++)
         for (int v = 0; v < NV; v++)
-            NAME(store_)(to + part * N + v * LANES, from[part * NV + v], N - v * LANES);
+            NAME(store_)(to + piece * N + v * LANES, from[piece * NV + v], N - v * LANES);
 }
 
 INLINE VEC NAME(sigma_)(VEC x)
