@@ -13,6 +13,8 @@ from seqloom.report.tradeoffs import WIDE, pareto
 
 BITS = "bits per byte"
 RIGHT = "right answers"
+ALONE = "identity"
+"""reads no other token; its loss is so far above the others' that they would be one line next to it"""
 EQUAL = 1.02
 """the ratio of the most to the fewest parameters up to which they are equal: those of the board are, within 1%"""
 
@@ -27,13 +29,16 @@ def price(board: Board, times: Times) -> Chart | None:
     """Bits per byte against the time of a training step where it was raced, and against parameters that differ."""
     columns: dict[str, dict[str, float | None]] = {}
     if times.step:
-        columns["ms a step"] = {name: times.step.get(name) for name in board.standings}
+        columns["ms a step"] = {name: None if name == ALONE else times.step.get(name) for name in board.standings}
     parameters = {name: standing.first["parameters"] for name, standing in board.standings.items()}
     if max(parameters.values()) > EQUAL * min(parameters.values()):
         columns["parameters"] = parameters
     if not columns:
         return None
-    words = "Bits per byte on the test books; lower and further left is better. Bars join the lowest and highest seed."
+    words = (
+        "Bits per byte on the test books; lower and further left is better. Bars join the lowest and highest seed."
+        f" {ALONE}, which reads no other token, is in the table alone."
+    )
     return _chart("board", f"{BITS} against {' and '.join(columns)}", words, board, columns)
 
 
