@@ -39,9 +39,10 @@ def check_state_size(make: Make) -> None:
         sizes.append(nbytes(mixer.trim(state)))
         if not grows:
             assert len(set(sizes)) == 1, f"a {mixer.traits.state} state changes its size: {sizes}"
-            after = mixer.extend(draw(2, tokens, DIM), mixer.start(2))[1]
-            assert nbytes(after) == sizes[0]
-            assert allocated(after) <= sizes[0], "the state of a piece keeps more in memory than its entries"
+            assert nbytes(mixer.extend(draw(2, tokens, DIM), mixer.start(2))[1]) == sizes[0]
+            for rows in (1, 2):  # the view of one row may have no gaps, so that `contiguous` does not copy it
+                after = mixer.extend(draw(rows, tokens, DIM), mixer.start(rows))[1]
+                assert allocated(after) <= nbytes(after), "the state of a piece keeps more in memory than its entries"
             assert nbytes(mixer.start(2, capacity=tokens)) == sizes[0]
         else:
             assert all(a < b for a, b in pairwise(sizes)), f"the state does not grow: {sizes}"

@@ -108,7 +108,7 @@ class MLSTM(PackedMixer):
         m = gates.maximum
         denominator = torch.maximum(n.abs(), (-m.detach()).exp()) + _epsilon(m)
         y = normed(quotient(s, denominator).to(x.dtype).transpose(1, 2), self.gain, self.skip, c, z, 1e-5)
-        return self.w_down(y), {**window, "C": C, "m": gates.maximum[..., -1].contiguous()}
+        return self.w_down(y), {**window, "C": C, "m": gates.maximum[..., -1].clone()}
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:

@@ -181,7 +181,7 @@ int NAME(forward_)(
 
 /* One token of a row backward. h and c are the gradients of the state after the token and become what reaches the state
    before it past the matrix; `gate` are the gates and become the gradients by which the matrix is multiplied, which are those of
-   a, but for n of GRU_AFTER: its own come into `q`. Of GRU the gradient of r is still missing: see `back_`. */
+   a, but for n of GRU_AFTER: its own come into `q`. The gradient of r of GRU is computed after this. */
 INLINE void NAME(back_row_)(
     int cell, int N, int NV, const REAL *before, const REAL *after, const REAL *c_before, const REAL *saved, VEC *gate,
     VEC *h, VEC *c, VEC *q)

@@ -57,7 +57,7 @@ BACKWARD = Entry(
 
 
 @final
-class InC:
+class NativeLoop:
     """A cell whose loops are in C."""
 
     def __init__(self, cell: str) -> None:
@@ -100,7 +100,7 @@ class InC:
         return h.new_empty(matrix), h.new_empty(threads, room)
 
 
-read = partial(looped.read, loops={cell: InC(cell) for cell in NUMBERS})
+read = partial(looped.read, loops={cell: NativeLoop(cell) for cell in NUMBERS})
 
 
 @constant
