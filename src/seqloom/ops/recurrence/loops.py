@@ -1,7 +1,7 @@
 """The cells of `looped`, each with its loop over tokens and the derivative of it, by the chain rule."""
 
 from itertools import pairwise
-from typing import Protocol, final
+from typing import Protocol, final, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ tanh_backward, sigmoid_backward = (
 Tensors = tuple[Tensor, ...]
 
 
+@runtime_checkable
 class Loop(Protocol):
     """A recurrent cell, with its loops over tokens."""
 
