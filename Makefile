@@ -67,7 +67,7 @@ mutants: .venv/installed
 	touch $@
 
 .venv/peers: .venv/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers,kernels]'
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps xlstm==2.0.6  # its kernels need a GPU
 	touch $@
 

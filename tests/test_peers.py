@@ -52,4 +52,4 @@ def test_ci_requires_them_and_make_then_installs_them(target: str) -> None:
     for required in ("0", "1"):
         words = ["make", "--dry-run", "--always-make", target, f"SEQLOOM_REQUIRE_PEERS={required}"]
         planned = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True, timeout=20).stdout
-        assert ("[dev,peers]" in planned) == ("xlstm==" in planned) == (required == "1")
+        assert ("[dev,peers,kernels]" in planned) == ("xlstm==" in planned) == (required == "1")

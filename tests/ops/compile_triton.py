@@ -21,18 +21,19 @@ from seqloom.ops.wkv_average import gpu as wkv
 from seqloom.ops.wkv_average import gpu_kernels as averages
 
 SIZES = {"T", "D", "N", "H", "K", "V", "by_row", "by_head", "by_token"}
-SIZES |= {"M", "L", "W", "each", "by_lag", "by_channel", "by_group", "by_in", "by_out"}
+SIZES |= {"M", "L", "W", "size", "by_lag", "by_channel", "by_group", "by_in", "by_out"}
 LONG = {"lengths": "*i64"}
 SUMS = {averages.backward: {"dw", "du"}, taps.alone: {"dw"}, selectives.backward: {"dA", "dbias", "dskip"}}
 """what is kept in double precision"""
-FLAGS = {"FADES", "BEGUN", "ENDS", "SOFT", "SKIPS", "GATED", "LEARNS", "REACHED", "TO_MEANS", "TO_LOGS"}
 
 
 def compiled(kernel, architecture, kind, fixed, warps=4, stages=3, wide=(), once=False):
+    flags = {parameter.name for parameter in kernel.params if parameter.is_constexpr} - fixed.keys()
+    doubles = SUMS.get(kernel, set()) | set(wide)
+    assert doubles <= set(kernel.arg_names)
     for given, ones in ((True, False),) if once else ((True, False), (False, True)):
-        constants = {**fixed, **dict.fromkeys(FLAGS & set(kernel.arg_names), given)}
+        constants = {**fixed, **dict.fromkeys(flags, given)}
         constants |= {name: 1 for name in kernel.arg_names if ones and name in SIZES}
-        doubles = SUMS.get(kernel, set()) | set(wide)
         signature = {
             name: "constexpr"
             if name in constants

@@ -5,6 +5,7 @@ Triton is an extra (`pip install 'seqloom[kernels]'`), which torch for CUDA incl
 """
 
 import os
+from functools import cache
 from importlib.util import find_spec
 
 import torch
@@ -20,6 +21,12 @@ OLDEST = (8, 0)
 @constant
 def why() -> str:
     """The reason why kernels cannot run here, in a few words; "" if they can."""
+    return _why()
+
+
+@cache
+def _why() -> str:
+    # every call of an op asks, and the search for a package takes 0.1 ms
     if find_spec("triton") is None:
         return "Triton is not installed: pip install 'seqloom[kernels]'"
     if INTERPRETED:

@@ -31,9 +31,9 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.delta_inputs import inputs
 from seqloom.ops.delta_inputs.reference import price as inputs_price
-from seqloom.ops.delta_rule import delta, mixing
+from seqloom.ops.delta_rule import mixing
+from seqloom.ops.delta_rule.gated import gated
 from seqloom.ops.delta_rule.reference import price
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.projection import Linear
@@ -73,10 +73,8 @@ class Delta(PackedMixer):
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         convolved, window = self.conv(self.w_qkv(x), state, lengths)
-        q, write, v, k = (
-            part.transpose(1, 2) for part in inputs(convolved, None, self._strength(x), self.heads, self.K)
-        )
-        y, S = delta(q, write, v, k, None, None, state["S"] if state else None, lengths=lengths)
+        old_state = state["S"] if state else None
+        y, S = gated(convolved, None, self._strength(x), old_state, heads=self.heads, K=self.K, lengths=lengths)
         return self.w_o(self.norm(y)), {**window, "S": S}
 
     @override

@@ -27,8 +27,8 @@ from seqloom.core.mixer_config import register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.mixers.delta_by_head import TRAITS, DeltaByHead, DeltaByHeadSettings
-from seqloom.ops.delta_inputs import inputs
-from seqloom.ops.delta_rule import delta, mixing
+from seqloom.ops.delta_rule import mixing
+from seqloom.ops.delta_rule.gated import gated
 from seqloom.ops.delta_rule.reference import price
 from seqloom.ops.projection import Linear
 
@@ -48,9 +48,8 @@ class GatedDelta(DeltaByHead):
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         convolved, window = self.conv(self.w_qkv(x), state, lengths)
         g, strength = self.log_decay(x), self.strength(x).squeeze(-2)  # (B, T, H')
-        factors = inputs(convolved, g.exp()[..., None], strength, self.heads, self.K)
-        q, write, v, erase = (factor.transpose(1, 2) for factor in factors)
-        y, S = delta(q, write, v, erase, None, g.transpose(1, 2), state["S"] if state else None, lengths=lengths)
+        old_state = state["S"] if state else None
+        y, S = gated(convolved, g, strength, old_state, heads=self.heads, K=self.K, lengths=lengths)
         return self.w_o(self.norm(y, self.w_g(x))), {**window, "S": S}
 
     @override

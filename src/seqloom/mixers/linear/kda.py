@@ -27,8 +27,8 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.delta_by_channel import TRAITS, DeltaByChannel, DeltaByChannelSettings
-from seqloom.ops.delta_inputs import inputs
-from seqloom.ops.delta_rule import delta, mixing
+from seqloom.ops.delta_rule import mixing
+from seqloom.ops.delta_rule.gated import gated
 from seqloom.ops.delta_rule.reference import price
 
 
@@ -43,8 +43,8 @@ class KDA(DeltaByChannel):
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         convolved, window = self.conv(self.w_qkv(x), state, lengths)
         g, strength = self.log_decay(x), torch.sigmoid(self.w_b(x))  # (B, T, H, K), (B, T, H)
-        q, write, v, erase = (part.transpose(1, 2) for part in inputs(convolved, g.exp(), strength, self.heads, self.K))
-        y, S = delta(q, write, v, erase, None, g.transpose(1, 2), state["S"] if state else None, lengths=lengths)
+        old_state = state["S"] if state else None
+        y, S = gated(convolved, g, strength, old_state, heads=self.heads, K=self.K, lengths=lengths)
         return self.w_o(self.norm(y, self.gate_out(self.gate_in(x)))), {**window, "S": S}
 
     @override

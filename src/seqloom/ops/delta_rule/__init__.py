@@ -19,7 +19,8 @@ from jaxtyping import Float
 from torch import Tensor, autocast, promote_types
 
 from seqloom.core.shapes import Lengths
-from seqloom.ops.delta_rule import chunked, native, reference
+from seqloom.ops import fla as fla_kernels
+from seqloom.ops.delta_rule import chunked, fla, native, reference
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
 from seqloom.ops.pack import within
@@ -59,7 +60,8 @@ def delta(
     `lengths` (B,) a row holds so many tokens, then padding, and its state is that after them. Raises ValueError where
     shapes do not agree.
 
-    Backends: `reference` token by token; `chunked`, differentiable twice; `native` token by token in C, on a CPU. The
+    Backends: `reference` token by token; `chunked`, differentiable twice; `native` token by token in C, on a CPU; and
+    `fla`, flash-linear-attention's kernels on a GPU for q in bfloat16 or float16, with products in that dtype. The
     state may grow without bound where diag(e^g) - writeᵀ erase is no contraction, as with keys longer than √(2/β).
     """
     SIGNATURES[4 if isinstance(log_decay, Tensor) and log_decay.ndim == 4 else 3].bind(
@@ -68,8 +70,9 @@ def delta(
     B, H, T, K = q.shape
     dtype = v.dtype
     wide_dtype = promote_types(dtype, promote_types(q.dtype, torch.float32))
-    run = OP[OP.choose(q)]
-    q, k, v, erase = (x.to(wide_dtype) for x in (q, k, v, erase))
+    backend = OP.choose(q)
+    if backend != "fla":
+        q, k, v, erase = (x.to(wide_dtype) for x in (q, k, v, erase))
     write, g, S = (None if x is None else x.to(wide_dtype) for x in (write, log_decay, state))
     if lengths is not None:  # in padding nothing is written or erased, and nothing decays
         real = within(lengths, T)[:, None, :, None]
@@ -80,7 +83,7 @@ def delta(
     if 0 in (T, v.shape[3]):  # nothing to sum, and C would get no memory
         return v.to(dtype), v.new_zeros(B, H, K, v.shape[3]) if S is None else S.clone()
     with _without_autocast(q.device.type):
-        y, new_state = run(q, k, v, erase, write, g, S)
+        y, new_state = OP[backend](q, k, v, erase, write, g, S)
     return y.to(dtype), new_state
 
 
@@ -88,7 +91,9 @@ def by_size(q: Tensor) -> str:
     """The fastest backend for these queries. An exported graph must run where there is no native code."""
     if q.device.type == "cpu" and not torch.compiler.is_exporting() and native.available():
         return "native"
-    return "reference" if q.shape[2] == 1 else "chunked"
+    if q.shape[2] == 1:
+        return "reference"
+    return "fla" if fla_kernels.best(q) else "chunked"
 
 
 def _without_autocast(device: str) -> AbstractContextManager[object]:
@@ -140,6 +145,7 @@ OP = Op(
         "reference": Backend(reference.delta),
         "chunked": Backend(chunked.delta),
         "native": Backend(native.delta, native.lacking, lambda q: q.device.type == "cpu"),
+        "fla": Backend(fla.delta, fla_kernels.lacking, fla_kernels.able),
     },
     rule=by_size,
     examples=(_plain, _by_head, _by_channel),

@@ -19,9 +19,10 @@ from jaxtyping import Float
 from torch import Tensor, autocast, promote_types
 
 from seqloom.core.shapes import Lengths
+from seqloom.ops import fla as fla_kernels
 from seqloom.ops import gpu as device
 from seqloom.ops.backends import forced
-from seqloom.ops.linear_decay import chunked, gpu, native, reference, token, weighted
+from seqloom.ops.linear_decay import chunked, fla, gpu, native, reference, token, weighted
 from seqloom.ops.native import Argument, Signature, observed
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
 from seqloom.ops.pack import within
@@ -64,8 +65,10 @@ def decay(
     where shapes do not agree.
 
     Backends: `reference` token by token; `chunked`; `parallel` (all T² pairs at once); `native` in C on a CPU, by
-    chunks, or token by token where each channel has its own decay; `triton` by chunks on a GPU, for one decay per head.
-    All are differentiable twice. A later input does not change an output even in the last bit, unless it is infinite.
+    chunks, or token by token where each channel has its own decay; on a GPU `triton` by chunks, for one decay per head,
+    and `fla`, flash-linear-attention's kernels, for q in bfloat16 or float16, whose products are in that dtype.
+    All but `fla` are differentiable twice. A later input does not change an output even in the last bit, unless it is
+    infinite.
     """
     y, _, new_state = _summed(q, k, v, log_decay, state, weight, skip, lengths, ones=False)
     return y, new_state
@@ -110,11 +113,12 @@ def _summed(
         raise ValueError(f"linear_decay: {H} heads of v are no multiple of {G} heads of q and k")
     dtype = v.dtype
     wide_dtype = promote_types(dtype, promote_types(q.dtype, torch.float32))
-    backend = OP.choose(q, by_channel)
+    backend = OP.choose(q, by_channel, ones)
     chunks_in_c = backend == "native" and not by_channel
     if G < H and not chunks_in_c:
         q, k = (x.repeat_interleave(H // G, 1) for x in (q, k))
-    q, k, v = q.to(wide_dtype), k.to(wide_dtype), v.to(wide_dtype)
+    if backend != "fla":
+        q, k, v = q.to(wide_dtype), k.to(wide_dtype), v.to(wide_dtype)
     g, S, weight, skip = (None if x is None else x.to(wide_dtype) for x in (log_decay, state, weight, skip))
     if lengths is not None:  # padding adds nothing to the state and does not decay it
         real = within(lengths, T)[:, None, :, None]
@@ -136,13 +140,19 @@ def _summed(
     return y.to(dtype), None if z is None else z.to(dtype), new_state
 
 
-def by_size(q: Tensor, by_channel: bool) -> str:
-    """The fastest backend for these queries; `by_channel` is whether each channel of the keys has its decay."""
+def by_size(q: Tensor, by_channel: bool, ones: bool = False) -> str:
+    """The fastest backend for these queries; `by_channel` is whether each channel of the keys has its decay.
+
+    With a channel of `ones` the outputs are divided by a sum that may cancel to almost 0, where the products of `fla`
+    in bfloat16 gave mLSTM an error of 18%.
+    """
     if q.shape[2] == 1:  # C has a call for a token without gradients
         direct = q.device.type == "cpu" and not observed(q) and not (torch.is_grad_enabled() and q.requires_grad)
         return "native" if direct and native.available() else "reference"
     if q.device.type == "cpu" and not torch.compiler.is_exporting() and native.available():
         return "native"
+    if fla_kernels.best(q) and not ones:
+        return "fla"
     return "triton" if device.best(q.device) and not by_channel else "chunked"
 
 
@@ -206,8 +216,11 @@ OP = Op(
         "reference": Backend(reference.decay),
         "chunked": Backend(chunked.decay),
         "parallel": Backend(chunked.parallel),
-        "native": Backend(native.decay, native.lacking, lambda q, by_channel: q.device.type == "cpu"),
-        "triton": Backend(gpu.decay, device.lacking, lambda q, by_channel: device.able(q.device) and not by_channel),
+        "native": Backend(native.decay, native.lacking, lambda q, *_: q.device.type == "cpu"),
+        "triton": Backend(
+            gpu.decay, device.lacking, lambda q, by_channel, *_: device.able(q.device) and not by_channel
+        ),
+        "fla": Backend(fla.decay, fla_kernels.lacking, lambda q, *_: fla_kernels.able(q)),
     },
     rule=by_size,
     examples=(_by_token, _by_channel),

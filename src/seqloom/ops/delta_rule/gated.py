@@ -1,0 +1,49 @@
+"""The delta rule from the output of a mixer's convolution: a token's value replaces the one that its key reads.
+
+    (q, k, v) = x                               H heads of q and k of width K, G of v; a head of q, k serves G/H of v
+    q ← q / (|q| √K),   k ← k / |k|             per head; |x| = √(Σ x² + 1e-6)
+    S' = diag(e^{g_t}) S_{t-1},   S_t = S' + β_t k_tᵀ (v_t - k_t S'),   y_t = q_t S_t
+
+On a GPU flash-linear-attention's kernels take k, β and g; every other backend takes the `inputs` of `delta`.
+
+Source: Yang et al., arXiv:2406.06484, arXiv:2412.06464; Kimi Team, arXiv:2510.26692. Nothing differs.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.ops.delta_inputs import inputs
+from seqloom.ops.delta_rule import OP, delta, fla
+from seqloom.ops.pack import within
+
+
+def gated(
+    x: Stream,
+    g: Tensor | None,
+    beta: Float[Tensor, "B T G"],
+    state: Float[Tensor, "B G K V"] | None,
+    *,
+    heads: int,
+    K: int,
+    lengths: Lengths | None = None,
+) -> tuple[Float[Tensor, "B G T V"], Float[Tensor, "B G K V"]]:
+    """The outputs y and the state S after the last token of x (B, T, 2 H K + G V), for H = `heads`.
+
+    g is None, (B, T, G) or (B, T, G, K). With `lengths` (B,) a row holds so many tokens, then padding. ValueError where
+    sizes do not agree.
+    """
+    if x.is_cuda and x.shape[1] > 0 and OP.choose(x[:, None, :, :K]) == "fla":
+        if lengths is not None:  # in padding nothing is written or erased, and nothing decays
+            real = within(lengths, x.shape[1])
+            x = torch.where(real[..., None], x, 0.0)
+            g = None if g is None else torch.where(real.view(*real.shape, *[1] * (g.ndim - 2)), g, 0.0)
+        with torch.autocast("cuda", enabled=False):
+            return fla.gated(x, g, beta, state, heads, K)
+    left = None
+    if g is not None:
+        left = g.exp() if g.ndim == 4 else g.exp()[..., None]
+        g = g.transpose(1, 2)
+    q, write, v, erase = (tensor.transpose(1, 2) for tensor in inputs(x, left, beta, heads, K))
+    return delta(q, write, v, erase, None, g, state, lengths=lengths)
