@@ -46,8 +46,8 @@ def able(q: Tensor) -> bool:
 
 
 def best(q: Tensor) -> bool:
-    """Whether its kernels are the default for these queries; never while a graph is exported."""
-    return able(q) and not torch.compiler.is_exporting()
+    """Whether its kernels are the default for these queries; never in a captured graph, which they would break."""
+    return able(q) and not torch.compiler.is_compiling()
 
 
 def heads_last(x: Tensor) -> Tensor:

@@ -33,6 +33,16 @@ def inputs(
     Backends: `reference` in torch, and `native` in C on a CPU, in one pass over memory forward and one backward.
     Raises ValueError where sizes do not agree.
     """
+    require_sizes(x, left, beta, heads, K)
+    if x.numel() == 0:
+        return reference.inputs(x, left, beta, heads, K)
+    backend = OP.choose(x, beta, *([] if left is None else [left]))
+    delta_inputs: Inputs = OP[backend](x, left, beta, heads, K)
+    return delta_inputs
+
+
+def require_sizes(x: Tensor, left: Tensor | None, beta: Tensor, heads: int, K: int) -> None:
+    """Raises ValueError where sizes do not agree; g has the sizes of `left`."""
     SIGNATURE.bind(x, left, beta)
     C, G = x.shape[2], beta.shape[2]
     heads_misfit = heads < 1 or G < 1 or G % heads or K < 1
@@ -43,11 +53,6 @@ def inputs(
         or (left is not None and left.shape[3] not in (1, K))
     ):
         raise ValueError(f"delta_inputs: {C} channels are not {heads} heads of keys {K} wide and {G} heads of values")
-    if x.numel() == 0:
-        return reference.inputs(x, left, beta, heads, K)
-    backend = OP.choose(x, beta, *([] if left is None else [left]))
-    delta_inputs: Inputs = OP[backend](x, left, beta, heads, K)
-    return delta_inputs
 
 
 def by_size(*tensors: Tensor) -> str:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
-from seqloom.ops.delta_inputs import inputs
+from seqloom.ops.delta_inputs import inputs, require_sizes
 from seqloom.ops.delta_rule import OP, delta, fla
 from seqloom.ops.pack import within
 
@@ -34,16 +34,15 @@ def gated(
     g is None, (B, T, G) or (B, T, G, K). With `lengths` (B,) a row holds so many tokens, then padding. ValueError where
     sizes do not agree.
     """
-    if x.is_cuda and x.shape[1] > 0 and OP.choose(x[:, None, :, :K]) == "fla":
+    decays = g[..., None] if g is not None and g.ndim == 3 else g  # (B, T, G, 1 or K)
+    if x.is_cuda and x.numel() > 0 and OP.choose(x[:, None, :, :K]) == "fla":
+        require_sizes(x, decays, beta, heads, K)
         if lengths is not None:  # in padding nothing is written or erased, and nothing decays
-            real = within(lengths, x.shape[1])
-            x = torch.where(real[..., None], x, 0.0)
-            g = None if g is None else torch.where(real.view(*real.shape, *[1] * (g.ndim - 2)), g, 0.0)
+            real = within(lengths, x.shape[1])[..., None]
+            x = torch.where(real, x, 0.0)
+            g = None if g is None else torch.where(real if g.ndim == 3 else real[..., None], g, 0.0)
         with torch.autocast("cuda", enabled=False):
             return fla.gated(x, g, beta, state, heads, K)
-    left = None
-    if g is not None:
-        left = g.exp() if g.ndim == 4 else g.exp()[..., None]
-        g = g.transpose(1, 2)
+    left = None if decays is None else decays.exp()
     q, write, v, erase = (tensor.transpose(1, 2) for tensor in inputs(x, left, beta, heads, K))
-    return delta(q, write, v, erase, None, g, state, lengths=lengths)
+    return delta(q, write, v, erase, None, None if g is None else g.transpose(1, 2), state, lengths=lengths)

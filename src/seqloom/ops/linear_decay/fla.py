@@ -22,7 +22,9 @@ def decay(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | Non
     else:
         by_token = None if g is None else _by_token(g, q)
         y, new_state = chunk_simple_gla(q, k, v, by_token, **carried)
-    return once(heads_last(y)[..., :V]), once(new_state[..., :V])
+    if V % 2:
+        y, new_state = y[..., :V], new_state[..., :V].contiguous()
+    return once(heads_last(y)), once(new_state)
 
 
 def _by_token(g: Tensor, q: Tensor) -> Tensor:
