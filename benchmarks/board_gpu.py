@@ -11,10 +11,11 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from harness import append, compare
+from harness import append, compare, gate
 
 from seqloom.core.progress import silent
 from seqloom.experiments.board.cell import BoardCell
+from seqloom.experiments.board.lineup import DECIDED, ROWS
 from seqloom.experiments.board.study import Board
 from seqloom.experiments.noise import training_step
 from seqloom.experiments.perform import print_line
@@ -46,12 +47,14 @@ def aligned(cell: BoardCell, board: Board) -> BoardCell:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("books", help="a folder of texts whose files name their authors")
-    parser.add_argument("models", nargs="+", help="contenders of the board")
+    decided = [contender.name for contender in ROWS if contender.name in DECIDED]
+    parser.add_argument("models", nargs="*", default=decided, help="contenders of the board; those of its decisions")
     parser.add_argument("--steps", action="store_true", help="time training steps in turns, and train nothing")
     parser.add_argument("--batches", type=int, default=400, help="optimizer steps of a training")
     parser.add_argument("--lr", type=float, default=1e-3, help="highest learning rate, after 5%% of the batches")
     parser.add_argument("--out", type=Path, default=Path("runs/board_gpu"), help="folder of the runs")
     chosen = parser.parse_args()
+    gate("tests/ops/test_triton.py", "tests/ops/test_fla.py")
     schedule = f"training.schedule.warmup={max(1, chosen.batches // 20)}"
     board = Board(chosen.books, (*SIZE, f"training.batches={chosen.batches}", schedule))
     cells = [aligned(board.cell(name, chosen.lr, 0), board) for name in chosen.models]

@@ -97,9 +97,12 @@ def test_the_table_the_charts_and_the_page(tmp_path) -> None:
     ]  # fmt: skip
     made = charts(board, times, recalled)
     assert [chart.name for chart in made] == ["board", "board-state", "board-recall"]
-    assert [choice.label for choice in made[0].choices] == ["ms a step", "parameters"]
-    equal = Board.of([row for row in rows() if row["contender"] != "she"], LINEUP)
-    assert [chart.name for chart in charts(equal, table.Times([]))] == ["board-state"]
+    assert [choice.label for choice in made[0].choices] == ["ms a step"]
+    assert all("SHE" not in str(cells[0]) for chart in made[:2] for cells in chart.table.rows)
+    larger = [{**row, "parameters": 2 * row["parameters"]} if row["contender"] == "gla" else row for row in rows()]
+    unequal = charts(Board.of(larger, LINEUP), times)
+    assert [choice.label for choice in unequal[0].choices] == ["ms a step", "parameters"]
+    assert [chart.name for chart in charts(board, table.Times([]))] == ["board-state"]
     assert made[2].table.rows == [["gla 32", 4096, 0.75, 0.75, 0.75]]
     shown = table.text(board, times)
     assert "llama attention" in shown

@@ -13,8 +13,9 @@ from seqloom.report.tradeoffs import WIDE, pareto
 
 BITS = "bits per byte"
 RIGHT = "right answers"
-ALONE = "identity"
-"""reads no other token; its loss is so far above the others' that they would be one line next to it"""
+APART = ("identity", "she")
+"""in the table alone: identity, which reads no other token, and SHE, with 47 times the parameters: next to their losses
+the others would be one line"""
 EQUAL = 1.02
 """the ratio of the most to the fewest parameters up to which they are equal: those of the board are, within 1%"""
 
@@ -29,22 +30,28 @@ def price(board: Board, times: Times) -> Chart | None:
     """Bits per byte against the time of a training step where it was raced, and against parameters that differ."""
     columns: dict[str, dict[str, float | None]] = {}
     if times.step:
-        columns["ms a step"] = {name: None if name == ALONE else times.step.get(name) for name in board.standings}
-    parameters = {name: standing.first["parameters"] for name, standing in board.standings.items()}
-    if max(parameters.values()) > EQUAL * min(parameters.values()):
+        columns["ms a step"] = {name: None if name in APART else times.step.get(name) for name in board.standings}
+    parameters = {
+        name: None if name in APART else standing.first["parameters"] for name, standing in board.standings.items()
+    }
+    counts = [count for count in parameters.values() if count is not None]
+    if counts and max(counts) > EQUAL * min(counts):
         columns["parameters"] = parameters
     if not columns:
         return None
     words = (
         "Bits per byte on the test books; lower and further left is better. Bars join the lowest and highest seed."
-        f" {ALONE}, which reads no other token, is in the table alone."
+        " identity, which reads no other token, and SHE, which is far larger, are in the table alone."
     )
     return _chart("board", f"{BITS} against {' and '.join(columns)}", words, board, columns)
 
 
 def state(board: Board) -> Chart | None:
     """Bits per byte against the bytes of a row's state after this many tokens; mixers without a state are left out."""
-    sizes = {name: standing.first["state_bytes"].get(STATE) or None for name, standing in board.standings.items()}
+    sizes = {
+        name: None if name in APART else standing.first["state_bytes"].get(STATE) or None
+        for name, standing in board.standings.items()
+    }
     if not any(sizes.values()):
         return None
     words = f"Bits per byte against the state of one row after {int(STATE):,} tokens that were really read."
