@@ -49,23 +49,23 @@ def unit(x: Tensor) -> Tensor:
     return (x / x.norm(dim=-1, keepdim=True)).bfloat16().double()
 
 
-def sums(g: Tensor | None) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]:
+def sum_case(g: Tensor | None) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]:
     q, k, v = drawn(B, H, T, K, seed=0), drawn(B, H, T, K, seed=1), drawn(B, H, T, V, seed=2)
     return decay, [q, k, v, g, state()]
 
 
-def rule(g: Tensor | None, write: bool) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]:
+def rule_case(g: Tensor | None, write: bool) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]:
     q, k = drawn(B, H, T, K, seed=0), unit(drawn(B, H, T, K, seed=1))
     erase, v = unit(drawn(B, H, T, K, seed=3)), drawn(B, H, T, V, seed=2)
     return delta, [q, k, v, erase, unit(drawn(B, H, T, K, seed=4)) if write else None, g, state()]
 
 
-def of_mixers(g: Tensor | None, heads: int) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]:
+def mixer_case(g: Tensor | None, heads: int) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]:
     x, beta = drawn(B, T, 2 * heads * K + H * V, seed=0), drawn(B, T, H, seed=1).sigmoid().bfloat16().double()
     return lambda x, g, beta, S, **lengths: gated(x, g, beta, S, heads=heads, K=K, **lengths), [x, g, beta, state()]
 
 
-def weighted() -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]:
+def weighted_case() -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]:
     q, k, v = drawn(B, H, T, K, seed=0), drawn(B, H, T, K, seed=1), drawn(B, H, T, V, seed=2)
     weight = drawn(B, H, T, seed=3).sigmoid()
     with_ones = drawn(B, H, K, V + 1, seed=9)
@@ -75,19 +75,19 @@ def weighted() -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]:
 
 
 CASES: dict[str, tuple[str, Callable[[], tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]]]] = {
-    "sum without decay": ("linear_decay", lambda: sums(None)),
-    "sum, a decay per head": ("linear_decay", lambda: sums(gate(H, seed=5))),
-    "sum, a decay per token": ("linear_decay", lambda: sums(gate(B, H, T, seed=5))),
-    "sum, a decay per channel": ("linear_decay", lambda: sums(gate(B, H, T, K, seed=5))),
-    "sum with weights and normalizer": ("linear_decay", weighted),
-    "rule without decay": ("delta_rule", lambda: rule(None, False)),
-    "rule, a decay per token": ("delta_rule", lambda: rule(gate(B, H, T, seed=5), False)),
-    "rule, a decay per channel": ("delta_rule", lambda: rule(gate(B, H, T, K, seed=5), True)),
-    "delta": ("delta_rule", lambda: of_mixers(None, 2)),
-    "delta, two heads of values per key": ("delta_rule", lambda: of_mixers(None, 1)),
-    "gated delta": ("delta_rule", lambda: of_mixers(gate(B, T, H, seed=5), 2)),
-    "gated delta, two heads of values per key": ("delta_rule", lambda: of_mixers(gate(B, T, H, seed=5), 1)),
-    "kda": ("delta_rule", lambda: of_mixers(gate(B, T, H, K, seed=5), 2)),
+    "sum without decay": ("linear_decay", lambda: sum_case(None)),
+    "sum, a decay per head": ("linear_decay", lambda: sum_case(gate(H, seed=5))),
+    "sum, a decay per token": ("linear_decay", lambda: sum_case(gate(B, H, T, seed=5))),
+    "sum, a decay per channel": ("linear_decay", lambda: sum_case(gate(B, H, T, K, seed=5))),
+    "sum with weights and normalizer": ("linear_decay", weighted_case),
+    "rule without decay": ("delta_rule", lambda: rule_case(None, False)),
+    "rule, a decay per token": ("delta_rule", lambda: rule_case(gate(B, H, T, seed=5), False)),
+    "rule, a decay per channel": ("delta_rule", lambda: rule_case(gate(B, H, T, K, seed=5), True)),
+    "delta": ("delta_rule", lambda: mixer_case(None, 2)),
+    "delta, two heads of values per key": ("delta_rule", lambda: mixer_case(None, 1)),
+    "gated delta": ("delta_rule", lambda: mixer_case(gate(B, T, H, seed=5), 2)),
+    "gated delta, two heads of values per key": ("delta_rule", lambda: mixer_case(gate(B, T, H, seed=5), 1)),
+    "kda": ("delta_rule", lambda: mixer_case(gate(B, T, H, K, seed=5), 2)),
 }
 
 
@@ -135,7 +135,7 @@ def test_padding_behind_lengths_is_never_read(case: str) -> None:
 
 @runs
 def test_fla_is_the_default_for_narrow_types_alone() -> None:
-    run, inputs = sums(None)
+    run, inputs = sum_case(None)
     for dtype, expected in ((torch.bfloat16, "fla"), (torch.float16, "fla"), (torch.float32, "triton")):
         with backends.recorded() as ran:
             run(*(None if x is None else x.to(dtype) for x in inputs))
@@ -146,7 +146,7 @@ def test_fla_is_the_default_for_narrow_types_alone() -> None:
 
 @runs
 def test_sums_that_are_divided_by_their_normalizer_stay_in_float32() -> None:
-    run, inputs = weighted()
+    run, inputs = weighted_case()
     with backends.recorded() as ran:
         run(*(None if x is None else x.bfloat16() for x in inputs))
     assert ran == {"linear_decay": ["triton"]}

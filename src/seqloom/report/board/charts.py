@@ -28,14 +28,12 @@ def charts(board: Board, times: Times, recalled: Sequence[Mapping[str, Any]] = (
 
 def price(board: Board, times: Times) -> Chart | None:
     """Bits per byte against the time of a training step where it was raced, and against parameters that differ."""
+    standings = _drawn(board)
     columns: dict[str, dict[str, float | None]] = {}
     if times.step:
-        columns["ms a step"] = {name: None if name in APART else times.step.get(name) for name in board.standings}
-    parameters = {
-        name: None if name in APART else standing.first["parameters"] for name, standing in board.standings.items()
-    }
-    counts = [count for count in parameters.values() if count is not None]
-    if counts and max(counts) > EQUAL * min(counts):
+        columns["ms a step"] = {name: times.step.get(name) for name in standings}
+    parameters = {name: standing.first["parameters"] for name, standing in standings.items()}
+    if max(parameters.values(), default=0) > EQUAL * min(parameters.values(), default=0):
         columns["parameters"] = parameters
     if not columns:
         return None
@@ -43,19 +41,17 @@ def price(board: Board, times: Times) -> Chart | None:
         "Bits per byte on the test books; lower and further left is better. Bars join the lowest and highest seed."
         " identity, which reads no other token, and SHE, which is far larger, are in the table alone."
     )
-    return _chart("board", f"{BITS} against {' and '.join(columns)}", words, board, columns)
+    return _chart("board", f"{BITS} against {' and '.join(columns)}", words, standings, columns)
 
 
 def state(board: Board) -> Chart | None:
     """Bits per byte against the bytes of a row's state after this many tokens; mixers without a state are left out."""
-    sizes = {
-        name: None if name in APART else standing.first["state_bytes"].get(STATE) or None
-        for name, standing in board.standings.items()
-    }
+    standings = _drawn(board)
+    sizes = {name: standing.first["state_bytes"].get(STATE) or None for name, standing in standings.items()}
     if not any(sizes.values()):
         return None
     words = f"Bits per byte against the state of one row after {int(STATE):,} tokens that were really read."
-    return _chart("board-state", f"{BITS} against state bytes", words, board, {"state bytes": sizes})
+    return _chart("board-state", f"{BITS} against state bytes", words, standings, {"state bytes": sizes})
 
 
 def recall(rows: Sequence[Mapping[str, Any]]) -> Chart | None:
@@ -84,13 +80,20 @@ def recall(rows: Sequence[Mapping[str, Any]]) -> Chart | None:
     return Chart("board-recall", heading, words, {"rows": table}, [Choice(heading, draw)])
 
 
+def _drawn(board: Board) -> dict[str, Standing]:
+    """The standings without those in the table alone."""
+    return {name: standing for name, standing in board.standings.items() if name not in APART}
+
+
 def _chart(
-    name: str, heading: str, words: str, board: Board, columns: Mapping[str, Mapping[str, float | None]]
+    name: str,
+    heading: str,
+    words: str,
+    drawn: Mapping[str, Standing],
+    columns: Mapping[str, Mapping[str, float | None]],
 ) -> Chart:
     """Bits per byte against each of the columns, a choice each."""
-    standings = [
-        standing for name, standing in board.standings.items() if any(column[name] for column in columns.values())
-    ]
+    standings = [standing for name, standing in drawn.items() if any(column[name] for column in columns.values())]
     rows: list[list[Cell]] = [
         [
             standing.title,
