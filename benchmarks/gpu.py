@@ -11,6 +11,7 @@ installed are left out. fla tunes each of its kernels at the first call, which t
 import argparse
 import math
 import sys
+from functools import partial
 from importlib.util import find_spec
 
 import torch
@@ -19,6 +20,7 @@ from harness import append, compare, gate
 from seqloom.ops import gpu
 from seqloom.ops.backends import use
 from seqloom.ops.delta_rule.gated import gated
+from seqloom.ops.lag_sum import lags
 from seqloom.ops.linear_decay import decay
 from seqloom.ops.scans import scan
 from seqloom.ops.selective_scan import selective
@@ -113,6 +115,13 @@ def selections(B, T, D):
     return given, runs
 
 
+def lag_sums(L, mixed, B, T, D):
+    """The lag sum of L taps: vectors, or matrices that mix the channels."""
+    by = ours("lag_sum", lags)
+    w = draw(L, D, D) / math.sqrt(L * D) if mixed else draw(L, D) / math.sqrt(L)
+    return [draw(B, T, D), w], {name: by(name) for name in ("fft", "direct", "triton")}
+
+
 def gated_deltas(B, T, D):
     """The gated delta rule of a mixer D wide after its convolution, in bfloat16: ours calls fla's kernels."""
     H = D * 3 // 4 // KEYS
@@ -170,6 +179,8 @@ OPS = {
     "wkv_average": (averages, SIZES),
     "selective_scan": (selections, SIZES),
     "gated_delta": (gated_deltas, ((32, 1024, 512), (1, 16384, 512))),
+    **{f"lag_sum, {L} vectors": (partial(lag_sums, L, False), ((32, 1024, 512),)) for L in (4, 16, 64, 256)},
+    **{f"lag_sum, {L} matrices": (partial(lag_sums, L, True), ((64, 128, 128), (32, 1024, 512))) for L in (4, 8, 32)},
 }
 
 
