@@ -52,6 +52,12 @@ def test_the_backends_of_before_are_used_again(begun: Path, monkeypatch: pytest.
     assert newest(begun).meta["surroundings"]["backends"]["lag_sum"] == before
 
 
+def test_the_backends_are_those_of_its_precision(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag_sum.OP, "rule", lambda x, w: "direct" if torch.is_autocast_enabled("cpu") else "fft")
+    tiny(out, "training.precision=bf16")
+    assert newest(out).meta["surroundings"]["backends"]["lag_sum"] == ["direct"]
+
+
 def test_another_machine(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = rows(begun)
     monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: "ELSE")

@@ -1,5 +1,6 @@
 """The settings of a run: model, data, training, and the backends of its ops."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any, ClassVar, Literal, final
 
 import torch
@@ -85,6 +86,10 @@ class TrainConfig(Config):
     def dtype(self) -> torch.dtype:
         """The dtype of the weights."""
         return torch.float64 if self.precision == "float64" else torch.float32
+
+    def autocast(self, device: torch.device) -> AbstractContextManager[object]:
+        """The context in which a training step calls the model on this device."""
+        return torch.autocast(device.type, dtype=torch.bfloat16) if self.precision == "bf16" else nullcontext()
 
     @field_validator("betas", mode="before")
     @classmethod

@@ -13,16 +13,18 @@ import torch
 
 from seqloom.core.objective import Batch
 from seqloom.ops import backends
+from seqloom.training.config import TrainConfig
 from seqloom.training.loop import Learner
 
 
-def surroundings(learner: Learner, batch: Batch) -> dict[str, Any]:
-    """Torch, threads, device and the backends that the model's ops choose for the rows of a batch."""
+def surroundings(learner: Learner, batch: Batch, config: TrainConfig) -> dict[str, Any]:
+    """Torch, threads, device and the backends that the model's ops choose for the rows of a batch in training."""
     device = learner.model.device
     training = learner.training
     with backends.recorded() as ran:
         if not learner.model.config.fits:  # read with gradients, since a training step may choose other backends
-            learner.eval()({name: tensor.to(device) for name, tensor in batch.items()}, {})
+            with config.autocast(device):
+                learner.eval()({name: tensor.to(device) for name, tensor in batch.items()}, {})
     learner.train(training)
     cuda = device.type == "cuda"
     return {

@@ -10,7 +10,6 @@ and what its objective carries from step to step.
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -164,9 +163,7 @@ class Updates:
 
     def _pass(self, part: Batch) -> Pass:
         """One micro-batch through model and objective."""
-        precision = self._config.precision
-        autocast = torch.autocast(self._device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
-        with autocast:
+        with self._config.autocast(self._device):
             result: Pass = self._run(part, self.carried)
         self.carried = result.carried
         if self.carried and self._group.size > 1:

@@ -165,7 +165,8 @@ class Session:
             self.say(f"stage {number + 1} of {len(stages)}: {stages[number].summary}")
         self.backends = backends_of(earlier)
         with use(**self.backends):
-            self.surroundings = surroundings(self.learner, self._first_micro_batch(first_step(stages, number)))
+            first = self._first_micro_batch(first_step(stages, number))
+            self.surroundings = surroundings(self.learner, first, self.config.training)
 
     def _apply(self, stage: Stage) -> None:
         """Sets the windows, the rows and the learning rate of a stage."""
