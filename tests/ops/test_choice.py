@@ -104,11 +104,14 @@ def test_away_from_the_cpu_the_rule_is_of_plain_torch() -> None:
 def test_on_a_gpu_few_lags_are_for_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice.device, "best", lambda device: device.type == "meta")
     for shape in TAPS.values():
-        most = choice.KERNELS[1 + len(shape)]
+        most = choice.ON_GPU[1 + len(shape)]
         x, w = torch.ones(4, 500, 6, device="meta"), torch.ones(most + 1, *shape, device="meta")
         assert [lag_sum.by_size(x, w[:most]), lag_sum.by_size(x, w)] == ["triton", "fft"]
         assert lag_sum.by_size(x[:, :most], w) == "triton"
         assert lag_sum.by_size(torch.ones(4, most, 6), w) != "triton"
+    for D, expected in ((128, "triton"), (129, "direct")):
+        x, w = torch.ones(4, 500, D, device="meta"), torch.ones(8, D, D, device="meta")
+        assert lag_sum.by_size(x, w) == expected
 
 
 @pytest.mark.parametrize("taps", TAPS)

@@ -4,14 +4,14 @@
                    matrices: `direct` where B T L ≤ 2 D and D ≥ 64 (so few products that the transforms of the taps cost
                    more), else `spectral`
     plain torch    `direct` for few lags;  beyond, one number by `toeplitz` up to 256 tokens;  else `fft`
-    a GPU          `triton` for few lags, else plain torch
+    a GPU          few lags: `triton`, but `direct` for matrices of more than 128 channels;  else plain torch
 
     B rows, T tokens, L lags (at most T), D channels
 
 Plain torch runs where no C can be compiled, on other devices, and in exported graphs, which may run elsewhere.
 
-Source: the times of every backend at 572 sizes in `results/lag_sum_choice.jsonl`; docs/log.md compares the rule with
-the fastest choice.
+Source: the times of every backend at 572 sizes in `results/lag_sum_choice.jsonl`, and of a GPU at ten in
+`results/gpu.jsonl`; docs/log.md compares the rule with the fastest choice.
 """
 
 from torch import Tensor, compiler
@@ -24,17 +24,19 @@ NATIVE = 64
 """the most lags that C sums one by one where channels do not mix; the crossover is between 32 and 128"""
 FEW = 5
 """the most lags that plain torch sums one by one; the crossover is between 4 and 8"""
-KERNELS = {1: 64, 2: 64, 3: 8, 4: 8}
-"""the most lags that Triton's kernels sum one by one, by the number of dimensions of the taps. These are estimates: a
-direct sum under matrices has L/4 to L/2 times as many products as one by transforms"""
+ON_GPU = {1: 64, 2: 64, 3: 8, 4: 8}
+"""the most lags that a GPU sums one by one, by the number of dimensions of the taps: the crossover is from 64 to 256
+where channels do not mix, from 8 to 32 under matrices, and an estimate under groups of channels"""
+NARROW = 128
+"""the most channels whose matrices Triton's kernels multiply; at 512, torch's products take a third of their time"""
 
 
 def fastest(x: Tensor, w: Tensor) -> str:
     """The backend for these inputs (B, T, D) and taps (L, …)."""
     B, T, D = x.shape
     L = min(T, len(w))
-    if device.best(x.device) and KERNELS[w.ndim] >= L:
-        return "triton"
+    if device.best(x.device) and ON_GPU[w.ndim] >= L:
+        return "direct" if w.ndim == 3 and D > NARROW else "triton"
     if not x.is_cpu or compiler.is_exporting() or not compiled():
         return portable(B, T, L, D, w.ndim)
     if w.ndim < 3:
