@@ -84,17 +84,20 @@ def test_without_rows(tmp_path: Path) -> None:
 def test_with_rows(tmp_path: Path) -> None:
     write(tmp_path, rows(SIX, HELD))
     write(tmp_path, rows({MANY: [4.0], "she": [4.1]}, batches=10000, seeds=1), "fig8-10000")
+    write(tmp_path, rows({MANY: [4.0], "she": [3.9]}, batches=700, seeds=1, scale="full"), "fig8-700")
     made = replication.page(tmp_path)
     assert "on the training loss, as in the paper, 8 hold; on held-out text 6 hold and 2 do not." in made
     assert (
         "Its headline, that SHE does evidently better than self-attention, holds (adjusted p 0.003) on the training "
         "loss and does not hold (adjusted p 0.002) on held-out text; after 10,000 batches it was observed once "
-        "on the training loss and was observed once on held-out text." in made
+        "on the training loss and was observed once on held-out text; at the paper's size after 700 batches it was "
+        "observed once on the training loss and was observed once on held-out text." in made
     )
     (line,) = [line for line in made.splitlines() if line.startswith("| SHE does evidently")]
     _, _, training, held_out, command, _ = line.split("|")
     assert training.startswith(" after 3,000 batches **holds** (adjusted p 0.003): SHE - 32 heads: -0.103 ± 0.0")
-    assert training.endswith("<br>after 10,000 batches **observed once**: SHE - 32 heads: +0.100 ")
+    assert "<br>after 10,000 batches **observed once**: SHE - 32 heads: +0.100<br>" in training
+    assert training.endswith("<br>at the paper's size after 700 batches **observed once**: SHE - 32 heads: -0.100 ")
     assert held_out.startswith(" after 3,000 batches **does not hold** (adjusted p 0.002): SHE - 32 heads: +0.197")
     assert command == " `seqloom study paper fig8 --scale small --batches 3000` "
     assert "| SHE | 4.100 ± 0.025 | -0.103 ± 0.020 (p 0.002) |" in made

@@ -264,8 +264,11 @@ def _bold(verdict: Verdict) -> str:
 
 
 def _after_batches(study: Study | None) -> str:
-    """After how many batches, to stand before a verdict; nothing where there are no rows."""
-    return f"after {study.figure['batches']:,} batches " if study else ""
+    """At which size and after how many batches, to stand before a verdict; nothing where there are no rows."""
+    if study is None:
+        return ""
+    size = "at the paper's size " if study.figure["scale"] == "full" else ""
+    return f"{size}after {study.figure['batches']:,} batches "
 
 
 def _in_words(verdict: Verdict) -> str:

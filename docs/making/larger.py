@@ -1,0 +1,65 @@
+"""The board's models at a larger size, in the docs: the table of what was trained on a GPU, one rate and one seed each.
+
+It is made from results/board_gpu.jsonl (trainings) and results/board_gpu_steps.jsonl (times of a training step), which
+benchmarks/board_gpu.py writes.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from docs.making.results import RESULTS, read_rows
+from docs.making.template import render
+from seqloom.experiments.board.lineup import title
+
+TRAININGS, STEPS = "board_gpu.jsonl", "board_gpu_steps.jsonl"
+IN_CONTEXT, BEYOND = ("1-64", "65-256", "257-512", "513-1024"), "1025-2048"
+STATE = "2048"
+"""tokens after which the state's size is shown"""
+HEAD = (
+    "row",
+    "bits per byte",
+    *(f"at {span}" for span in (*IN_CONTEXT, BEYOND)),
+    "parameters",
+    f"state bytes at {int(STATE):,}",
+    "ms a step (quartiles)",
+)
+
+
+def section(results: Path = RESULTS) -> str | None:
+    """Markdown of the table and of what its rows are, the lowest bits per byte first; None without rows."""
+    rows = [row for row in read_rows(results / TRAININGS) if row["failed"] is None]
+    if not rows:
+        return None
+    times = [row["ms_median_quartiles"] for row in read_rows(results / STEPS)][-1:]
+    steps = times[0] if times else {}
+    rows.sort(key=lambda row: row["bits_per_byte"])
+    sizes = dict(change.split("=") for change in rows[0]["sizes"])
+    tokens = int(sizes["training.batch"]) * int(sizes["model.context"])
+    text = render(
+        "larger",
+        head=HEAD,
+        lines=[_line(row, steps.get(row["contender"])) for row in rows],
+        dim=sizes["model.dim"],
+        depth=sizes["model.depth"],
+        context=f"{int(sizes['model.context']):,}",
+        precision=sizes["training.precision"],
+        batches=f"{rows[0]['batches']:,}",
+        tokens=f"{tokens:,}",
+        passes=f"{rows[0]['batches'] * tokens / rows[0]['tokens']['training']:.1f}",
+        lr=f"{rows[0]['lr']:g}",
+        machine=rows[0]["machine"],
+        trainings=TRAININGS,
+        steps=STEPS,
+    )
+    return text.rstrip()
+
+
+def _line(row: dict[str, Any], step: list[float] | None) -> tuple[str, ...]:
+    losses = [row["bits_per_byte"], *(row["by_position"][span] for span in IN_CONTEXT)]
+    return (
+        title(row["contender"]),
+        *(f"{loss:.3f}" for loss in (*losses, row["by_position_long"][BEYOND])),
+        f"{row['parameters']:,}",
+        f"{row['state_bytes'][STATE]:,}",
+        f"{step[0]:.0f} ({step[1]:.0f}, {step[2]:.0f})" if step else "",
+    )
