@@ -13,12 +13,11 @@ board*.svg          bits per byte of the rows of the board, if there are any
 from collections.abc import Sequence
 from pathlib import Path
 
-from docs.making import board
+from docs.making import board, picture
 from docs.making.results import RESULTS, rows
 from seqloom.core.statistics import mean_of
 from seqloom.report import agents, extrapolate, markov_gap, maze
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Table
-from seqloom.report.charts.draw import svg
 from seqloom.report.charts.points import points
 from seqloom.report.charts.style import styles
 from seqloom.report.study.rows import read
@@ -69,5 +68,5 @@ def loss_against_time(
 
 if __name__ == "__main__":
     for name, chart in images().items():
-        (IMAGES / name).write_text(svg(chart), encoding="utf-8")
+        picture.write(chart, IMAGES / name)
         print(f"docs/images/{name} is written")

@@ -11,12 +11,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from docs.making import timed
+from docs.making import picture, timed
 from docs.making.command import exit_code
 from docs.making.stored_rows import FOLDER, store
 from seqloom.experiments.paper.replication import Replication, Studies, studies_in, texts_in
 from seqloom.report.charts.chart import Chart
-from seqloom.report.charts.draw import svg
 from seqloom.report.study.charts import charts
 from seqloom.report.study.rows import Study
 
@@ -60,7 +59,7 @@ def draw(studies: Studies, folder: Path = IMAGES) -> None:
     for old in set(folder.glob("*.svg")) - {folder / name for name in drawn}:
         old.unlink()
     for name, chart in drawn.items():
-        (folder / name).write_text(svg(chart), encoding="utf-8")
+        picture.write(chart, folder / name)
 
 
 def write() -> None:
