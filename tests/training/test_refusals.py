@@ -10,7 +10,7 @@ from seqloom.ops import lag_sum
 from seqloom.runs import model as stored
 from seqloom.runs.lock import lock
 from seqloom.training.train import Outcome
-from tests.training.running import digests, newest, rows, saved, tiny
+from tests.training.running import digests, mixer, newest, rows, saved, tiny
 
 Whole = Callable[..., Outcome]
 
@@ -56,6 +56,17 @@ def test_the_backends_are_those_of_its_precision(out: Path, monkeypatch: pytest.
     monkeypatch.setattr(lag_sum.OP, "rule", lambda x, w: "direct" if torch.is_autocast_enabled("cpu") else "fft")
     tiny(out, "training.precision=bf16")
     assert newest(out).meta["surroundings"]["backends"]["lag_sum"] == ["direct"]
+
+
+def test_the_backends_of_a_compiled_run_are_those_of_its_graph(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", lambda run: run)
+    changes = (mixer("gru"), "training.batches=4")
+    tiny(out, *changes, "training.compile=true")
+    tiny(out.with_name("eager"), *changes)
+    backends = [
+        newest(folder).meta["surroundings"]["backends"]["recurrence"] for folder in (out, out.with_name("eager"))
+    ]
+    assert backends[0] == ["reference"] != backends[1]
 
 
 def test_another_machine(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seqloom.core.graphs import constant
+from seqloom.core.graphs import capturing, constant
 from seqloom.ops import gpu
 
 NARROW = (torch.bfloat16, torch.float16)
@@ -47,7 +47,7 @@ def able(q: Tensor) -> bool:
 
 def best(q: Tensor) -> bool:
     """Whether its kernels are the default for these queries; never in a captured graph, which they would break."""
-    return able(q) and not torch.compiler.is_compiling()
+    return able(q) and not capturing()
 
 
 def heads_last(x: Tensor) -> Tensor:

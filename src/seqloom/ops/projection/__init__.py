@@ -10,12 +10,12 @@ Source: the matrix product; only the choice of the library is ours.
 
 from typing import final
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from seqloom.core import cost
+from seqloom.core.graphs import capturing
 from seqloom.core.hooks import hooked
 from seqloom.core.shapes import Token
 from seqloom.ops.backends import forced
@@ -32,7 +32,7 @@ def project(x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], bias: Float[
     Small products, captured graphs, autocast and other dtypes always use torch's default, which is not recorded as a
     choice of a backend.
     """
-    if torch.compiler.is_compiling():
+    if capturing():
         return linear(x, weight, bias)
     large_or_forced = x.numel() * weight.shape[0] >= LEAST or forced("projection") is not None
     if not large_or_forced or not onednn.able(x, weight, bias):

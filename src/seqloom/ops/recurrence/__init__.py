@@ -22,6 +22,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
@@ -119,7 +120,7 @@ def by_size(cell: str, x: Tensor) -> str:
 
     In a captured graph it is the reference, whose loop a compiler unrolls.
     """
-    if torch.compiler.is_compiling() or x.shape[1] == 1:
+    if capturing() or x.shape[1] == 1:
         return "reference"
     fused = x.device.type == "cuda"
     if x.device.type == "cpu":

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Inexact
 from torch import Tensor
 
+from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths
 from seqloom.ops import gpu as device
 from seqloom.ops.native import Argument, Signature
@@ -81,7 +82,7 @@ def by_size(b: Tensor) -> str:
         return "triton"
     if cpu and not torch.compiler.is_exporting() and native.available():
         return "native"
-    return "blocked" if cpu and not torch.compiler.is_compiling() else "doubling"
+    return "blocked" if cpu and not capturing() else "doubling"
 
 
 def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:

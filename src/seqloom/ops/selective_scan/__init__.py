@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import gpu as device
 from seqloom.ops.native import Argument, Signature
@@ -101,7 +102,7 @@ def by_size(u: Tensor) -> str:
         return "native"
     if device.best(u.device):
         return "triton"
-    return "sequential" if cpu and not torch.compiler.is_compiling() else "doubling"
+    return "sequential" if cpu and not capturing() else "doubling"
 
 
 def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops.linear_decay.exponential_gate import NONE
 from seqloom.ops.native import Argument, Signature
@@ -67,7 +68,7 @@ def by_size(a: Tensor) -> str:
     """The faster backend; in a graph without C it is the reference, whose loop a compiler unrolls."""
     if a.device.type == "cpu" and not torch.compiler.is_exporting() and native.available():
         return "native"
-    return "reference" if torch.compiler.is_compiling() or a.shape[1] == 1 else "looped"
+    return "reference" if capturing() or a.shape[1] == 1 else "looped"
 
 
 def _unrounded(device: str) -> AbstractContextManager[object]:

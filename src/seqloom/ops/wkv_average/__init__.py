@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from seqloom.core.graphs import capturing
 from seqloom.core.memory import Entry
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.ops import backends
@@ -147,7 +148,7 @@ def by_size(k: Tensor) -> str:
     if device.best(k.device):
         return "triton"
     narrow = len(k) * k.shape[-1] <= 128
-    return "doubling" if narrow or not cpu or torch.compiler.is_compiling() else "sequential"
+    return "doubling" if narrow or not cpu or capturing() else "sequential"
 
 
 def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
