@@ -13,7 +13,7 @@ from docs.making.template import render
 from seqloom.cli.board import lineup
 from seqloom.experiments.board.rows import read_times, stored
 from seqloom.report.board import table
-from seqloom.report.board.charts import charts
+from seqloom.report.board.charts import APART, charts
 from seqloom.report.board.standing import Board
 from seqloom.report.charts.chart import Chart
 
@@ -40,6 +40,7 @@ def section(results: Path = RESULTS) -> str | None:
         "board",
         answers=lines(results),
         pictures=pictures(results),
+        apart=[standing.title for name, standing in board.standings.items() if name in APART],
         head=table.head(times),
         lines=table.lines(board, times),
         notes=table.notes(board, times),

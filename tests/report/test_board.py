@@ -1,10 +1,12 @@
 """The board from its rows: the best rate, differences paired by seed, decisions with Holm's correction, charts."""
 
+from typing import Any
+
 import pytest
 
 from seqloom.core.statistics import contrast, holm
 from seqloom.report.board import page, table
-from seqloom.report.board.charts import charts
+from seqloom.report.board.charts import charts, recall
 from seqloom.report.board.standing import Board, Lineup, Question
 
 LINEUP = Lineup(
@@ -113,6 +115,18 @@ def test_the_table_the_charts_and_the_page(tmp_path) -> None:
     assert "500" in shown
     path = page.write(tmp_path / "board.html", page.report(board, times, recalled))
     assert "HE or attention?" in path.read_text(encoding="utf-8")
+
+
+def test_recall_is_drawn_at_the_hardest_difficulty_that_most_mixers_were_asked() -> None:
+    def drawn(*asked: tuple[str, int]) -> list[Any]:
+        shared = {"dim": 32, "lr": 1e-3, "distance": None, "probe": "mqar", "accuracy": 0.5, "state_bytes": 4096}
+        chart = recall([{"mixer": mixer, "difficulty": difficulty, **shared} for mixer, difficulty in asked])
+        assert chart is not None
+        return [chart.heading.split()[5].rstrip(")"), [cells[0] for cells in chart.table.rows]]
+
+    easy = (("gla", 1), ("gru", 1))
+    assert drawn(*easy, ("gla", 3)) == ["1", ["gla 32", "gru 32"]]
+    assert drawn(*easy, ("gla", 3), ("gru", 3)) == ["3", ["gla 32", "gru 32"]]
 
 
 def test_no_rows_are_an_error() -> None:

@@ -13,9 +13,9 @@ from seqloom.report.tradeoffs import WIDE, pareto
 
 BITS = "bits per byte"
 RIGHT = "right answers"
-APART = ("identity", "she")
-"""in the table alone: identity, which reads no other token, and SHE, with 47 times the parameters: next to their losses
-the others would be one line"""
+APART = ("identity", "me", "she")
+"""in the table alone: identity, which reads no other token, ME, whose seeds are far apart, and SHE, with 47 times the
+parameters: next to their losses the others would be one line"""
 EQUAL = 1.02
 """the ratio of the most to the fewest parameters up to which they are equal: those of the board are, within 1%"""
 
@@ -39,7 +39,8 @@ def price(board: Board, times: Times) -> Chart | None:
         return None
     words = (
         "Bits per byte on the test books; lower and further left is better. Bars join the lowest and highest seed."
-        " identity, which reads no other token, and SHE, which is far larger, are in the table alone."
+        " identity, which reads no other token, ME, whose seeds are far apart, and SHE, which is far larger, are in the"
+        " table alone."
     )
     return _chart("board", f"{BITS} against {' and '.join(columns)}", words, standings, columns)
 
@@ -55,12 +56,18 @@ def state(board: Board) -> Chart | None:
 
 
 def recall(rows: Sequence[Mapping[str, Any]]) -> Chart | None:
-    """The share of right answers against the state, a mark per mixer and width, at the hardest common setting."""
+    """The share of right answers against the state, a mark per mixer and width.
+
+    Of the difficulties that most mixers were asked, it is the hardest.
+    """
     all_questions = [row for row in rows if row["distance"] is None]
     mqar_rows = [row for row in all_questions if row["probe"] == "mqar" and row.get("state_bytes")]
     if not mqar_rows:
         return None
-    hardest = max(row["difficulty"] for row in mqar_rows)
+    asked: dict[int, set[str]] = {}
+    for row in mqar_rows:
+        asked.setdefault(row["difficulty"], set()).add(row["mixer"])
+    hardest = max(asked, key=lambda difficulty: (len(asked[difficulty]), difficulty))
     models: dict[tuple[str, int], dict[float, list[Mapping[str, Any]]]] = {}
     for row in mqar_rows:
         if row["difficulty"] == hardest:
