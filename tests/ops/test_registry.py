@@ -1,6 +1,7 @@
 """Every backend of every op against its reference, on the op's own examples: outputs and gradients."""
 
 from operator import itemgetter
+from typing import Any
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 import seqloom.ops  # noqa: F401  # which registers every op
+from seqloom.core.graphs import as_in_a_graph
 from seqloom.ops import backends
 from seqloom.ops.op import Backend, Example, Op, Streamed
 from tests.ops.needing import lacking
@@ -178,3 +180,28 @@ def test_these_ops_read_on() -> None:
         *("linear_decay", "wkv_average", "scans", "selective_scan", "state_space", "diagonal_states", "recurrence"),
         *("random_features", "delta_rule", "delta_steps", "slstm"),
     }
+
+
+@pytest.mark.parametrize("op", backends.ops().values(), ids=lambda op: op.name)
+def test_backends_are_chosen_as_in_a_graph(op: Op, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiled run records its backends without a graph, and is continued with them in one."""
+    asked: list[tuple[object, object]] = []
+    rule = op.rule
+
+    def answers(*arguments: Any) -> tuple[Any, ...]:
+        return rule(*arguments), *(backend.fits(*arguments) for backend in op.backends.values())
+
+    def both(*arguments: Any) -> str:
+        with as_in_a_graph(True):
+            as_in_one = answers(*arguments)
+        with monkeypatch.context() as patched:
+            patched.setattr(torch.compiler, "is_compiling", lambda: True)
+            asked.append((as_in_one, answers(*arguments)))
+        return str(rule(*arguments))
+
+    monkeypatch.setattr(op, "rule", both)
+    for example in op.examples:
+        computed(example, {}, 130, torch.float32)
+    assert asked or op.name == "projection"  # which chooses for large products alone, and in a graph never
+    for as_in_one, in_one in asked:
+        assert as_in_one == in_one

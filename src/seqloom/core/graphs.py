@@ -1,4 +1,4 @@
-"""What code says to the capture of graphs, without importing torch's compiler, and what it asks about it."""
+"""Graph capture: marks constants, and says whether a graph is captured, without importing torch's compiler."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 
 F = TypeVar("F", bound=Callable[..., Any])
-_rehearsed: ContextVar[bool] = ContextVar("seqloom_rehearsed", default=False)
+_chosen_as_captured: ContextVar[bool] = ContextVar("seqloom_chosen_as_captured", default=False)
 
 
 def constant(function: F) -> F:
@@ -22,15 +22,15 @@ def constant(function: F) -> F:
 
 
 def capturing() -> bool:
-    """Whether a graph is captured here, for the rules that choose an op's backend."""
-    return torch.compiler.is_compiling() or _rehearsed.get()
+    """Whether a graph is captured here. Rules and `fits` of backends ask this, never `torch.compiler.is_compiling`."""
+    return torch.compiler.is_compiling() or _chosen_as_captured.get()
 
 
 @contextmanager
-def rehearsed(captured: bool) -> Iterator[None]:
-    """Inside the block, if `captured`, `capturing` is true: ops choose as in a graph, although they run at once."""
-    token = _rehearsed.set(captured)
+def as_in_a_graph(captured: bool) -> Iterator[None]:
+    """Inside the block, if `captured`, ops choose their backends as in a captured graph, although they run eagerly."""
+    token = _chosen_as_captured.set(captured)
     try:
         yield
     finally:
-        _rehearsed.reset(token)
+        _chosen_as_captured.reset(token)

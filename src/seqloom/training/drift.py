@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from seqloom.core.graphs import rehearsed
+from seqloom.core.graphs import as_in_a_graph
 from seqloom.core.objective import Batch
 from seqloom.ops import backends
 from seqloom.training.config import TrainConfig
@@ -24,7 +24,7 @@ def surroundings(learner: Learner, batch: Batch, config: TrainConfig) -> dict[st
     training = learner.training
     with backends.recorded() as ran:
         if not learner.model.config.fits:  # read with gradients, since a training step may choose other backends
-            with config.autocast(device), rehearsed(config.compile):
+            with config.autocast(device), as_in_a_graph(config.compile):
                 learner.eval()({name: tensor.to(device) for name, tensor in batch.items()}, {})
     learner.train(training)
     cuda = device.type == "cuda"

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths
 from seqloom.ops import attention, backends
 from seqloom.ops.attention import flex, native, portable, reference, tiled
@@ -123,7 +124,7 @@ def _dense(backend: str, q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, key_
 
 def by_size(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> str:
     """The fastest backend: `masked` for short texts and in captured graphs; otherwise `flex` on a GPU, C on a CPU."""
-    if q.shape[2] <= SHORT or observed(q):
+    if q.shape[2] <= SHORT or _captured(q):
         return "masked"
     if _on_gpu(q, v, pattern, lengths):
         return "flex"
@@ -132,13 +133,17 @@ def by_size(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> s
     return "native" if _in_c(q, v, pattern, lengths) else "tiles"
 
 
+def _captured(q: Tensor) -> bool:
+    return capturing() or observed(q)
+
+
 def _on_gpu(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
-    return not observed(q) and flex.able(q, v)
+    return not _captured(q) and flex.able(q, v)
 
 
 def _in_tiles(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:
     """Whether the tiles are the same for all rows, and known: not in a graph, nor where they depend on row lengths."""
-    return not observed(q) and (lengths is None or not pattern.measured)
+    return not _captured(q) and (lengths is None or not pattern.measured)
 
 
 def _in_c(q: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | None) -> bool:

@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from seqloom.core.graphs import capturing
 from seqloom.ops.bucketing import blocks, chunks, reference
 from seqloom.ops.bucketing.orders import Order, Rule, balanced, by_bucket
 from seqloom.ops.native import observed
@@ -78,7 +79,7 @@ def by_size(q: Tensor, order: Order, rule: Rule) -> str:
 
 def _in_blocks(q: Tensor, order: Order, rule: Rule) -> bool:
     """Whether `blocks` supports the call: not in a captured graph, nor where tokens attend to other buckets."""
-    return blocks.able(rule) and not observed(q)
+    return blocks.able(rule) and not (capturing() or observed(q))
 
 
 def _example(rule: Rule, together: bool = False) -> Example:
