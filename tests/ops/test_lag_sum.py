@@ -49,6 +49,18 @@ def loop(x: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 @every_backend_and_kind
+@pytest.mark.parametrize("narrow", [False, True])
+def test_autocast_rounds_no_sum(backend: str, kind: str, narrow: bool) -> None:
+    x, w = numbers(2, 33, D).bfloat16(), numbers(16, *TAPS[kind], seed=1).float()
+    with backends.use(lag_sum=backend):
+        exact = lags(x.double(), w.double())
+        with torch.autocast("cpu", torch.bfloat16):
+            y = lags(x if narrow else x.float(), w)
+    assert y.dtype == torch.float32
+    torch.testing.assert_close(y.double(), exact, rtol=0, atol=1e-4)
+
+
+@every_backend_and_kind
 @pytest.mark.parametrize(("T", "L"), [(1, 1), (1, 5), (7, 3), (7, 7), (9, 1), (3, 8), (33, 16), (16, 16)])
 def test_every_backend_is_the_equation(backend: str, kind: str, T: int, L: int) -> None:
     x, w = numbers(2, T, D), numbers(L, *TAPS[kind], seed=1)

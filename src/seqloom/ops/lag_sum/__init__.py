@@ -11,8 +11,9 @@ Source: the Extractor paper's Eq. 23, 26, 28 and 29, with k = i - j and W_k for 
 from typing import TypeAlias
 
 from jaxtyping import Float
-from torch import Tensor, cat
+from torch import Tensor, autocast, cat, float32, promote_types
 
+from seqloom.core.arguments import autocasts
 from seqloom.core.shapes import Stream
 from seqloom.ops import gpu as device
 from seqloom.ops.lag_sum import (
@@ -66,8 +67,15 @@ def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stre
 def _run(x: Tensor, w: Tensor) -> Tensor:
     if x.numel() == 0:
         return x.clone()
-    y: Tensor = OP[OP.choose(x, w)](x, w[: x.shape[1]])
-    return y
+    run, w = OP[OP.choose(x, w)], w[: x.shape[1]]
+    if not autocasts(x.device):
+        y: Tensor = run(x, w)
+        return y
+    dtype = promote_types(x.dtype, w.dtype)
+    wide = promote_types(dtype, float32)
+    with autocast(x.device.type, enabled=False):  # which would round sums of matrices, and those alone
+        y = run(x.to(wide), w.to(wide))
+    return y.to(dtype)
 
 
 def by_size(x: Stream, w: Tensor) -> str:

@@ -28,7 +28,8 @@ ON_GPU = {1: 64, 2: 64, 3: 8, 4: 8}
 """the most lags that a GPU sums one by one, by the number of dimensions of the taps: the crossover is from 64 to 256
 where channels do not mix, from 8 to 32 under matrices, and an estimate under groups of channels"""
 NARROW = 128
-"""the most channels whose matrices Triton's kernels multiply; at 512, torch's products take a third of their time"""
+"""the most channels whose matrices Triton's kernels multiply; at 512, torch's products take a third of their time, and
+widths between were not timed"""
 
 
 def fastest(x: Tensor, w: Tensor) -> str:
