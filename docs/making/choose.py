@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from docs.making import board, larger, tracked
+from docs.making import board, larger, recalled, tracked
 from docs.making.command import exit_code
 from docs.making.decision import PEER, decision
 from docs.making.results import read_rows, write_rows
@@ -71,6 +71,7 @@ def page(path: Path = ROWS) -> str | None:
         "choose",
         board=board.section(),
         larger=larger.section(),
+        recalled=recalled.section(),
         tracked=tracked.section(),
         peer=PEER,
         decision=decision(),

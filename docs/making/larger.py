@@ -15,6 +15,8 @@ TRAININGS, STEPS = "board_gpu.jsonl", "board_gpu_steps.jsonl"
 IN_CONTEXT, BEYOND = ("1-64", "65-256", "257-512", "513-1024"), "1025-2048"
 STATE = "2048"
 """tokens after which the state's size is shown"""
+SHARED = ("sizes", "batches", "lr", "seed", "machine")
+"""what all rows of the table have in common"""
 HEAD = (
     "row",
     "bits per byte",
@@ -26,14 +28,22 @@ HEAD = (
 
 
 def section(results: Path = RESULTS) -> str | None:
-    """Markdown of the table and of what its rows are, the lowest bits per byte first; None without rows."""
+    """Markdown of the table and of what its rows are, the lowest bits per byte first; None without rows.
+
+    ValueError unless all rows share their settings, and each model has one.
+    """
     rows = [row for row in read_rows(results / TRAININGS) if row["failed"] is None]
     if not rows:
         return None
-    times = [row["ms_median_quartiles"] for row in read_rows(results / STEPS)][-1:]
-    steps = times[0] if times else {}
+    first = rows[0]
+    if any(row[name] != first[name] for row in rows for name in SHARED):
+        raise ValueError(f"the rows of {TRAININGS} differ in {' or '.join(SHARED)}: one table needs them equal")
+    if len({row["contender"] for row in rows}) < len(rows):
+        raise ValueError(f"{TRAININGS} has a model twice: one table needs one row each")
+    races = [race["ms_median_quartiles"] for race in read_rows(results / STEPS) if race["sizes"] == first["sizes"]]
+    steps = races[-1] if races else {}
     rows.sort(key=lambda row: row["bits_per_byte"])
-    sizes = dict(change.split("=") for change in rows[0]["sizes"])
+    sizes = dict(change.split("=") for change in first["sizes"])
     tokens = int(sizes["training.batch"]) * int(sizes["model.context"])
     text = render(
         "larger",
@@ -43,13 +53,13 @@ def section(results: Path = RESULTS) -> str | None:
         depth=sizes["model.depth"],
         context=f"{int(sizes['model.context']):,}",
         precision=sizes["training.precision"],
-        batches=f"{rows[0]['batches']:,}",
+        batches=f"{first['batches']:,}",
         tokens=f"{tokens:,}",
-        passes=f"{rows[0]['batches'] * tokens / rows[0]['tokens']['training']:.1f}",
-        lr=f"{rows[0]['lr']:g}",
-        machine=rows[0]["machine"],
+        passes=f"{first['batches'] * tokens / first['tokens']['training']:.1f}",
+        lr=f"{first['lr']:g}",
+        machine=first["machine"],
         trainings=TRAININGS,
-        steps=STEPS,
+        steps=STEPS if steps else None,
     )
     return text.rstrip()
 

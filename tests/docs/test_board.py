@@ -46,3 +46,18 @@ def test_with_rows_there_are_decisions_a_table_and_pictures(tmp_path: Path) -> N
         "1.900 ± 0.075 bits per byte on the test books, 3 seeds; to llama attention -0.100 ± 0.025"
     )
     assert board.result("gla", tmp_path) is None
+
+
+def test_rows_that_the_charts_leave_out_are_named(tmp_path: Path) -> None:
+    def section(*names: str) -> str:
+        rows = [kept(name, seed, 2.0 + n) for n, name in enumerate(("attention", "he", *names)) for seed in range(3)]
+        (tmp_path / "board.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+        board.rows.cache_clear()
+        return board.section(tmp_path) or ""
+
+    assert "leave out" not in section()
+    text = section("me", "identity")
+    assert "The charts of bits per byte leave out ME and identity: their values" in text
+    drawn = svg(board.pictures(tmp_path)["board-state.svg"])
+    assert ">HE<" in drawn
+    assert ">ME<" not in drawn

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from docs.making import larger
 
 SPANS = dict.fromkeys((*larger.IN_CONTEXT, larger.BEYOND), 1.5)
@@ -13,7 +15,7 @@ SIZES = ["model.dim=64", "model.depth=3", "model.context=128", "training.batch=4
 def trained(contender: str, bits_per_byte: float | None, **more: Any) -> dict[str, Any]:
     row = {"contender": contender, "sizes": SIZES, "bits_per_byte": bits_per_byte, "failed": None, "lr": 0.001}
     row |= {"by_position": SPANS, "by_position_long": SPANS, "parameters": 12345, "state_bytes": {"2048": 4096}}
-    return row | {"batches": 1000, "tokens": {"training": 256000}, "machine": "a GPU", **more}
+    return row | {"batches": 1000, "tokens": {"training": 256000}, "machine": "a GPU", "seed": 0, **more}
 
 
 def write(path: Path, *rows: dict[str, Any]) -> None:
@@ -28,8 +30,9 @@ def test_without_rows_there_is_nothing(tmp_path: Path) -> None:
 
 def test_the_best_is_first_and_has_its_newest_time(tmp_path: Path) -> None:
     write(tmp_path / larger.TRAININGS, trained("attention", 1.7), trained("he", 1.6))
-    old, new = ({"ms_median_quartiles": {"he": [ms, ms - 1, ms + 1]}} for ms in (90.0, 70.0))
-    write(tmp_path / larger.STEPS, old, new)
+    assert larger.STEPS not in (larger.section(tmp_path) or "")
+    raced = [{"ms_median_quartiles": {"he": [ms, ms - 1, ms + 1]}, "sizes": SIZES} for ms in (90.0, 70.0)]
+    write(tmp_path / larger.STEPS, *raced, {**raced[0], "sizes": ["model.dim=32"]})
     text = larger.section(tmp_path) or ""
     assert "dim 64, depth 3, context 128; 1,000 batches of 512 tokens in bf16, 2.0 passes over" in text
     assert "learning rate 0.001" in text
@@ -37,3 +40,17 @@ def test_the_best_is_first_and_has_its_newest_time(tmp_path: Path) -> None:
         "| HE | 1.600 | 1.500 | 1.500 | 1.500 | 1.500 | 1.500 | 12,345 | 4,096 | 70 (69, 71) |",
         "| llama attention | 1.700 | 1.500 | 1.500 | 1.500 | 1.500 | 1.500 | 12,345 | 4,096 |  |",
     ]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"lr": 0.002}, "differ in sizes or batches or lr"),
+        ({"seed": 1}, "differ"),
+        ({"contender": "he"}, "has a model twice"),
+    ],
+)
+def test_rows_of_other_settings_are_an_error(tmp_path: Path, more: dict[str, Any], message: str) -> None:
+    write(tmp_path / larger.TRAININGS, trained("he", 1.6), {**trained("attention", 1.7), **more})
+    with pytest.raises(ValueError, match=message):
+        larger.section(tmp_path)

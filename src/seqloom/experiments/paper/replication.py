@@ -267,7 +267,8 @@ def _after_batches(study: Study | None) -> str:
     """At which size and after how many batches, to stand before a verdict; nothing where there are no rows."""
     if study is None:
         return ""
-    size = "at the paper's size " if study.figure["scale"] == "full" else ""
+    others = [change for change in study.figure["differs"].split(", ") if change and not change.startswith("batches ")]
+    size = "" if others else "at the paper's size "
     return f"{size}after {study.figure['batches']:,} batches "
 
 
