@@ -5,21 +5,36 @@ cell the best one counts.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, final
 
 from docs.making.results import RESULTS, read_rows
 from docs.making.template import render
 from docs.making.tracked import FILE
 
-PROBE = "mqar"
+PROBE, DEPTH = "mqar", 2
 SOLVED = 0.99
 """the share of right answers at which a training ends"""
 
 
+@final
+@dataclass(frozen=True)
+class Cell:
+    """The models of one rate: means over their seeds."""
+
+    share: float
+    """of right answers"""
+    batches: float
+    lr: float
+    state_bytes: int
+
+
 def section(results: Path = RESULTS) -> str | None:
     """Markdown of the table and of what its rows are, the best model first; None without rows."""
-    rows = [row for row in read_rows(results / FILE) if row["probe"] == PROBE and row["distance"] is None]
+    rows = [row for row in read_rows(results / FILE) if row["probe"] == PROBE and row["depth"] == DEPTH]
+    rows = [row for row in rows if row["distance"] is None]
     if not rows:
         return None
     pairs = sorted({row["settings"]["pairs"] for row in rows})
@@ -27,31 +42,45 @@ def section(results: Path = RESULTS) -> str | None:
     for row in rows:
         models.setdefault((row["mixer"], row["dim"]), []).append(row)
     best = {model: {n: _best(cells, n) for n in pairs} for model, cells in models.items()}
-    ranked = sorted(best, key=lambda model: -sum(row["accuracy"] for row in best[model].values() if row))
+    ranked = sorted(best, key=lambda model: -sum(cell.share for cell in best[model].values() if cell))
+    seeds = 1 + max(row["seed"] for row in rows)
     text = render(
         "recalled",
         head=("mixer", "dim", *(f"{n} pairs" for n in pairs), "state bytes"),
-        lines=[(*map(str, model), *map(_cell, best[model].values()), _bytes(best[model])) for model in ranked],
+        lines=[(*map(str, model), *map(_text, best[model].values()), _bytes(best[model])) for model in ranked],
         file=FILE,
-        depths=" or ".join(str(depth) for depth in sorted({row["depth"] for row in rows})),
+        depth=DEPTH,
         solved=f"{SOLVED:.0%}",
         rates=", ".join(f"{rate:g}" for rate in sorted({row["lr"] for row in rows})),
         most=f"{max(row['batches'] for row in rows):,}",
         batch=rows[0]["batch"],
+        seeds="one seed" if seeds == 1 else f"means over at most {seeds} seeds",
     )
     return text.rstrip()
 
 
-def _best(rows: Sequence[dict[str, Any]], pairs: int) -> dict[str, Any] | None:
-    """The row that solved them in the fewest batches, else that with the most right answers."""
-    asked = [row for row in rows if row["settings"]["pairs"] == pairs and row["accuracy"] is not None]
-    return max(asked, key=lambda row: (min(row["accuracy"], SOLVED), -row["batches"]), default=None)
+def _best(rows: Sequence[dict[str, Any]], pairs: int) -> Cell | None:
+    """The rate that solved them in the fewest batches, else that with the most right answers; NaN has none right."""
+    rates: dict[float, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["settings"]["pairs"] == pairs:
+            rates.setdefault(row["lr"], []).append(row)
+    cells = [
+        Cell(
+            fmean(row["accuracy"] or 0.0 for row in runs),
+            fmean(row["batches"] for row in runs),
+            lr,
+            max(row["state_bytes"] for row in runs),
+        )
+        for lr, runs in rates.items()
+    ]
+    return max(cells, key=lambda cell: (min(cell.share, SOLVED), -cell.batches), default=None)
 
 
-def _cell(row: dict[str, Any] | None) -> str:
-    return f"{row['accuracy']:.1%} ({row['batches']:,}, {row['lr']:g})" if row else ""
+def _text(cell: Cell | None) -> str:
+    return f"{cell.share:.1%} ({cell.batches:,.0f}, {cell.lr:g})" if cell else ""
 
 
-def _bytes(best: dict[int, dict[str, Any] | None]) -> str:
+def _bytes(best: dict[int, Cell | None]) -> str:
     """The state after the longest row that was asked about."""
-    return f"{max(row['state_bytes'] for row in best.values() if row):,}"
+    return f"{max(cell.state_bytes for cell in best.values() if cell):,}"

@@ -9,7 +9,7 @@ from docs.making import recalled
 
 def answers(mixer: str, dim: int, pairs: int, lr: float, accuracy: float | None, **more: Any) -> dict[str, Any]:
     asked = {"probe": "mqar", "settings": {"pairs": pairs}, "distance": None, "accuracy": accuracy, "state_bytes": 8}
-    return {"mixer": mixer, "dim": dim, "lr": lr, "depth": 2, "batch": 64, "batches": 3000} | asked | more
+    return {"mixer": mixer, "dim": dim, "lr": lr, "seed": 0, "depth": 2, "batch": 64, "batches": 3000} | asked | more
 
 
 def test_without_rows_there_is_nothing(tmp_path: Path) -> None:
@@ -26,6 +26,7 @@ def test_the_best_rate_of_each_cell_is_shown(tmp_path: Path) -> None:
         answers("gru", 32, 16, 0.003, 0.25, state_bytes=1024),
         answers("gru", 32, 16, 0.003, 1.0, distance=[1, 2]),
         answers("gru", 32, 16, 0.003, 1.0, probe="parity"),
+        answers("gru", 32, 16, 0.003, 1.0, depth=1),
     ]
     (tmp_path / recalled.FILE).write_text("".join(json.dumps(row) + "\n" for row in rows))
     text = recalled.section(tmp_path) or ""
@@ -37,3 +38,15 @@ def test_the_best_rate_of_each_cell_is_shown(tmp_path: Path) -> None:
         "| gru | 32 | 99.5% (200, 0.003) | 25.0% (3,000, 0.003) | 1,024 |",
         "| gla | 32 | 50.0% (3,000, 0.001) |  | 8 |",
     ]
+
+
+def test_seeds_are_averaged_and_not_chosen(tmp_path: Path) -> None:
+    rows = [
+        answers("gru", 32, 4, 0.001, 1.0, batches=100),
+        answers("gru", 32, 4, 0.001, None, seed=1),
+        answers("gru", 32, 4, 0.003, 0.7),
+    ]
+    (tmp_path / recalled.FILE).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = recalled.section(tmp_path) or ""
+    assert "means over at most 2 seeds" in text
+    assert text.splitlines()[-1] == "| gru | 32 | 70.0% (3,000, 0.003) | 8 |"
