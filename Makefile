@@ -69,6 +69,8 @@ mutants: .venv/installed
 .venv/peers: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,peers,kernels]'
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps xlstm==2.0.6  # its kernels need a GPU
+	# Beside the environment, for a test that asks for it: else transformers calls its kernels, on a CPU too, where they fail.
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps --upgrade --target .venv/fla fla-core
 	touch $@
 
 check: .venv/installed

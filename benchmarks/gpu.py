@@ -123,28 +123,41 @@ def lag_sums(L, mixed, B, T, D):
 
 
 def gated_deltas(B, T, D):
-    """The gated delta rule of a mixer D wide after its convolution, in bfloat16: ours calls fla's kernels."""
+    """The gated delta rule of a mixer D wide after its convolution, in bfloat16, eager and compiled."""
+    given, rule = gated_delta(B, T, D)
+    compiled = {
+        "chunked": torch.compile(lambda *of: rule(*of)),  # noqa: PLW0108  # a graph is found by the function's code,
+        "fla": torch.compile(lambda *of: rule(*of)),  # noqa: PLW0108  # so each backend needs one of its own
+    }
+    runs = {}
+    for name, backend in {"chunked": "chunked", **({"ours by fla": "fla"} if find_spec("fla") else {})}.items():
+        runs[name] = ours("delta_rule", rule)(backend)
+        runs[f"{name}, compiled"] = ours("delta_rule", compiled[backend])(backend)
+    return given, runs
+
+
+def overheads(B, T, D):
+    """The same by fla's kernels, called directly and by us, without others, which would leave the caches cold."""
+    from fla.ops.gated_delta_rule import chunk_gated_delta_rule
+
+    given, rule = gated_delta(B, T, D)
+    H = given[2].shape[2]
+
+    def fla(x, g, beta):
+        q, k, v = x.split((H * KEYS, H * KEYS, H * VALUES), -1)
+        q, k, v = (part.unflatten(-1, (H, -1)).contiguous() for part in (q, k, v))
+        y, _ = chunk_gated_delta_rule(q, k, v, g, beta, output_final_state=True, use_qk_l2norm_in_kernel=True)
+        return y.transpose(1, 2)
+
+    return given, {"fla": fla, "ours by fla": ours("delta_rule", rule)("fla")}
+
+
+def gated_delta(B, T, D):
+    """Its inputs, and itself."""
     H = D * 3 // 4 // KEYS
     given = [draw(B, T, H * (2 * KEYS + VALUES)).bfloat16(), -draw(B, T, H).abs() / 16]
     given.append(draw(B, T, H).sigmoid().bfloat16())
-
-    def run(x, g, beta):
-        return gated(x, g, beta, None, heads=H, K=KEYS)[0]
-
-    by = ours("delta_rule", run)
-    runs = {"chunked": by("chunked")}
-    if find_spec("fla"):
-        runs["ours by fla"] = by("fla")
-        from fla.ops.gated_delta_rule import chunk_gated_delta_rule
-
-        def fla(x, g, beta):
-            q, k, v = x.split((H * KEYS, H * KEYS, H * VALUES), -1)
-            q, k, v = (part.unflatten(-1, (H, -1)).contiguous() for part in (q, k, v))
-            y, _ = chunk_gated_delta_rule(q, k, v, g, beta, output_final_state=True, use_qk_l2norm_in_kernel=True)
-            return y.transpose(1, 2)
-
-        runs["fla"] = fla
-    return given, runs
+    return given, lambda x, g, beta: gated(x, g, beta, None, heads=H, K=KEYS)[0]
 
 
 def whole(run, given, dy):
@@ -179,6 +192,7 @@ OPS = {
     "wkv_average": (averages, SIZES),
     "selective_scan": (selections, SIZES),
     "gated_delta": (gated_deltas, ((32, 1024, 512), (1, 16384, 512))),
+    **({"gated_delta, fla alone": (overheads, ((32, 1024, 512), (1, 16384, 512)))} if find_spec("fla") else {}),
     **{f"lag_sum, {L} vectors": (partial(lag_sums, L, False), ((32, 1024, 512),)) for L in (4, 16, 64, 256)},
     **{f"lag_sum, {L} matrices": (partial(lag_sums, L, True), ((64, 128, 128), (32, 1024, 512))) for L in (4, 8, 32)},
 }

@@ -18,9 +18,15 @@ def build(kind: str, dim: int, context: int) -> Mixer:
 
 def test_race_takes_turns_after_a_warm_up() -> None:
     order: list[str] = []
-    times = race({name: lambda name=name: order.append(name) for name in "abc"}, repeats=3)
-    assert "".join(order) == "abc" + "abc" + "bca" + "cab"
-    assert {name: len(timing.times) for name, timing in times.items()} == {"a": 3, "b": 3, "c": 3}
+    times = race({name: lambda name=name: order.append(name) for name in "abc"}, repeats=6)
+    assert "".join(order) == "abc" + "abc" + "cba" + "bca" + "acb" + "cab" + "bac"
+    assert {name: len(timing.times) for name, timing in times.items()} == {"a": 6, "b": 6, "c": 6}
+
+
+def test_of_two_runs_each_is_first_as_often_and_follows_itself_as_often() -> None:
+    order: list[str] = []
+    race({name: lambda name=name: order.append(name) for name in "ab"}, repeats=4)
+    assert "".join(order[2:]) == "ab" + "ba" + "ba" + "ab"
 
 
 def test_race_tells_fast_from_slow() -> None:

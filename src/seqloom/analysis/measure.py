@@ -73,7 +73,10 @@ def race(
     warm: int = 1,
     after: Callable[[], object] | None = None,
 ) -> dict[str, Timing]:
-    """The times of several runs that take turns for `repeats` rounds; each round begins with another run.
+    """The times of several runs that take turns for `repeats` rounds.
+
+    Every second round goes backwards, and every pair of rounds begins with another run, so that no run always comes
+    after the same one, whose data it finds in the caches.
 
     Each is run `warm` times before the first round; `after` is called after each timed run and is not timed. ValueError
     if `repeats` is less than 1 or there are no runs.
@@ -85,8 +88,9 @@ def race(
     for name in names * warm:
         runs[name]()
     for turn in range(repeats):
-        first = turn % len(names)
-        for name in names[first:] + names[:first]:
+        first = turn // 2 % len(names)
+        order = names[first:] + names[:first]
+        for name in reversed(order) if turn % 2 else order:
             times[name].append(_timed(runs[name]))
             if after is not None:
                 after()

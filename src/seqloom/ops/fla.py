@@ -1,21 +1,24 @@
-"""Whether flash-linear-attention's Triton kernels can run, and what all calls of them share.
+"""Whether flash-linear-attention's Triton kernels can run, and how they are called.
 
 It is an extra (`pip install 'seqloom[fla]'`). Its kernels multiply in the dtype of q: bfloat16 or float16, as under
 autocast; float32 inputs are multiplied in TF32, and several kernels refuse them. They have a first derivative only.
 """
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, final
 
 import torch
 from torch import Tensor
 
 from seqloom.core.graphs import capturing, constant
 from seqloom.ops import gpu
+from seqloom.ops.autograd import GPU
+from seqloom.ops.native import observed
 
-NARROW = (torch.bfloat16, torch.float16)
-"""the dtypes that all its kernels support"""
+NARROW = (torch.float16,) if gpu.INTERPRETED else (torch.bfloat16, torch.float16)
+"""the dtypes that all its kernels support; Triton's interpreter gives wrong numbers in bfloat16"""
 WIDEST = 256
 """the most channels of a key that all its kernels support"""
 
@@ -30,7 +33,7 @@ def why() -> str:
 def _why() -> str:
     if find_spec("fla") is None:
         return "flash-linear-attention is not installed: pip install 'seqloom[fla]'"
-    return gpu.why() or ("Triton's interpreter does not run fla" if gpu.INTERPRETED else "")
+    return gpu.why()
 
 
 def lacking() -> dict[str, str]:
@@ -40,14 +43,18 @@ def lacking() -> dict[str, str]:
 
 
 def able(q: Tensor) -> bool:
-    """Whether its kernels can run on queries (…, K) on a GPU. They need an even K."""
+    """Whether its kernels can run on queries (…, K), on a GPU or under Triton's interpreter. They need an even K."""
     K = q.shape[-1]
-    return q.device.type == "cuda" and q.dtype in NARROW and K <= WIDEST and K % 2 == 0 and not why()
+    return q.dtype in NARROW and K <= WIDEST and K % 2 == 0 and gpu.able(q.device) and not why()
 
 
 def best(q: Tensor) -> bool:
-    """Whether its kernels are the default for these queries; never in a captured graph, which they would break."""
-    return able(q) and not capturing()
+    """Whether its kernels are the default for these queries.
+
+    Not in a captured graph, whose gradients compute the outputs again and which an exported graph could not run
+    elsewhere.
+    """
+    return q.device.type == "cuda" and able(q) and not capturing()
 
 
 def heads_last(x: Tensor) -> Tensor:
@@ -55,21 +62,66 @@ def heads_last(x: Tensor) -> Tensor:
     return x.transpose(1, 2)
 
 
-def once(y: Tensor) -> Tensor:
-    """An output; a second derivative through it raises RuntimeError, since fla would leave out its part."""
-    output: Tensor = _Once.apply(y)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
-    return output
+@final
+class Kernel:
+    """A function of fla: `run(q, k, v, *rest)` returns y and the state after the last token, which is float32.
+
+    q and k are (B, T, H, K), v and y (B, T, H, V), the state (B, H, K, V); the rest are tensors or None. It is called
+    directly, with fla's own gradients. Where something observes torch's operations, as in a captured graph, it is the
+    operator `seqloom::name`, and its gradients run fla's forward again: what fla stores for them is not a public part
+    of it.
+    """
+
+    def __init__(self, name: str, run: Callable[..., tuple[Tensor, Tensor]]) -> None:
+        self.run = run
+        self.operator = torch.library.custom_op(f"seqloom::{name}", run, mutates_args=(), device_types=GPU)
+        """the operator that graphs contain"""
+        self.backward = torch.library.custom_op(
+            f"seqloom::{name}_backward", self._backward, mutates_args=(), device_types=GPU
+        )
+        self.operator.register_fake(_outputs)
+        self.backward.register_fake(lambda inputs, dy, dstate: [torch.empty_like(x) for x in inputs if x is not None])
+        self.operator.register_autograd(self._gradients, setup_context=_save)
+
+    def __call__(self, q: Tensor, *rest: Tensor | None) -> tuple[Tensor, Tensor]:
+        """y and the new state. A second derivative raises RuntimeError."""
+        if observed(q):
+            outputs: tuple[Tensor, Tensor] = self.operator(q, *rest)
+            return outputs
+        return once(*self.run(q, *rest))
+
+    def _backward(self, inputs: Sequence[Tensor | None], dy: Tensor, dstate: Tensor) -> list[Tensor]:
+        """The gradients of those inputs that are not None."""
+        leaves = [None if x is None else x.detach().requires_grad_() for x in inputs]
+        with torch.enable_grad():
+            outputs = self.run(*leaves)
+        variables = [leaf for leaf in leaves if leaf is not None]
+        return list(torch.autograd.grad(outputs, variables, (dy, dstate), allow_unused=True, materialize_grads=True))
+
+    def _gradients(self, ctx: Any, dy: Tensor, dstate: Tensor) -> tuple[Tensor | None, ...]:
+        inputs = ctx.saved_tensors
+        grads = iter(self.backward(inputs, dy, dstate))
+        return tuple(None if x is None else next(grads) for x in inputs)
 
 
-class _Once(torch.autograd.Function):
-    """The identity, whose derivative cannot be differentiated."""
+def _outputs(q: Tensor, k: Tensor, v: Tensor, *rest: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Outputs of the right shapes and dtypes, for a graph."""
+    B, _, H, V = v.shape
+    return torch.empty_like(v), v.new_empty(B, H, q.shape[3], V, dtype=torch.float32)
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        return x.view_as(x)
 
-    @staticmethod
-    def backward(ctx: Any, dx: Tensor) -> Tensor:
-        if torch.is_grad_enabled():
-            raise RuntimeError("fla's kernels have no second derivative: force backend 'chunked' to get one")
-        return dx
+def _save(ctx: Any, inputs: tuple[Tensor | None, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def once(y: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """The outputs; a second derivative through them raises RuntimeError, since fla would leave out its part."""
+    for output in (y, state):
+        if output.requires_grad:
+            output.register_hook(_refuse_second)
+    return y, state
+
+
+def _refuse_second(grad: Tensor) -> None:
+    if torch.is_grad_enabled():
+        raise RuntimeError("fla's kernels have no second derivative: force backend 'chunked' to get one")

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
+from seqloom.ops import gpu
 from seqloom.ops.delta_inputs import inputs, require_sizes
 from seqloom.ops.delta_rule import OP, delta, fla
 from seqloom.ops.pack import within
@@ -35,13 +36,13 @@ def gated(
     sizes do not agree.
     """
     decays = g[..., None] if g is not None and g.ndim == 3 else g  # (B, T, G, 1 or K)
-    if x.is_cuda and x.numel() > 0 and OP.choose(x[:, None, :, :K]) == "fla":
+    if gpu.able(x.device) and x.numel() > 0 and OP.choose(x.detach()[:, None, :, :K]) == "fla":
         require_sizes(x, decays, beta, heads, K)
         if lengths is not None:  # in padding nothing is written or erased, and nothing decays
             real = within(lengths, x.shape[1])[..., None]
             x = torch.where(real, x, 0.0)
             g = None if g is None else torch.where(real if g.ndim == 3 else real[..., None], g, 0.0)
-        with torch.autocast("cuda", enabled=False):
+        with torch.autocast(x.device.type, enabled=False):
             return fla.gated(x, g, beta, state, heads, K)
     left = None if decays is None else decays.exp()
     q, write, v, erase = (tensor.transpose(1, 2) for tensor in inputs(x, left, beta, heads, K))
