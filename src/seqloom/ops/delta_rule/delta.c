@@ -24,6 +24,9 @@ enum { BYTES = 16, ROWS = 2 };
 /* Tokens between two states that forward saves for backward, the same number as in native.py. */
 enum { CHUNK = 32 };
 
+/* How many tokens ahead rows are fetched into the cache. */
+enum { AHEAD = 2 };
+
 #define JOINED(a, b) a##b
 #define JOIN(a, b) JOINED(a, b)
 #define NAME(name) JOIN(name, REAL)
@@ -83,6 +86,15 @@ static void NAME(split_)(int G, const REAL *restrict decay, const REAL *restrict
     }
 }
 
+/* Fetches into the cache what tensors, of which some may be NULL, have for this row: n numbers each. The rows of a head
+   are H rows apart, and the CPU does not foresee that. */
+INLINE void NAME(fetch_)(int tensors, const REAL *const *x, size_t row, int n)
+{
+    for (int tensor = 0; tensor < tensors; tensor++)
+        for (int i = 0; x[tensor] && i < n; i += 64 / (int)sizeof(REAL))
+            __builtin_prefetch(x[tensor] + row * n + i);
+}
+
 /* u = x S, for J vectors of a row, at most 4; where this is inlined J is a constant, so the sums are in registers. */
 INLINE void NAME(read_some_)(const int J, int K, int NV, const REAL *x, const VEC *S, VEC *u)
 {
@@ -96,7 +108,8 @@ INLINE void NAME(read_some_)(const int J, int K, int NV, const REAL *x, const VE
         u[j] = sums[j];
 }
 
-/* after = (whole + part) before - writeᵀ u + kᵀ v and y = q after, for J vectors of a row, as in `read_some_`. */
+/* after = (whole + part) before - writeᵀ u + kᵀ v and y = q after, for J vectors of a row, as in `read_some_`; y may be
+   NULL. What does not change is read before the loop: the compiler would read it again after each store. */
 INLINE void NAME(update_some_)(
     const int J, int K, int NV, int G, const REAL *q, const REAL *k, const VEC *v, const REAL *write, const REAL *whole,
     const REAL *part, const VEC *u, const VEC *before, VEC *after, VEC *y)
@@ -107,18 +120,20 @@ INLINE void NAME(update_some_)(
         removed[j] = u[j];
         sums[j] = (VEC){0};
     }
+    const REAL first_whole = whole ? whole[0] : 1, first_part = whole ? part[0] : 0;
     for (int c = 0; c < K; c++) {
-        const REAL row_whole = whole ? whole[G > 1 ? c : 0] : 1, row_part = whole ? part[G > 1 ? c : 0] : 0;
+        const REAL row_whole = G > 1 ? whole[c] : first_whole, row_part = G > 1 ? part[c] : first_part;
         for (int j = 0; j < J; j++) {
             const VEC old = before[(size_t)c * NV + j];
             VEC new = row_whole * old + (row_part * old + k[c] * added[j]);
             if (write)
                 new -= write[c] * removed[j];
             after[(size_t)c * NV + j] = new;
-            sums[j] += q[c] * new;
+            if (y)
+                sums[j] += q[c] * new;
         }
     }
-    for (int j = 0; j < J; j++)
+    for (int j = 0; y && j < J; j++)
         y[j] = sums[j];
 }
 
@@ -141,11 +156,17 @@ static void NAME(update_)(
     int K, int NV, int G, const REAL *q, const REAL *k, const VEC *v, const REAL *write, const REAL *whole,
     const REAL *part, const VEC *u, const VEC *before, VEC *after, VEC *y)
 {
-    if (write) {
-        BY_FOURS(NAME(update_some_), K, NV, G, q, k, v + j, write, whole, part, u + j, before + j, after + j, y + j)
+#define UPDATE(write, y) BY_FOURS(NAME(update_some_), K, NV, G, q, k, v + j, write, whole, part, u + j, before + j, after + j, y)
+    if (write && y) {
+        UPDATE(write, y + j)
+    } else if (write) {
+        UPDATE(write, NULL)
+    } else if (y) {
+        UPDATE(NULL, y + j)
     } else {
-        BY_FOURS(NAME(update_some_), K, NV, G, q, k, v + j, NULL, whole, part, u + j, before + j, after + j, y + j)
+        UPDATE(NULL, NULL)
     }
+#undef UPDATE
 }
 
 /* u gets what each token erases, for backward; saved_states, where it is not NULL, every CHUNK-th state, in NV vectors a
@@ -158,6 +179,7 @@ void NAME(forward_)(
     NV *= 64 / BYTES;
     room *= 64 / BYTES;
     const size_t size = (size_t)K * V, vectors = (size_t)K * NV, chunks = ((size_t)T + CHUNK - 1) / CHUNK;
+    const REAL *by_key[] = {q, k, erase, write}, *by_value[] = {v, y, u}, *decays[] = {decay, decay_minus_1};
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int task = 0; task < B * H; task++) {
         VEC *S = scratch + task * (size_t)room, *value = S + vectors, *erased = value + NV, *out = erased + NV;
@@ -168,6 +190,12 @@ void NAME(forward_)(
             memset(S, 0, vectors * sizeof(VEC));
         for (int t = 0; t < T; t++) {
             const size_t row = ((size_t)(task / H) * T + t) * H + task % H;
+            if (t + AHEAD < T) {
+                const size_t next = row + (size_t)AHEAD * H;
+                NAME(fetch_)(4, by_key, next, K);
+                NAME(fetch_)(3, by_value, next, V);
+                NAME(fetch_)(2, decays, next, G);
+            }
             if (saved_states && t % CHUNK == 0)
                 memcpy(saved_states + (task * chunks + t / CHUNK) * vectors, S, vectors * sizeof(VEC));
             NAME(pad_)(1, V, NV, v + row * V, value);
@@ -195,19 +223,25 @@ INLINE void NAME(back_some_)(
     const VEC *erased, const VEC *before, VEC *dS, VEC *dv, VEC *du, REAL *dq, REAL *dk, REAL *dwrite, REAL *ddecay)
 {
     VEC q_sums[ROWS], k_sums[ROWS], write_sums[ROWS], decay_sums[ROWS];
-    for (int r = 0; r < R; r++)
+    REAL q_row[ROWS], k_row[ROWS], write_row[ROWS]; /* read before the loop, as in `update_some_` */
+    for (int r = 0; r < R; r++) {
+        q_row[r] = q[r];
+        k_row[r] = k[r];
+        write_row[r] = write ? write[r] : 0;
         q_sums[r] = k_sums[r] = write_sums[r] = decay_sums[r] = (VEC){0};
+    }
     for (int j = 0; j < NV; j++) {
+        const VEC dy_j = dy[j], added_j = added[j];
         VEC dv_j = dv[j], du_j = write ? du[j] : (VEC){0};
         for (int r = 0; r < R; r++) {
-            const VEC S = before[r * NV + j], dS_after = dS[r * NV + j] + q[r] * dy[j];
+            const VEC S = before[r * NV + j], dS_after = dS[r * NV + j] + q_row[r] * dy_j;
             dS[r * NV + j] = dS_after;
-            q_sums[r] += S * dy[j];
-            k_sums[r] += dS_after * added[j];
+            q_sums[r] += S * dy_j;
+            k_sums[r] += dS_after * added_j;
             decay_sums[r] += dS_after * S;
-            dv_j += k[r] * dS_after;
+            dv_j += k_row[r] * dS_after;
             if (write) {
-                du_j -= write[r] * dS_after;
+                du_j -= write_row[r] * dS_after;
                 write_sums[r] -= dS_after * erased[j];
             }
         }
@@ -230,16 +264,22 @@ INLINE void NAME(back_state_)(
     VEC *dS, REAL *derase)
 {
     VEC erase_sums[ROWS];
-    for (int r = 0; r < R; r++)
+    REAL whole_row[ROWS], part_row[ROWS], erase_row[ROWS];
+    for (int r = 0; r < R; r++) {
+        whole_row[r] = whole ? whole[G > 1 ? r : 0] : 1;
+        part_row[r] = whole ? part[G > 1 ? r : 0] : 0;
+        erase_row[r] = erase ? erase[r] : 0;
         erase_sums[r] = (VEC){0};
-    for (int j = 0; j < NV; j++)
+    }
+    for (int j = 0; j < NV; j++) {
+        const VEC du_j = du[j];
         for (int r = 0; r < R; r++) {
-            const REAL row_whole = whole ? whole[G > 1 ? r : 0] : 1, row_part = whole ? part[G > 1 ? r : 0] : 0;
-            const VEC dS_after = dS[r * NV + j], by_erase = erase ? erase[r] * du[j] : (VEC){0};
-            dS[r * NV + j] = row_whole * dS_after + (row_part * dS_after + by_erase);
+            const VEC dS_after = dS[r * NV + j], by_erase = erase ? erase_row[r] * du_j : (VEC){0};
+            dS[r * NV + j] = whole_row[r] * dS_after + (part_row[r] * dS_after + by_erase);
             if (erase)
-                erase_sums[r] += before[r * NV + j] * du[j];
+                erase_sums[r] += before[r * NV + j] * du_j;
         }
+    }
     for (int r = 0; erase && r < R; r++)
         derase[r] = NAME(total_)(erase_sums[r]);
 }
@@ -300,7 +340,7 @@ INLINE void NAME(back_)(
 }
 
 /* dstate holds the gradient of the state after the last token, and is replaced by that of the first state. scratch has
-   `room` vectors of 64 bytes for each task: for CHUNK + 1 states, seven rows and K + 2 G numbers. */
+   `room` vectors of 64 bytes for each task: for CHUNK + 1 states, six rows and K + 2 G numbers. */
 void NAME(backward_)(
     int threads, int G, int B, int T, int H, int K, int V, int NV, int room, const REAL *q, const REAL *k, const REAL *v,
     const REAL *erase, const REAL *write, const REAL *decay, const REAL *decay_minus_1, const REAL *u,
@@ -313,8 +353,8 @@ void NAME(backward_)(
     for (int task = 0; task < B * H; task++) {
         VEC *S = scratch + task * (size_t)room, *dS = S + CHUNK * vectors, *value = dS + vectors, *erased = value + NV;
         VEC *dy_row = erased + NV, *value_minus_erased = dy_row + NV, *dv_row = value_minus_erased + NV;
-        VEC *du = dv_row + NV, *unused = du + NV;
-        REAL *ddecay = (REAL *)(unused + NV), *whole = decay ? ddecay + K : NULL, *part = decay ? whole + G : NULL;
+        VEC *du = dv_row + NV;
+        REAL *ddecay = (REAL *)(du + NV), *whole = decay ? ddecay + K : NULL, *part = decay ? whole + G : NULL;
         NAME(pad_)(K, V, NV, dstate + task * size, dS);
         memset(erased, 0, NV * sizeof(VEC));
         for (int chunk = (int)chunks - 1; chunk >= 0; chunk--) {
@@ -322,16 +362,28 @@ void NAME(backward_)(
             memcpy(S, saved_states + (task * chunks + chunk) * vectors, vectors * sizeof(VEC));
             for (int i = 0; i + 1 < count; i++) {
                 const size_t row = ((size_t)(task / H) * T + first + i) * H + task % H;
+                if (i + AHEAD < count) {
+                    const size_t next = row + (size_t)AHEAD * H;
+                    NAME(fetch_)(2, (const REAL *[]){k, write}, next, K);
+                    NAME(fetch_)(2, (const REAL *[]){v, u}, next, V);
+                    NAME(fetch_)(2, (const REAL *[]){decay, decay_minus_1}, next, G);
+                }
                 NAME(pad_)(1, V, NV, v + row * V, value);
                 if (u)
                     NAME(pad_)(1, V, NV, u + row * V, erased);
                 if (decay)
                     NAME(split_)(G, decay + row * G, decay_minus_1 + row * G, whole, part);
                 NAME(update_)(K, NV, G, q + row * K, k + row * K, value, write ? write + row * K : NULL, whole, part, erased,
-                            S + i * vectors, S + (i + 1) * vectors, unused);
+                            S + i * vectors, S + (i + 1) * vectors, NULL);
             }
             for (int i = count - 1; i >= 0; i--) {
                 const size_t row = ((size_t)(task / H) * T + first + i) * H + task % H;
+                if (i >= AHEAD) {
+                    const size_t next = row - (size_t)AHEAD * H;
+                    NAME(fetch_)(6, (const REAL *[]){q, erase, dq, dk, derase, dwrite}, next, K);
+                    NAME(fetch_)(2, (const REAL *[]){dy, dv}, next, V);
+                    NAME(fetch_)(1, (const REAL *[]){dg}, next, G);
+                }
                 NAME(pad_)(1, V, NV, v + row * V, value);
                 if (u)
                     NAME(pad_)(1, V, NV, u + row * V, erased);

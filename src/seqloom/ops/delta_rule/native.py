@@ -162,7 +162,7 @@ def _backward(
     dstate = v.new_zeros(B, H, K, V) if dnew_state is None else dnew_state.clone(memory_format=torch.contiguous_format)
     decay, decay_minus_1 = (None, None) if g is None else (g.exp(), g.expm1())
     sizes = _sizes(v, K, decay)
-    room = ((CHUNK + 1) * K + 7) * sizes["NV"] + -(-(K + 2 * sizes["G"]) // sizes["lanes"])
+    room = ((CHUNK + 1) * K + 6) * sizes["NV"] + -(-(K + 2 * sizes["G"]) // sizes["lanes"])
     scratch = v.new_empty(B, H, room, sizes["lanes"])
     inputs = (q, k, v, erase, write, decay, decay_minus_1, None if erase is None else u, saved_states, dy)
     BACKWARD(*inputs, dq, dk, dv, derase, dwrite, dg, dstate, scratch, room=room, **sizes)
