@@ -19,7 +19,7 @@ SOURCE = Path(__file__).with_name("scan.c")
 CHUNK, BLOCK = 32, 4
 """tokens from one saved state to the next, and vectors of channels of a task, the same numbers as in the C code"""
 BYTES = 64
-"""bytes of a vector register"""
+"""of a vector in saved states and scratch memory: the widest of any CPU's, where C has room for its own"""
 
 
 def _entry(name: str, numbers: str, *arguments: Argument, least: str = "threads N") -> Entry:

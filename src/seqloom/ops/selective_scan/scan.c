@@ -12,10 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define BYTES 64 /* of a vector; kernels.py has the same number */
-
-#define CHUNK 32 /* kernels.py has the same numbers */
-#define BLOCK 4
+#define CHUNK 32            /* kernels.py has the same number */
+#define BLOCK (256 / BYTES) /* vectors of a task: as many channels as 4 vectors of 64 bytes, as in kernels.py */
 #define APART 7 /* vectors between buffers, so that they are not in the same sets of a cache */
 
 /* `_step` is how far one token is from the next. */
@@ -50,6 +48,12 @@ typedef struct {
     const REAL *u, *delta, *log_rate, *b, *c, *state, *bias, *skip, *gate;
     const int64_t *lengths;
 } INPUTS;
+
+/* The vectors of D channels, filled up to 64 bytes, so that saved states have the same size on every CPU. */
+static inline int64_t NAME(vectors_)(int64_t D)
+{
+    return parts(D, 64 / (int64_t)sizeof(REAL)) * (64 / BYTES);
+}
 
 /* From m channels of N numbers each to N vectors, each with one number of all m channels; zeros if `from` is NULL. */
 static inline void NAME(load_channels_)(const REAL *from, int64_t N, int64_t m, VEC *to)
@@ -106,7 +110,7 @@ static inline __attribute__((always_inline)) VEC NAME(token_)(
 
 static void NAME(scan_)(const struct sizes *s, const INPUTS *in, REAL *y, REAL *new_state, VEC *marks, VEC *scratch)
 {
-    const int64_t B = s->B, T = s->T, D = s->D, N = s->N, vectors = parts(D, LANES), blocks = parts(vectors, BLOCK);
+    const int64_t B = s->B, T = s->T, D = s->D, N = s->N, vectors = NAME(vectors_)(D), blocks = parts(vectors, BLOCK);
     const int64_t chunks = parts(T, CHUNK);
 #pragma omp parallel for collapse(2) num_threads(s->threads) schedule(dynamic)
     for (int64_t row = 0; row < B; row++)
@@ -209,7 +213,7 @@ typedef struct {
     double *dA, *dbias, *dskip;
 } NAME(gradients_);
 
-/* Vectors of scratch memory of a thread in `backward`; native.py has the same number. */
+/* Vectors of scratch memory of a thread in `backward`; native.py has as many, of 64 bytes, with its smaller BLOCK. */
 #define ROOM(N) ((3 * BLOCK + 4 * CHUNK + 1) * (N) + 2 * BLOCK + 4 * CHUNK + 32)
 
 /* dA, dbias and dskip have one sum over tokens for each row; the caller sets them to 0. dstate contains the gradient of
@@ -218,7 +222,7 @@ typedef struct {
 static void NAME(scan_back_)(const struct sizes *s, const INPUTS *in, const REAL *dy, const VEC *marks,
                              const NAME(gradients_) *grads, VEC *scratch)
 {
-    const int64_t B = s->B, T = s->T, D = s->D, N = s->N, vectors = parts(D, LANES), blocks = parts(vectors, BLOCK);
+    const int64_t B = s->B, T = s->T, D = s->D, N = s->N, vectors = NAME(vectors_)(D), blocks = parts(vectors, BLOCK);
     const int64_t chunks = parts(T, CHUNK), room = ROOM(N);
 #pragma omp parallel for collapse(2) num_threads(s->threads) schedule(dynamic)
     for (int64_t row = 0; row < B; row++)
