@@ -51,8 +51,7 @@ def able(q: Tensor) -> bool:
 def best(q: Tensor) -> bool:
     """Whether its kernels are the default for these queries.
 
-    Not in a captured graph, whose gradients compute the outputs again and which an exported graph could not run
-    elsewhere.
+    Not in a captured graph: its gradients would compute the outputs again, and an exported one could not run elsewhere.
     """
     return q.device.type == "cuda" and able(q) and not capturing()
 
