@@ -125,9 +125,10 @@ def lag_sums(L, mixed, B, T, D):
 def gated_deltas(B, T, D):
     """The gated delta rule of a mixer D wide after its convolution, in bfloat16, eager and compiled."""
     given, rule = gated_delta(B, T, D)
+    # torch finds a compiled graph by the function's code, so that each backend needs a function of its own
     compiled = {
-        "chunked": torch.compile(lambda *of: rule(*of)),  # noqa: PLW0108  # a graph is found by the function's code,
-        "fla": torch.compile(lambda *of: rule(*of)),  # noqa: PLW0108  # so each backend needs one of its own
+        "chunked": torch.compile(lambda *of: rule(*of)),  # noqa: PLW0108  # `rule` itself would be shared
+        "fla": torch.compile(lambda *of: rule(*of)),  # noqa: PLW0108  # as above
     }
     runs = {}
     for name, backend in {"chunked": "chunked", **({"ours by fla": "fla"} if find_spec("fla") else {})}.items():

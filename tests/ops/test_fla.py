@@ -19,6 +19,7 @@ import seqloom.mixers  # noqa: F401  # which registers every kind
 from seqloom.core.mixer_config import mixer_config
 from seqloom.ops import backends, fla, gpu
 from seqloom.ops.delta_rule import delta
+from seqloom.ops.delta_rule.fla import GATED
 from seqloom.ops.delta_rule.gated import gated
 from seqloom.ops.linear_decay import decay, normalised
 
@@ -215,6 +216,16 @@ def test_a_second_derivative_is_refused(case: str) -> None:
 
 
 @runs
+def test_a_second_derivative_through_an_operator_is_refused() -> None:
+    q, k, v = (drawn(1, 20, H, width, seed=width).to(HALF) for width in (K, K, V))
+    beta = torch.ones(1, 20, H, device=DEVICE, dtype=HALF)
+    y, _ = GATED.operator(q.requires_grad_(), k, v, None, beta, None)
+    (dq,) = torch.autograd.grad(y.float().square().sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match="no autograd formula"):
+        torch.autograd.grad(dq.float().sum(), q)
+
+
+@runs
 @pytest.mark.parametrize("case", ["sum without decay", "rule, a decay per channel", "delta"])
 def test_a_captured_graph_contains_one_operator_with_the_same_gradients(case: str) -> None:
     op, make = CASES[case]
@@ -259,7 +270,7 @@ def test_mixers_use_it_under_autocast(kind: str) -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        "reference and (gated or sum and without) or captured and delta",
+        "reference and (gated or sum and without) or captured and delta or operator and second",
         pytest.param("rule", marks=pytest.mark.slow),
         pytest.param("not rule", marks=pytest.mark.slow),
     ],
