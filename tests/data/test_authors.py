@@ -44,6 +44,38 @@ def test_validation_and_test_have_about_their_part_and_no_more(tmp_path: Path) -
         assert 0.05 < side.characters / whole <= 0.125
 
 
+def test_validation_stays_and_all_others_are_dealt_into_folds_of_about_equal_size(tmp_path: Path) -> None:
+    library(tmp_path)
+    plain = division_of(tmp_path)
+    tests, sizes = [], []
+    for fold in range(5):
+        training, validation, test = divide(read(tmp_path), tmp_path, 0.1, folds=5, fold=fold).sides
+        assert set(validation.authors) == plain["validation"]
+        assert set(training.authors) == (plain["training"] | plain["test"]) - set(test.authors)
+        tests.append(set(test.authors))
+        sizes.append(test.characters)
+    assert set.union(*tests) == plain["training"] | plain["test"]
+    assert sum(map(len, tests)) == len(set.union(*tests))
+    assert max(sizes) <= 1.3 * min(sizes)
+    training, validation, test = divide(read(tmp_path), tmp_path, 0.1, folds=5).sides
+    assert set(training.authors) == plain["training"] | plain["test"]
+    assert not test.documents
+    with pytest.raises(ValueError, match="cannot be dealt into 24 folds: choose fewer"):
+        divide(read(tmp_path), tmp_path, 0.1, folds=24)
+
+
+def test_a_corpus_without_a_test_fold_has_no_test_text(tmp_path: Path) -> None:
+    books, cache = tmp_path / "books", tmp_path / "cache"
+    books.mkdir()
+    library(books)
+    whole = prepare(books, vocab=300, context=8, held_out=0.1, division="authors", folds=5, cache=cache)
+    fold = prepare(books, vocab=300, context=8, held_out=0.1, division="authors", folds=5, fold=1, cache=cache)
+    assert whole.test is None
+    assert fold.test is not None
+    assert whole.train.documents == fold.train.documents + fold.test.documents
+    assert whole.identity != fold.identity
+
+
 def test_the_division_depends_on_authors_and_not_on_names_of_files(tmp_path: Path) -> None:
     library(tmp_path)
     before = division_of(tmp_path)

@@ -8,6 +8,8 @@
     division                groups in the order of sha256(name) go to test until it has `part` of all characters; a
                             group that would bring it above 1.25 `part` is skipped. The groups that are left go to
                             validation by the same rule, and the rest to training
+    folds                   with `folds` validation stays, and all other groups are dealt (module `folds`); test is
+                            one fold, or empty where none is named, and training all others
 
 The division depends on the text and its authors alone, so it is the same for every model and every seed.
 """
@@ -22,6 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import final
 
 from seqloom.data.documents import Document, Documents
+from seqloom.data.folds import deal
 from seqloom.data.split import side
 
 PARTS = ("training", "validation", "test")
@@ -69,8 +72,13 @@ class Division:
         return "\n".join(str(side) for side in self.sides)
 
 
-def divide(documents: Documents, folder: Path, part: float) -> Division:
-    """Divides documents by author. ValueError where a document has no author, or where a part would be empty."""
+def divide(
+    documents: Documents, folder: Path, part: float, folds: int | None = None, fold: int | None = None
+) -> Division:
+    """Divides documents by author, with `folds` so that test is the fold of number `fold`, or empty without one.
+
+    ValueError where a document has no author, or where a part would be empty.
+    """
     manifest = _manifest(folder)
     names: list[tuple[str, ...]] = []
     sizes: list[int] = []
@@ -82,6 +90,8 @@ def divide(documents: Documents, folder: Path, part: float) -> Division:
     for group, size in zip(groups, sizes, strict=True):
         characters[group] = characters.get(group, 0) + size
     part_of = _parts_of_groups(characters, part, str(folder))
+    if folds is not None:
+        part_of = _with_folds(part_of, characters, folds, fold, str(folder))
     parts = bytes(part_of[group] for group in groups)
     titles = {group: " with ".join(sorted(_spellings(group, groups, names))) for group in characters}
     sides = tuple(
@@ -94,6 +104,18 @@ def divide(documents: Documents, folder: Path, part: float) -> Division:
         for number, name in enumerate(PARTS)
     )
     return Division(parts, sides)
+
+
+def _with_folds(
+    part_of: Mapping[str, int], characters: Mapping[str, int], folds: int, fold: int | None, source: str
+) -> dict[str, int]:
+    """The parts where all but validation is dealt into folds, and test is one of them or empty."""
+    training, validation, test = range(len(PARTS))
+    others = {group: size for group, size in characters.items() if part_of[group] != validation}
+    fold_of = deal(others, folds, source)
+    return {
+        group: validation if group not in fold_of else test if fold_of[group] == fold else training for group in part_of
+    }
 
 
 def authors(document: Document, manifest: Mapping[str, str], source: str) -> tuple[str, ...]:

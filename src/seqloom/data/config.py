@@ -57,6 +57,16 @@ class DataConfig(Config):
         "tests); authors come from manifest.csv, from a line Author: …, or from file names AUTHOR - "
         "TITLE",
     )
+    folds: int | None = Field(
+        None,
+        ge=2,
+        le=1000,
+        description="with data.division=authors: all authors but those of the validation text are dealt into so many "
+        "folds of about equal size; unset: the text has one test part",
+    )
+    fold: int | None = Field(
+        None, ge=0, description="the fold that is the test text, from 0; unset: all folds are trained on"
+    )
     disjoint: bool = Field(
         False,
         description="whether training windows do not overlap, so that an epoch reads each token once, except those "
@@ -70,7 +80,7 @@ class DataConfig(Config):
         "later (which of two comes later), same (whether two are from one document)",
     )
     passage: int = Field(64, ge=1, le=2**20, description="words of a passage, if data.labels is not `given`")
-    later: ClassVar = ("packed", "tokenizer", "column", "division", "disjoint", "labels", "passage")
+    later: ClassVar = ("packed", "tokenizer", "column", "division", "disjoint", "labels", "passage", "folds", "fold")
 
     @model_validator(mode="before")
     @classmethod
@@ -87,6 +97,16 @@ class DataConfig(Config):
             raise ValueError("vocab is needed with data.tokenizer=words: how many words are known, as data.vocab=20000")
         if self.vocab is not None and self.tokenizer is None and self.vocab < SMALLEST:
             raise ValueError(f"vocab must be at least {SMALLEST} (256 bytes and <eos>), not {self.vocab}")
+        return self
+
+    @model_validator(mode="after")
+    def _dealt(self) -> "DataConfig":
+        if self.folds is not None and self.division != "authors":
+            raise ValueError("folds are of authors: add data.division=authors")
+        if self.fold is not None and self.folds is None:
+            raise ValueError("fold needs data.folds, the number of folds")
+        if self.fold is not None and self.folds is not None and self.fold >= self.folds:
+            raise ValueError(f"fold must be one of 0 to {self.folds - 1}, not {self.fold}")
         return self
 
     @model_validator(mode="after")

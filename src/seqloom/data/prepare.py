@@ -91,6 +91,8 @@ def prepare(
     tokenizer: Tokenizer | None = None,
     cache: str | Path | None = None,
     division: Literal["documents", "authors"] = "documents",
+    folds: int | None = None,
+    fold: int | None = None,
     unit: Unit = "pieces",
 ) -> Corpus:
     """Reads `source` (see `corpora.read`) and returns its tokens, from the cache if they were built before.
@@ -98,7 +100,7 @@ def prepare(
     The tokenizer is the given one, or one that is trained on the text, with tokens of `unit` and at most `vocab`
     entries (characters without a `vocab`: all of the text). The text of a Markov chain has a tokenizer with a token for
     each letter. `division` says how the held-out part is chosen: by documents and `seed` (module `split`), or by author
-    (module `authors`), with a third part for tests.
+    (module `authors`), with a third part for tests, which with `folds` is the fold of number `fold`.
 
     Cached files are verified; a damaged one is built again, with a warning. Raises as `corpora.read` does, and
     ValueError for a `vocab` outside 257 … 2^24 (of words, 3 … 2^24) or a training text shorter than one window of
@@ -117,7 +119,7 @@ def prepare(
     else:
         settings |= training_settings(vocab, unit)
     documents = read(source, column=column, cache=cache)
-    author_division = divide(documents, Path(source), held_out) if division == "authors" else None
+    author_division = divide(documents, Path(source), held_out, folds, fold) if division == "authors" else None
     if author_division is not None:
         del settings["seed"]
         settings["parts"] = author_division.parts.hex()
@@ -143,7 +145,7 @@ def prepare(
     held_out_tokens = mapped_tokens(folder / f"held-{tokenizer_digest}.tokens", lambda: sides()[1], tokenizer)
     test = (
         None
-        if author_division is None
+        if author_division is None or not author_division.sides[2].documents
         else mapped_tokens(folder / f"test-{tokenizer_digest}.tokens", lambda: sides()[2], tokenizer)
     )
     if len(train) < context + 1:

@@ -90,6 +90,8 @@ def _with_text(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
         column=data.column,
         tokenizer=tokenizer,
         division=data.division,
+        folds=data.folds,
+        fold=data.fold,
         unit=unit,
     )
     if data.packed:
