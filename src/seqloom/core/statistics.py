@@ -4,16 +4,19 @@
     contrast             d = Σ_m w_m x̄_m,   e² = Σ_m v_m,   v_m = w_m² s_m² / n_m                   Welch
                          d ± t_ν e,   ν = e⁴ / Σ_m v_m² / (n_m-1)
     paired by seed       d_r = Σ_m w_m x_mr for each seed r that all models have, then Student of the d_r
+    paired by fold       the same, with the error s √(1/n + q): q texts are tested for each that is trained on
     adjusted p           of the k-th smallest of K:   max_{j≤k} min(1, (K-j+1) p_j)                Holm
 
 m: the models, r: their runs, s_m: the deviation of a model's own runs, t_ν: Student's at 0.975. Runs that read the same
 batches and differ in weights and dropout are independent (Welch); where the seed draws the order of the batches too,
-runs of the same seed share it, and are paired. A difference is settled where it has at least `FEWEST` seeds and an
-adjusted p below `LEVEL`.
+runs of the same seed share it, and are paired. Where run r is tested on fold r and trained on the others, the runs
+share most of their training texts, so that s/√n would be too small an error. A difference is settled where it has at
+least `FEWEST` seeds and an adjusted p below `LEVEL`.
 
 Source: Student, The probable error of a mean, Biometrika 6, 1908; Welch, The generalization of Student's problem when
 several different population variances are involved, Biometrika 34, 1947; Holm, A simple sequentially rejective multiple
-test procedure, Scandinavian Journal of Statistics 6, 1979. Nothing differs.
+test procedure, Scandinavian Journal of Statistics 6, 1979; Nadeau and Bengio, Inference for the generalization error,
+Machine Learning 52, 2003 (folds). Nothing differs.
 """
 
 import math
@@ -96,28 +99,34 @@ class Difference:
         return "lower" if self.estimate.mean < 0 else "higher"
 
 
-def mean_of(values: Sequence[float], scale: float = 0.0) -> Estimate:
+def mean_of(values: Sequence[float], scale: float = 0.0, share: float = 0.0) -> Estimate:
     """The mean of one or more runs with Student's standard error.
 
     Where `values` are differences, `scale` is the size of the values that were subtracted: an error that is only their
-    rounding counts as none.
+    rounding counts as none. `share` is q: tested texts per training text where the runs are tested on folds, else 0.
     """
     mean, count = fmean(values), len(values)
     squares = math.fsum((value - mean) ** 2 for value in values)
-    error = math.sqrt(squares / (count - 1) / count) if count > 1 else 0.0
+    variance = squares / (count - 1) if count > 1 else 0.0
+    error = math.sqrt(variance / count + share * variance)
     if error <= ROUNDING * max(abs(mean), scale):
         return Estimate(mean, count)
     return Estimate(mean, count, error, count - 1)
 
 
-def contrast(weights: Mapping[Model, float], runs: Mapping[Model, Runs], *, paired: bool = False) -> Estimate | None:
-    """Σ weight × mean loss over the models. None where a model has no run or, if `paired`, where no seed is common."""
+def contrast(
+    weights: Mapping[Model, float], runs: Mapping[Model, Runs], *, paired: bool = False, share: float = 0.0
+) -> Estimate | None:
+    """Σ weight × mean loss over the models. None where a model has no run or, if `paired`, where no seed is common.
+
+    `share`, for paired runs, is that of `mean_of`.
+    """
     weighted = {model: runs.get(model, {}) for model, weight in weights.items() if weight}
     if paired:
         common = sorted(set.intersection(*(set(losses) for losses in weighted.values())))
         sums = [sum(weights[m] * losses[seed] for m, losses in weighted.items()) for seed in common]  # d_r
         scale = max((abs(loss) for losses in weighted.values() for loss in losses.values()), default=0.0)
-        return mean_of(sums, scale) if sums else None
+        return mean_of(sums, scale, share) if sums else None
     if not all(weighted.values()):
         return None
     means = {model: mean_of(list(losses.values())) for model, losses in weighted.items()}
@@ -144,16 +153,17 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def differences(
-    runs: Mapping[Model, Runs], baselines: Mapping[Model, Model], *, paired: bool = False
+    runs: Mapping[Model, Runs], baselines: Mapping[Model, Model], *, paired: bool = False, share: float = 0.0
 ) -> dict[Model, Difference]:
     """The difference of every model to its baseline; Holm's correction is over all of them together.
 
-    Models that are their own baseline, or that have no runs, are left out.
+    Models that are their own baseline, or that have no runs, are left out. `paired` and `share` as in `contrast`.
     """
     estimates = {
         model: estimate
         for model, baseline in baselines.items()
-        if model != baseline and (estimate := contrast({model: 1, baseline: -1}, runs, paired=paired)) is not None
+        if model != baseline
+        and (estimate := contrast({model: 1, baseline: -1}, runs, paired=paired, share=share)) is not None
     }
     ps = {model: p for model, estimate in estimates.items() if (p := estimate.p) is not None}
     adjusted = dict(zip(ps, holm(list(ps.values())), strict=True))
