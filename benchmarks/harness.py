@@ -1,7 +1,9 @@
 """The method of all benchmarks: tests first, runs in turns, ratios within a round, rows with machine and commit.
 
-gate("tests/ops/test_lag_sum.py")                       # nothing is timed if a test fails
+gate("tests/ops/test_lag_sum.py")                       # nothing is timed if a test fails, or in a tree with changes
 append("lag_sum", [{"T": 128, **compare({"fft": run, "direct": other}, peer="fft")}])
+
+With --scratch FILE, for tries, the rows go to that file, from a tree with changes too.
 """
 
 import json
@@ -12,18 +14,47 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from seqloom.analysis.history import require_traceable
 from seqloom.analysis.measure import Timing, race
 from seqloom.analysis.origin import commit, origin
 from seqloom.analysis.others import loaded, warning, watch
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
+TRIES = "SEQLOOM_SCRATCH"
+"""the environment's name for the file of --scratch"""
 
 commit()  # the one that this process runs, whatever is checked out while it does
 
 
+def _scratch() -> Path | None:
+    """The file of --scratch, which is taken out of the command line, so that no benchmark needs to know it.
+
+    Processes that a benchmark starts find it in the environment.
+    """
+    if "--scratch" in sys.argv:
+        index = sys.argv.index("--scratch")
+        if index + 1 == len(sys.argv):
+            raise SystemExit("--scratch needs a file")
+        os.environ[TRIES] = str(Path(sys.argv[index + 1]).absolute())
+        del sys.argv[index : index + 2]
+    path = os.environ.get(TRIES)
+    return None if path is None else Path(path)
+
+
+SCRATCH = _scratch()
+
+
 def gate(*tests: str) -> None:
-    """Runs these tests, in a process of their own; if they are not green, says which and ends with exit code 1."""
+    """Runs these tests, in a process of their own; if they are not green, says which and ends with exit code 1.
+
+    Before that it ends where the rows could not be appended: it asks for a commit on main, or for --scratch.
+    """
+    if SCRATCH is None:
+        try:
+            require_traceable([commit()])
+        except ValueError as error:
+            raise SystemExit(str(error)) from None
     words = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, preexec_fn=unbound)
     if done.returncode:
@@ -76,10 +107,16 @@ def spread(times: Timing, unit: float = 1.0) -> list[float]:
 
 
 def append(name: str, rows: list[dict[str, Any]]) -> None:
-    """Appends rows to results/NAME.jsonl, each with where it is from, and prints them."""
+    """Appends rows to results/NAME.jsonl, each with where it is from, and prints them.
+
+    ValueError for rows of a tree with changes, or of a commit that is not on main.
+    """
     source = origin(command())
-    RESULTS.mkdir(exist_ok=True)
-    with (RESULTS / f"{name}.jsonl").open("a", encoding="utf-8") as file:
+    if SCRATCH is None:
+        require_traceable([source["commit"]])
+        RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.jsonl" if SCRATCH is None else SCRATCH
+    with path.open("a", encoding="utf-8") as file:
         for row in rows:
             file.write(json.dumps({**row, **source}) + "\n")
             print(json.dumps(row), flush=True)

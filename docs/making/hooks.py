@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.making import prices
+from docs.making.age import ages
 from docs.making.families import families
 from docs.making.mixer_page import chart, compared, file, full, glance
 from docs.making.reached import Map, initial_map, trained_maps
@@ -64,10 +65,10 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """A page with its links changed to those of the site; a mixer's page also gets its pictures and results."""
+    """A page with its links changed to those of the site; rows get their age, mixers their pictures."""
     path_on_site = page.file.src_uri
     path = {site: written for written, site in PAGES.items()}.get(path_on_site, f"docs/{path_on_site}")
-    markdown = moved(markdown, path, {file_.src_uri for file_ in files})
+    markdown = moved(markdown + ages(markdown), path, {file_.src_uri for file_ in files})
     folder, name = os.path.split(path_on_site)
     if folder != "mixers":
         return markdown

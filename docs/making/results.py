@@ -30,9 +30,10 @@ MANY = 8
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a JSON Lines file; [] where there is none."""
+    """The rows of a JSON Lines file; [] where there is none. Rows marked `lost`, whose code is lost, are left out."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines if line.strip()]
+    rows = [json.loads(line) for line in lines if line.strip()]
+    return [row for row in rows if not row.get("lost")]
 
 
 def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:

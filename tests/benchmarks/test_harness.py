@@ -25,6 +25,7 @@ TIMED = """
 import sys
 sys.path.insert(0, {folder!r})
 import harness
+harness.require_traceable = lambda commits: None
 harness.RESULTS = __import__("pathlib").Path({out!r})
 harness.gate({test!r})
 harness.append("rows", [harness.compare({{"a": int, "b": list}}, peer="a", repeats=2)])
@@ -84,6 +85,36 @@ def test_with_passing_tests_there_is_a_row(tmp_path: Path) -> None:
     assert row["command"] == "python benchmarks/-c"
     assert (row["peer"], row["repeats"], row["loaded"] in (True, False, None)) == ("a", 2, True)
     assert set(row["ms_median_quartiles"]) == {"a", "b"}
+
+
+def test_rows_of_a_tree_with_changes_are_refused_before_anything_is_timed(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    harness = script("harness")
+    monkeypatch.setattr(harness, "RESULTS", tmp_path / "results")
+
+    def refuse(commits: list[str]) -> None:
+        raise ValueError("the rows are of commit abc with changes")
+
+    monkeypatch.setattr(harness, "require_traceable", refuse)
+    with pytest.raises(SystemExit, match="the rows are of commit abc with changes"):
+        harness.gate(__file__)
+    with pytest.raises(ValueError, match="with changes"):
+        harness.append("rows", [{"ms": 1}])
+    assert not (tmp_path / "results").exists()
+    monkeypatch.setattr(harness, "SCRATCH", tmp_path / "tries.jsonl")
+    harness.append("rows", [{"ms": 1}])
+    assert json.loads((tmp_path / "tries.jsonl").read_text())["ms"] == 1
+
+
+def test_scratch_is_taken_out_of_the_command_line(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEQLOOM_SCRATCH", "")
+    monkeypatch.delenv("SEQLOOM_SCRATCH")
+    monkeypatch.setattr(sys, "argv", ["x.py", "--rounds", "3", "--scratch", "tries.jsonl", "he"])
+    harness = script("harness")
+    assert sys.argv == ["x.py", "--rounds", "3", "he"]
+    assert Path("tries.jsonl").absolute() == harness.SCRATCH
+    assert os.environ["SEQLOOM_SCRATCH"] == str(harness.SCRATCH)
 
 
 def test_ratios_pair_the_rounds(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,15 @@ PACKAGE = Path(__file__).parent.parent
 
 
 def origin(command: str) -> dict[str, str]:
-    """date, commit, command (without the paths of this machine) and machine, to be written next to a figure."""
-    return {"date": date.today().isoformat(), "commit": commit(), "command": public(command), "machine": machine()}
+    """date, commit, its tag if it has one, command (without paths of this machine) and machine of a figure."""
+    tags = {"tag": name} if (name := tag()) else {}
+    return {
+        "date": date.today().isoformat(),
+        "commit": commit(),
+        **tags,
+        "command": public(command),
+        "machine": machine(),
+    }
 
 
 @cache
@@ -35,6 +42,12 @@ def commit() -> str:
     paths = (".", ":(top)benchmarks", ":(top,exclude)*.pyc", ":(top,exclude)*__pycache__*")
     changed = _git("status", "--porcelain", "--ignored", *paths)
     return _installed() if short is None else short + ("+" if changed else "")
+
+
+@cache
+def tag() -> str | None:
+    """The tag of the commit that the package lies in; None where it has none, or where its folder has changes."""
+    return None if commit().endswith("+") else _git("describe", "--tags", "--exact-match", "HEAD") or None
 
 
 def machine() -> str:
