@@ -38,9 +38,9 @@ test-shapes: $(WITH_PEERS)
 test-long: $(WITH_PEERS)
 	$(TEST) -m "long and not slow and not demo and not browser"
 
-# Measures which tests these are: tests/long.txt.
+# Measures which tests these are: tests/long.txt. The contract and the comparison's golden tests are in `test` in any case.
 durations: .venv/peers
-	$(ONE) -p tests.durations --ignore tests/contract -m "not slow and not demo and not browser"
+	$(ONE) -p tests.durations --ignore tests/contract --ignore tests/experiments/test_board_measurement.py -m "not slow and not demo and not browser"
 
 test-all: test test-long sanitize
 	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph" $(TENSORS)

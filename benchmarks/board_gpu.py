@@ -1,10 +1,10 @@
-"""The board's models at a size for a GPU: times of a training step, then whole trainings, one rate and one seed each.
+"""The comparison's models at a size for a GPU: times of a training step, then trainings, one rate and one seed each.
 
     python benchmarks/board_gpu.py BOOKS attention he --steps             # times of training steps, in turns
     python benchmarks/board_gpu.py BOOKS attention he --batches 400       # trainings
 
 dim 512, depth 12, context 1,024, 32,768 tokens a batch in bfloat16 under autocast, at most four passes over the books.
-One seed decides nothing: the rows stand next to the board, not in it.
+One seed decides nothing: the rows stand next to the comparison, not in it.
 """
 
 import argparse
@@ -15,10 +15,11 @@ from harness import append, compare, gate
 
 from seqloom.core.progress import silent
 from seqloom.experiments.board.cell import BoardCell
-from seqloom.experiments.board.lineup import DECIDED, ROWS
+from seqloom.experiments.board.lineup import DECIDED
 from seqloom.experiments.board.study import Board
 from seqloom.experiments.noise import training_step
 from seqloom.experiments.perform import print_line
+from seqloom.experiments.results import Results
 from seqloom.training.preparation import identity
 
 SIZE = (
@@ -41,14 +42,13 @@ def aligned(cell: BoardCell, board: Board) -> BoardCell:
     model = cell.config.layered
     width = ALIGNED * round(model.ffn / ALIGNED)
     config = cell.config.model_copy(update={"model": model.model_copy(update={"ffn": width})})
-    return replace(cell, config=config, identity=identity(config, board.corpus))
+    return replace(cell, config=config, identity=identity(config, board.corpus(config.data.fold)))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("books", help="a folder of texts whose files name their authors")
-    decided = [contender.name for contender in ROWS if contender.name in DECIDED]
-    parser.add_argument("models", nargs="*", default=decided, help="contenders of the board; those of its decisions")
+    parser.add_argument("models", nargs="*", default=DECIDED, help="models of the comparison; those of its decisions")
     parser.add_argument("--steps", action="store_true", help="time training steps in turns, and train nothing")
     parser.add_argument("--batches", type=int, default=400, help="optimizer steps of a training")
     parser.add_argument("--lr", type=float, default=1e-3, help="highest learning rate, after 5%% of the batches")
@@ -57,7 +57,8 @@ def main() -> None:
     gate("tests/ops/test_triton.py", "tests/ops/test_fla.py")
     schedule = f"training.schedule.warmup={max(1, chosen.batches // 20)}"
     board = Board(chosen.books, (*SIZE, f"training.batches={chosen.batches}", schedule))
-    cells = [aligned(board.cell(name, chosen.lr, 0), board) for name in chosen.models]
+    models = board.models(Results(chosen.out))
+    cells = [aligned(board.tested_cell(models[name], 0, chosen.lr), board) for name in chosen.models]
     if chosen.steps:
         steps = {cell.contender: training_step(cell.config.model, cell.config.training) for cell in cells}
         append("board_gpu_steps", [{"sizes": SIZE, **compare(steps, peer=cells[0].contender, warm=3)}])

@@ -7,9 +7,9 @@ benchmarks/board_gpu.py writes.
 from pathlib import Path
 from typing import Any
 
+from docs.making.board import TITLES
 from docs.making.results import RESULTS, read_rows
 from docs.making.template import render
-from seqloom.experiments.board.lineup import title
 
 TRAININGS, STEPS = "board_gpu.jsonl", "board_gpu_steps.jsonl"
 IN_CONTEXT, BEYOND = ("1-64", "65-256", "257-512", "513-1024"), "1025-2048"
@@ -67,7 +67,7 @@ def section(results: Path = RESULTS) -> str | None:
 def _line(row: dict[str, Any], step: list[float] | None) -> tuple[str, ...]:
     losses = [row["bits_per_byte"], *(row["by_position"][span] for span in IN_CONTEXT)]
     return (
-        title(row["contender"]),
+        TITLES[row["contender"]],
         *(f"{loss:.3f}" for loss in (*losses, row["by_position_long"][BEYOND])),
         f"{row['parameters']:,}",
         f"{row['state_bytes'][STATE]:,}",

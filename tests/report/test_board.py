@@ -1,5 +1,7 @@
 """The board from its rows: the best rate, differences paired by seed, decisions with Holm's correction, charts."""
 
+from dataclasses import replace
+from statistics import stdev
 from typing import Any
 
 import pytest
@@ -62,21 +64,44 @@ def test_decisions_are_paired_by_seed_and_corrected_together() -> None:
     he, gla = board.answers
     runs = {name: dict(enumerate(bits)) for name, bits in BITS.items()}
     own = [contrast({name: 1, "attention": -1}, runs, paired=True) for name in ("he", "gla")]
-    assert he.difference is not None
-    assert gla.difference is not None
-    assert he.difference.estimate == own[0]
+    assert he.verdict is not None
+    assert gla.verdict is not None
+    assert he.verdict.difference.estimate == own[0]
     ps = [estimate.p for estimate in own if estimate is not None and estimate.p is not None]
-    assert [he.difference.adjusted, gla.difference.adjusted] == pytest.approx(holm(ps))
+    assert [he.verdict.difference.adjusted, gla.verdict.difference.adjusted] == pytest.approx(holm(ps))
     assert "**HE**" in he.sentence(LINEUP.titles)
-    assert "not settled" in gla.sentence(LINEUP.titles)
+    assert "no clear difference" in gla.sentence(LINEUP.titles)
+
+
+def test_results_of_folds_are_apart_from_the_runs_that_choose_their_rate() -> None:
+    folded = replace(LINEUP, share=1 / 9, ends=(2.5e-4, 3.2e-2))
+    made = []
+    for name, bits in BITS.items():
+        made += [{**row(name, 0, None, rate, validation=loss), "use": "rate", "failed": None, "fold": None}
+                 for rate, loss in ((1e-3, 1.2), (2e-3, 1.0), (4e-3, 1.1))]  # fmt: skip
+        made += [
+            {**row(name, 10 + fold, value, 2e-3), "use": "result", "fold": fold} for fold, value in enumerate(bits)
+        ]
+        made.append({**row(name, 10, 9.0, 2e-3), "use": "slope", "fold": 0})
+    board = Board.of(made, folded)
+    attention = board.standings["attention"]
+    assert attention.runs == {10 + fold: value for fold, value in enumerate(BITS["attention"])}
+    assert (attention.rate, attention.chosen) == (2e-3, True)
+    values = BITS["attention"]
+    assert attention.estimate.error == pytest.approx(stdev(values) * (1 / len(values) + 1 / 9) ** 0.5)
+    differences = [he - attention for he, attention in zip(BITS["he"], values, strict=True)]
+    to_host = board.to_host("he")
+    assert to_host is not None
+    assert to_host.error == pytest.approx(stdev(differences) * (1 / len(values) + 1 / 9) ** 0.5)
+    assert "dealt into folds" in " ".join(table.notes(board, table.Times([])))
 
 
 def test_one_seed_decides_nothing_and_a_missing_row_is_named() -> None:
     board = Board.of([each for each in rows() if each["seed"] == 0 and each["contender"] != "gla"], LINEUP)
     he, gla = board.answers
-    assert "observed once, which decides nothing" in he.sentence(LINEUP.titles)
+    assert he.sentence(LINEUP.titles).endswith("(1 run): one run.")
     assert gla.sentence(LINEUP.titles) == "Not trained yet: gla and llama attention."
-    assert "No decision could be settled yet" in table.smallest(board)
+    assert "No decision is possible yet" in table.smallest(board)
 
 
 def test_a_run_that_became_nan_is_no_result() -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, final
 
 from seqloom.cli.comparison import typed_command
+from seqloom.experiments.board import lineup as fixed
 from seqloom.experiments.board.announced import announced
-from seqloom.experiments.board.lineup import BELOW, BESIDE, DECISIONS, HOST, ROWS, title
 from seqloom.experiments.board.rows import TIMES, finished, merge, merge_times, read_times, stored
 from seqloom.experiments.board.study import Board
 from seqloom.experiments.plan import plan
-from seqloom.experiments.runner import Workers, run
+from seqloom.experiments.runner import Workers, known, run
 from seqloom.experiments.study import Stopped
 from seqloom.experiments.summary import failures
 from seqloom.report.board import page, table
@@ -29,8 +29,11 @@ class Options:
     """The options of the command."""
 
     data: str | None
+    text: str
     changes: Sequence[str]
     results: Path
+    scratch: bool
+    """whether `results` is a file for tries, whose rows need no commit that can be looked at"""
     merge: bool
     race: bool
     plan: bool
@@ -44,15 +47,15 @@ class Options:
 def act(options: Options, out: Path, workers: Workers) -> int:
     """Does what the options ask for. Returns the exit code: that of a signal which stopped it, 2 where a run failed."""
     if options.merge:
-        new, total = merge(out, options.results)
-        times = merge_times(out, options.times)
+        new, total = merge(out, options.results, scratch=options.scratch)
+        times = merge_times(out, options.times, scratch=options.scratch)
         print(f"{new:,} new rows, {times:,} times; {options.results} holds {total:,} rows")
         show(out, options)
         return 0
     if options.data is None:
         raise ValueError("add --data: a folder of texts with their authors (see data.division)")
-    board = Board(options.data, tuple(options.changes), stored(options.results))
-    print(announced(board), flush=True)
+    board = Board(options.data, tuple(options.changes), stored(options.results), fixed.TEXTS[options.text])
+    print(announced(board, known(board.study, out)), flush=True)
     study = board.race if options.race else board.study
     if options.plan:
         print(f"\n{plan(study, out, workers)}")
@@ -71,7 +74,8 @@ def act(options: Options, out: Path, workers: Workers) -> int:
 
 def show(out: Path, options: Options) -> None:
     """Prints the table and the decisions by the rows of this folder and of --results, and writes OUT/board.html."""
-    rows = list({**stored(options.results), **finished(out)}.values())
+    lines = {**stored(options.results), **finished(out)}
+    rows = [row for row in lines.values() if row.get("text", "books") == options.text]
     if not rows:
         print("no run is finished yet")
         return
@@ -90,6 +94,8 @@ def recalled() -> list[dict[str, Any]]:
 
 def lineup() -> Lineup:
     """The titles, the baseline and the questions that were fixed before the runs."""
-    names = [contender.name for contender in (*ROWS, *BESIDE)] + list(BELOW)
-    questions = [Question(decision.question, decision.first, decision.second) for decision in DECISIONS]
-    return Lineup({name: title(name) for name in names}, HOST, tuple(BELOW), questions)
+    names = [*fixed.DECIDED, *(contender.name for contender in fixed.EXPLORATORY)]
+    questions = [Question(decision.question, decision.first, decision.second) for decision in fixed.DECISIONS]
+    ends = (fixed.RATES[0] / 2**fixed.FURTHER, fixed.RATES[-1] * 2**fixed.FURTHER)
+    titles = {name: fixed.title(name) for name in names}
+    return Lineup(titles, fixed.BASELINE, (), questions, fixed.SHARE, fixed.MARGIN, ends)

@@ -148,12 +148,19 @@ def board(
     data: Annotated[
         str | None, typer.Option("--data", "--source", help="a folder of texts with their authors (see data.division)")
     ] = None,
+    text: Annotated[str, typer.Option(help="books, or code (Python sources, a text per project)")] = "books",
     plan: Annotated[
         bool, typer.Option("--plan", help="print the decisions, the price and the time, and train nothing")
     ] = False,
     results: Annotated[
         Path | None,
-        typer.Option(help="rows of finished runs, not repeated (results/board.jsonl)", parser=folder, metavar="PATH"),
+        typer.Option(
+            help="rows of finished runs, not repeated (results/comparison.jsonl)", parser=folder, metavar="PATH"
+        ),
+    ] = None,
+    scratch: Annotated[
+        Path | None,
+        typer.Option(help="as --results, for tries: rows of a tree with changes too", parser=folder, metavar="PATH"),
     ] = None,
     merge: Annotated[
         bool, typer.Option("--merge", help="add finished runs of --out to --results, show the board, train nothing")
@@ -168,12 +175,18 @@ def board(
 ) -> int:
     """Compares mixers at equal parameters, the five decisions fixed beforehand first; Ctrl-C saves."""
     from seqloom.cli.checked import require_settings
+    from seqloom.core.config import suggestion
+    from seqloom.experiments.board.lineup import TEXTS
 
+    if text not in TEXTS:
+        raise ValueError(f"--text {text!r} is unknown; {suggestion(text, TEXTS)}")
     if not merge:
         require_settings("board/small", change or [], data)
     from seqloom.cli.board import Options, act
     from seqloom.experiments.board.rows import STORED
     from seqloom.experiments.runner import Workers
 
-    options = Options(data, tuple(change or ()), results or STORED, merge, race, plan)
+    options = Options(
+        data, text, tuple(change or ()), scratch or results or STORED, scratch is not None, merge, race, plan
+    )
     return act(options, out, Workers(jobs))

@@ -62,11 +62,18 @@ class Division:
 
     parts: bytes
     """the index in `PARTS` of each document, in order"""
+    authors: tuple[str, ...]
+    """the authors of each document, as `Side.authors` names them"""
     sides: tuple[Side, ...]
 
     def side(self, documents: Documents, name: str) -> Documents:
         """The documents of a part, in their order."""
         return side(documents, self.parts, PARTS.index(name))
+
+    def authors_of(self, name: str) -> list[str]:
+        """The authors of each document of a part, in order."""
+        number = PARTS.index(name)
+        return [authors for authors, part in zip(self.authors, self.parts, strict=True) if part == number]
 
     def __str__(self) -> str:
         return "\n".join(str(side) for side in self.sides)
@@ -103,7 +110,7 @@ def divide(
         )
         for number, name in enumerate(PARTS)
     )
-    return Division(parts, sides)
+    return Division(parts, tuple(titles[group] for group in groups), sides)
 
 
 def _with_folds(

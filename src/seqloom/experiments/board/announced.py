@@ -1,51 +1,48 @@
-"""The board's settings, text, models and decisions, written down before anything is trained."""
+"""The comparison's settings, text, folds, models and decisions, written down before anything is trained."""
 
 from seqloom.analysis.match import quantity
 from seqloom.core.table import table
-from seqloom.experiments.board.lineup import BELOW, DECIDED_SEEDS, DECISIONS, RATES, SEEDS, seeds, title
+from seqloom.experiments.board import lineup
 from seqloom.experiments.board.study import Board
+from seqloom.experiments.results import Results
 
 
-def announced(board: Board) -> str:
-    """The text of all that is decided before the runs."""
-    division = board.corpus.division
-    assert division is not None
-    training = board.host.training
-    model = board.host.layered
+def announced(board: Board, results: Results) -> str:
+    """The text of all that is decided before the runs; the form of the baseline is by the rows so far."""
+    training, model = board.host.training, board.host.layered
+    corpus = board.corpus(None)
+    assert corpus.division is not None
     host_parameters = quantity(model, "params")
-    rows = [
-        (
-            title(name),
-            config.layered.ffn,
-            quantity(config.layered, "params"),
-            f"{100 * (quantity(config.layered, 'params') / host_parameters - 1):+.2f}%",
-            config.layered.position.kind,
-            "one run" if name in BELOW else seeds(name),
-        )
-        for name, config in board.models.items()
-    ]
-    decisions = [
-        f"  {number}. {decision.question} ({title(decision.first)} against {title(decision.second)})"
-        for number, decision in enumerate(DECISIONS, 1)
-    ]
-    rates = ", ".join(f"{rate:g}" for rate in RATES)
+    rows = []
+    for name, contender in board.models(results).items():
+        config = board.settings(contender).layered
+        parameters = quantity(config, "params")
+        difference = f"{100 * (parameters / host_parameters - 1):+.2f}%"
+        rows.append((lineup.title(name), config.ffn, parameters, difference, lineup.folds(name)))
+    form = board.form(results)
+    chosen = "not chosen yet, by the validation text" if form is None else f"{form.name}, by the validation text"
     schedule = ", ".join(f"{name} {value}" for name, value in training.schedule.model_dump().items())
+    tokens = training.batches * training.batch * model.context
     lines = (
-        board.corpus.description,
-        *(f"  {side}" for side in division.sides),
-        f"host: dim {model.dim}, depth {model.depth}, context {model.context}, tied: {model.tie}, norm {model.norm}, "
+        f"text: {board.text.name}; {corpus.description}",
+        f"  {corpus.division.sides[1]}",
+        f"  all other authors in {lineup.FOLDS} folds; result run k is trained on nine and tested on fold k",
+        f"model: dim {model.dim}, depth {model.depth}, context {model.context}, tied: {model.tie}, norm {model.norm}, "
         f"{model.activation}, gated: {model.glu}, dropout {model.dropout}",
-        f"training: {training.batches:,} batches of {training.batch} × {model.context} tokens, {training.optimizer} "
-        f"{training.betas}, weight decay {training.weight_decay} on {training.decay}, clip {training.clip}, {schedule}",
-        f"rates: {rates} with seed 0, then further by factors of 2 until the best on the validation books lies "
-        "inside; that run is seed 0 of the result",
-        f"seeds: {SEEDS}, and {DECIDED_SEEDS} for the rows of a decision; a seed draws the weights and the order of "
-        "the batches, the same for all models, so that differences are paired",
-        "decisions, by bits per byte on the test books, paired by seed, with Holm's correction over these "
-        f"{len(DECISIONS)}; every other difference is exploratory:",
-        *decisions,
+        f"training: {training.batches:,} batches of {training.batch} × {model.context} tokens ({tokens:,} in all), "
+        f"{training.optimizer} {training.betas}, weight decay {training.weight_decay} on {training.decay}, "
+        f"clip {training.clip}, {schedule}",
+        f"baseline: attention in one of {len(lineup.FORMS)} forms: {chosen}",
+        f"rates: {', '.join(f'{rate:g}' for rate in lineup.RATES)}, at an end at most {lineup.FURTHER} more, with seed "
+        f"0, {lineup.CHOOSING} batches, all folds, by the validation text; that run is no result",
+        f"decisions, by bits per byte in windows of {model.context} tokens, first minus second by fold, with Holm's "
+        f"correction over these {len(lineup.DECISIONS)}; differences below {lineup.MARGIN:g} do not matter:",
+        *(
+            f"  {number}. {decision.question} ({lineup.title(decision.first)} - {lineup.title(decision.second)})"
+            for number, decision in enumerate(lineup.DECISIONS, 1)
+        ),
     )
-    head = ("row", "ffn", "parameters", "of attention's", "position", "seeds")
+    head = ("model", "ffn", "parameters", "of Llama attention's", "folds")
     return "\n".join(
         [*lines, "", table(head, rows), "parameters: of the layers and their norms, without the embedding"]
     )

@@ -1,7 +1,8 @@
-"""The rows of the board, and the file that keeps them after the folder of the runs is deleted.
+"""The rows of the comparison, and the file that keeps them after the folder of the runs is deleted.
 
-    results/board.jsonl           a line per finished run: {cell, …BoardRow, date, commit, command, machine}
-    results/board_times.jsonl     the last race: {contender, step or tokens and ms_per_token, …}
+    results/comparison.jsonl          a line per finished run: {cell, …BoardRow, date, commit, tag, command, machine}
+    results/comparison_times.jsonl    the last race: {contender, step or tokens and ms_per_token, …}
+    results/board.jsonl, …_times      rows of the protocol before this one: no folds, seed 0 is a result
 
 A run is identified by `digest`, over the text and all settings that its result depends on. A run whose row is in the
 file is not trained again, on whatever machine and in whatever folder the study continues.
@@ -10,35 +11,45 @@ file is not trained again, on whatever machine and in whatever folder the study 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Literal, final
 
 from pydantic import ValidationError
 
+from seqloom.analysis.history import require_traceable
 from seqloom.core.files import read_text
 from seqloom.experiments.results import ROWS, document
 from seqloom.experiments.study import Row
 from seqloom.runs.durable import replace
 
-STORED = Path("results/board.jsonl")
+STORED = Path("results/comparison.jsonl")
 TIMES = "times"
 """the folder of the timings, and the end of the name of their file, results/board_times.jsonl"""
 LARGEST = 64 << 20
 """the most bytes of the file"""
-ORIGIN = ("cell", "date", "commit", "command", "machine")
+ORIGIN = ("cell", "date", "commit", "tag", "command", "machine", "lost")
 
 
 @final
 class BoardRow(Row):
-    """A trained model of the board. Losses are None where the loss became NaN; `failed` then has the reason."""
+    """A trained model of the comparison.
+
+    Losses are None where the loss became NaN (`failed` then has the reason); those of the test text also in runs that
+    choose a form or a rate, which have none.
+    """
 
     contender: str
+    use: Literal["form", "rate", "control", "result", "slope", "first"] = "first"
+    """what the run is for; "first": of the protocol before this one"""
+    text: str = "books"
+    fold: int | None = None
+    """the fold that is the test text; None: there is none, or one fixed test text"""
     digest: str
     board: str
     """digest of the settings and text that all runs share; only rows with the same digest are compared"""
     tokens: dict[str, int]
-    """tokens of the training, validation and test books"""
+    """tokens of the training, validation and test texts"""
     authors: dict[str, tuple[str, ...]]
-    """authors of the validation and test books; books of all other authors are trained on"""
+    """authors of the validation and test texts; texts of all other authors are trained on"""
     lr: float
     seed: int
     """seed of the weights, of dropout and of the order of the batches"""
@@ -55,16 +66,20 @@ class BoardRow(Row):
     training: float | None
     """training loss in nats per token, the median over the last tenth of the batches"""
     validation: float | None
-    """nats per token on the validation books, by which the learning rate is chosen"""
+    """nats per token on the validation texts, by which the learning rate is chosen"""
     loss: float | None
-    """nats per token on the test books"""
+    """nats per token on the test texts"""
     bits_per_byte: float | None
-    """on the test books, read in windows of the context"""
+    """on the test texts, read in windows of the context"""
     by_position: dict[str, float] | None
     """bits per byte by the number of tokens of the window that come before the predicted one"""
     bits_per_byte_long: float | None
     """as `bits_per_byte`, in windows of `LONG` tokens, read from a state"""
     by_position_long: dict[str, float] | None
+    by_author: dict[str, tuple[float, int]] | None = None
+    """bits and bytes of each author's test texts, read in windows of the context"""
+    passes: float | None = None
+    """how often the training text was read"""
     state_bytes: dict[str, int]
     """bytes of the state of one row, by the number of tokens that it has read"""
     failed: str | None = None
@@ -105,22 +120,33 @@ def finished(out: Path) -> dict[str, dict[str, Any]]:
     return lines
 
 
-def merge(out: Path, path: Path) -> tuple[int, int]:
-    """Adds the rows of finished runs to the file; returns the number of new rows and of all rows."""
+def merge(out: Path, path: Path, *, scratch: bool = False) -> tuple[int, int]:
+    """Adds the rows of finished runs to the file; returns the number of new rows and of all rows.
+
+    ValueError where the commit of a new row cannot be looked at, unless the file is a `scratch` one.
+    """
     earlier = stored(path)
-    lines = {**finished(out), **earlier}
+    new = {digest: line for digest, line in finished(out).items() if digest not in earlier}
+    if new and not scratch:
+        require_traceable(line["commit"] for line in new.values())
+    lines = {**new, **earlier}
     if lines:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace(path, encoded(list(lines.values())))
     return len(lines) - len(earlier), len(lines)
 
 
-def merge_times(out: Path, path: Path) -> int:
-    """Replaces the times in the file by those of the race in a study's folder; returns their number."""
+def merge_times(out: Path, path: Path, *, scratch: bool = False) -> int:
+    """Replaces the times in the file by those of the race in a study's folder; returns their number.
+
+    Raises ValueError as `merge` does.
+    """
     lines = []
     for file in sorted((out / TIMES).rglob(ROWS)):
         content = document(file)
         lines += [{**row, **content["origin"]} for row in content["rows"]]
+    if lines and not scratch:
+        require_traceable(line["commit"] for line in lines)
     if lines:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace(path, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines).encode())
@@ -139,5 +165,7 @@ def read_times(path: Path) -> list[dict[str, Any]]:
 
 def encoded(lines: Sequence[Mapping[str, Any]]) -> bytes:
     """The lines in a fixed order: by contender, rate and seed."""
-    ordered = sorted(lines, key=lambda line: (line["contender"], line["lr"], line["seed"], line["digest"]))
+    ordered = sorted(
+        lines, key=lambda line: (line.get("text", ""), line["contender"], line["lr"], line["seed"], line["digest"])
+    )
     return "".join(json.dumps(line, allow_nan=False) + "\n" for line in ordered).encode()

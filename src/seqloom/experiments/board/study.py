@@ -1,25 +1,26 @@
-"""The board as a study: the next runs follow from the rows so far.
+"""The comparison as a study: the next runs follow from the rows so far.
 
-    a contender: seed 0 at three rates → further rates by factors of 2 until the best is neither first nor last
-                 → more seeds at the best rate
+    forms of attention → rates of the models of decisions → the same rates with all batches, for two models
+    → their result runs, fold by fold → the slope → rates and result runs of the further models
 
-Contenders of decisions come first. A run that has a row in `finished` is not trained again. The next cells depend on
-the rows alone, so that a study stopped on one machine can continue on another.
+Runs that choose train on all folds and are scored on the validation text alone; a result run trains on nine folds and
+is tested on its own. A run that has a row in `finished` is not trained again. The next cells depend on the rows alone,
+so that a study stopped on one machine can continue on another.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
-from typing import Any, final
+from typing import Any, Literal, final
 
 from seqloom.analysis.match import match
 from seqloom.analysis.origin import machine
-from seqloom.core.layered import LayeredConfig
 from seqloom.data.prepare import Corpus
 from seqloom.data.windows import Windows
+from seqloom.experiments.board import lineup
 from seqloom.experiments.board.cell import BoardCell
-from seqloom.experiments.board.lineup import BELOW, BESIDE, DECIDED, RATES, ROWS, seeds
+from seqloom.experiments.board.lineup import DECIDED, EXPLORATORY, FORMS, MIDDLE, RATES, Text
 from seqloom.experiments.board.rows import TIMES, BoardRow, row_of
 from seqloom.experiments.contender import Contender
 from seqloom.experiments.decoding import Decoding
@@ -31,19 +32,17 @@ from seqloom.training.config import RunConfig
 from seqloom.training.preparation import identity, with_text
 from seqloom.training.settings import resolve
 
-RECIPE = "board/small"
-FURTHEST = 6
-"""the most doublings or halvings beyond the first rates"""
 TOKENS = (512, 2048)
 """lengths of the texts after which one more token is timed"""
-LADDER = tuple(RATES[0] * 2.0**power for power in range(-FURTHEST, len(RATES) + FURTHEST))
-"""all rates that a row may be trained at"""
+CURVE = 250
+"""batches between the scores on the validation text in the result run on the first fold"""
+Purpose = Literal["rate", "control"]
 
 
 @final
 @dataclass(frozen=True)
 class Board:
-    """The study. `changes`: settings of all models; `finished`: rows of earlier runs, by digest.
+    """The study of one text. `changes`: settings of all models; `finished`: rows of earlier runs, by digest.
 
     ValueError where the text is too short for its batches, or cannot be divided by author.
     """
@@ -51,6 +50,9 @@ class Board:
     source: str
     changes: Sequence[str] = ()
     finished: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    text: Text = lineup.TEXTS["books"]
+    _corpora: dict[int | None, Corpus] = field(default_factory=dict, repr=False, compare=False)
+    _sized: dict[tuple[str, ...], RunConfig] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def study(self) -> Study:
@@ -61,9 +63,9 @@ class Board:
     def race(self) -> Study:
         """The timings, in the same folder: a race of training steps, then of tokens. They need an idle machine."""
 
-        def stages(results: Results) -> Iterator[list[Cell]]:
+        def stages(results: Results) -> Iterator[Sequence[Cell]]:
             machine_name = machine()
-            models = {name: config for name, config in self.models.items() if name not in BELOW}
+            models = {name: self.settings(contender) for name, contender in self.models(results).items()}
             yield [
                 Race(f"{TIMES}/steps", models, machine_name),
                 *(
@@ -77,54 +79,143 @@ class Board:
 
     @cached_property
     def shared(self) -> dict[str, Any]:
-        """The settings that all runs share, and the identity of the text."""
-        shared = self.host.identity(self.corpus.identity)
+        """The settings that all runs share, and the identity of the text of all folds."""
+        shared = self.host.identity(self.corpus(None).identity)
         del shared["model"]["mixer"], shared["training"]["seed"], shared["training"]["lr"], shared["data"]["seed"]
         return shared
 
     @cached_property
-    def _prepared(self) -> tuple[RunConfig, Corpus]:
-        """The settings of the host and the text. ValueError where the text is too short."""
-        config, corpus = with_text(resolve(RECIPE, self.changes, self.source))
-        training = config.training
-        available = Windows(corpus.train, config.model.context, 0, disjoint=config.data.disjoint).starts
+    def host(self) -> RunConfig:
+        """The settings of the recipe with this text. ValueError where the training text is too short."""
+        config = resolve(lineup.RECIPE, self._changes, self.source)
+        training, context = config.training, config.model.context
+        train = self.corpus(None).train
+        available = Windows(train, context, 0, disjoint=config.data.disjoint).starts
         needed = training.batches * training.batch
         if available < needed:
             raise ValueError(
-                f"{self.source}: the training books have {available:,} windows of {config.model.context:,} tokens, and "
+                f"{self.source}: the training texts have {available:,} windows of {context:,} tokens, and "
                 f"{training.batches:,} batches of {training.batch:,} read {needed:,}, none twice: add text, or choose "
                 "fewer training.batches"
             )
-        return config, corpus
+        return config
 
     @property
-    def host(self) -> RunConfig:
-        """The settings of the host with attention, with the vocabulary of the text."""
-        return self._prepared[0]
+    def _changes(self) -> list[str]:
+        return [*self.text.changes, f"data.folds={lineup.FOLDS}", *self.changes]
 
-    @property
-    def corpus(self) -> Corpus:
-        """The text, divided by author."""
-        return self._prepared[1]
+    def corpus(self, fold: int | None) -> Corpus:
+        """The text with this fold as its test part; None: all folds are trained on."""
+        if fold not in self._corpora:
+            changes = [*self._changes, *([] if fold is None else [f"data.fold={fold}"])]
+            _, self._corpora[fold] = with_text(resolve(lineup.RECIPE, changes, self.source))
+        return self._corpora[fold]
 
-    @cached_property
-    def models(self) -> dict[str, RunConfig]:
-        """The settings of every contender; all but those in `BELOW` have equal parameters."""
-        models = {}
-        for contender in (*ROWS, *BESIDE, *(Contender(name, (f"model.mixer.kind={name}",)) for name in BELOW)):
-            config = resolve(RECIPE, [*self.changes, *contender.changes], self.source)
-            model: LayeredConfig = config.layered.model_copy(update={"vocab": self.host.layered.vocab})
-            if contender.name not in BELOW:
-                model = match(model, self.host.layered, equal="params", by="ffn").config
-            models[contender.name] = config.model_copy(update={"model": model})
-        return models
+    def settings(self, contender: Contender) -> RunConfig:
+        """The settings of a model, whose parameters equal those of Llama attention by the feed-forward's width."""
+        if contender.changes not in self._sized:
+            vocab = {"vocab": self.corpus(None).tokenizer.vocab}
+            config = resolve(lineup.RECIPE, [*self._changes, *contender.changes], self.source)
+            host = self.host.layered.model_copy(update=vocab)
+            model = match(config.layered.model_copy(update=vocab), host, equal="params", by="ffn").config
+            self._sized[contender.changes] = config.model_copy(update={"model": model})
+        return self._sized[contender.changes]
 
-    def stages(self, results: Results) -> Iterator[list[Cell]]:
-        """Stages of runs; the next stage follows from the rows. A seed of all contenders comes before the next seed."""
-        others = [contender.name for contender in ROWS if contender.name not in DECIDED]
-        decided = [contender.name for contender in ROWS if contender.name in DECIDED]
-        for group in (decided, others, [contender.name for contender in BESIDE], list(BELOW)):
-            yield from self._stages_of(group, results)
+    def models(self, results: Results) -> dict[str, Contender]:
+        """All models by name, those of decisions first. While the baseline's form is not chosen it is Llama's.
+
+        Where Llama's form was chosen, the baseline is Llama attention, which is then no further model.
+        """
+        chosen = self.form(results)
+        models = (*lineup.decided(chosen or lineup.DEFAULT_FORM), *EXPLORATORY)
+        left_out = lineup.PLAIN if chosen == lineup.DEFAULT_FORM else None
+        return {contender.name: contender for contender in models if contender.name != left_out}
+
+    def stages(self, results: Results) -> Iterator[Sequence[Cell]]:
+        """Stages of runs; the next stage follows from the rows. A fold of all models comes before the next fold."""
+        forms = [self.form_cell(form) for form in FORMS]
+        yield self._missing(forms, results)
+        if any(cell.name in results.failed for cell in forms):
+            return  # without a baseline there is nothing to compare with
+        models = self.models(results)
+        decided = [model for name, model in models.items() if name in DECIDED]
+        yield from self._rate_stages(decided, "rate", results)
+        yield from self._rate_stages([models[name] for name in lineup.CONTROLLED], "control", results)
+        yield from self._result_stages(decided, results)
+        slope = self._with_rates([models[name] for name in lineup.SLOPE], results)
+        yield self._missing(
+            [
+                self.tested_cell(model, fold, rate, batches)
+                for batches in lineup.SLOPE_BATCHES
+                for model, rate in slope
+                for fold in range(lineup.FEW_FOLDS)
+            ],
+            results,
+        )
+        yield from self._rate_stages(EXPLORATORY, "rate", results)
+        yield from self._result_stages(EXPLORATORY, results)
+
+    def _rate_stages(self, models: Sequence[Contender], use: Purpose, results: Results) -> Iterator[Sequence[Cell]]:
+        """Runs at all rates, then at further ones until the best lies inside (`lineup.rates_to_try`)."""
+        while True:
+            cells = [cell for model in models for cell in self._next_rates(model, use, results)]
+            yield cells
+            if all(self._is_missing(cell, results) for cell in cells):
+                return  # nothing is missing, or no cell was run: the stages are only being listed
+
+    def _next_rates(self, model: Contender, use: Purpose, results: Results) -> list[BoardCell]:
+        """The runs that are needed before the rate is chosen, or before it is known that one more is needed."""
+        first = self._missing([self.rate_cell(model, rate, use) for rate in RATES], results)
+        if first:
+            return first
+        losses = self._losses(model, use, results)
+        further = lineup.rates_to_try(list(losses), _lowest(losses))
+        return self._missing([self.rate_cell(model, rate, use) for rate in further], results)
+
+    def _result_stages(self, models: Sequence[Contender], results: Results) -> Iterator[Sequence[Cell]]:
+        """A stage for each fold."""
+        for fold in range(max(lineup.folds(model.name) for model in models)):
+            with_rates = self._with_rates(models, results)
+            cells = [
+                self.tested_cell(model, fold, rate) for model, rate in with_rates if fold < lineup.folds(model.name)
+            ]
+            yield self._missing(cells, results)
+
+    def _with_rates(self, models: Sequence[Contender], results: Results) -> list[tuple[Contender, float]]:
+        """Each model with its rate; in a plan, before a rate is known, the middle one.
+
+        A model is left out where a run failed that its rate depends on.
+        """
+        pairs = []
+        for model in models:
+            rate = self.rate(model, results)
+            if rate is not None:
+                pairs.append((model, rate))
+            elif not any(self.rate_cell(model, first, "rate").name in results.failed for first in RATES):
+                pairs.append((model, MIDDLE))
+        return pairs
+
+    def form(self, results: Results) -> Contender | None:
+        """The form of attention with the lowest validation loss; None while a form has no row."""
+        losses = {}
+        for form in FORMS:
+            row = self.row(self.form_cell(form), results)
+            if row is None:
+                return None
+            losses[form] = inf if row.validation is None else row.validation
+        return min(FORMS, key=lambda form: losses[form])
+
+    def rate(self, model: Contender, results: Results, use: Purpose = "rate") -> float | None:
+        """The rate with the lowest validation loss; None while a run at one of the first rates has no row."""
+        losses = self._losses(model, use, results)
+        return _lowest(losses) if losses.keys() >= set(RATES) else None
+
+    def _losses(self, model: Contender, use: Purpose, results: Results) -> dict[float, float]:
+        """The validation loss by rate, infinite where it became NaN, of the runs that have a row."""
+        ends = [RATES[0] / 2**power for power in range(1, lineup.FURTHER + 1)]
+        ends += [RATES[-1] * 2**power for power in range(1, lineup.FURTHER + 1)]
+        rows = {rate: self.row(self.rate_cell(model, rate, use), results) for rate in (*RATES, *ends)}
+        return {rate: inf if row.validation is None else row.validation for rate, row in rows.items() if row}
 
     def row(self, cell: BoardCell, results: Results) -> BoardRow | None:
         """The row of a run, from this folder or from `finished`; None for a run that is not done."""
@@ -134,72 +225,76 @@ class Board:
         line = self.finished.get(cell.digest)
         return None if line is None else row_of(line)
 
-    def best(self, name: str, results: Results) -> float | None:
-        """The rate with the lowest validation loss so far; None while a run at one of the first rates has no row."""
-        rows = {rate: self.row(self.cell(name, rate, 0), results) for rate in LADDER}
-        losses = {rate: inf if row.validation is None else row.validation for rate, row in rows.items() if row}
-        if not losses.keys() >= set(RATES):
-            return None
-        return min(losses, key=lambda rate: (losses[rate], rate))
-
-    def _stages_of(self, names: Sequence[str], results: Results) -> Iterator[list[Cell]]:
-        """The stages of these contenders: runs of seed 0 until the rates are chosen, then one stage for each seed."""
-        while cells := [cell for name in names for cell in self._rate_cells(name, results)]:
-            yield list(cells)
-            if all(self._is_missing(cell, results) for cell in cells):
-                break  # no cell was run: the stages are only being listed
-        seed_cells = [cell for name in names for cell in self._seed_cells(name, results)]
-        for seed in sorted({cell.config.training.seed for cell in seed_cells}):
-            yield [cell for cell in seed_cells if cell.config.training.seed == seed]
-
-    def _rate_cells(self, name: str, results: Results) -> list[BoardCell]:
-        """The runs of seed 0 that are still needed to choose the rate."""
-        if name in BELOW:
-            return []
-        first = [self.cell(name, rate, 0) for rate in RATES]
-        missing = [cell for cell in first if self._is_missing(cell, results)]
-        if missing:
-            return missing
-        best = self.best(name, results)
-        if best is None:
-            return []
-        neighbors = [self.cell(name, rate, 0) for rate in (best / 2, best * 2) if rate in LADDER]
-        return [cell for cell in neighbors if self._is_missing(cell, results)]
-
-    def _seed_cells(self, name: str, results: Results) -> list[BoardCell]:
-        """The runs of all seeds at the best rate; for a plan, at the middle rate while the best is not known."""
-        rate_source = BELOW.get(name, name)
-        rate = self.best(rate_source, results)
-        if rate is None and any(self.cell(rate_source, candidate, 0).name in results.failed for candidate in RATES):
-            return []
-        rate = RATES[1] if rate is None else rate
-        numbers = range(1) if name in BELOW else range(1, seeds(name))
-        cells = [self.cell(name, rate, seed) for seed in numbers]
+    def _missing(self, cells: Sequence[BoardCell], results: Results) -> list[BoardCell]:
         return [cell for cell in cells if self._is_missing(cell, results)]
 
-    def _is_missing(self, cell: BoardCell, results: Results) -> bool:
+    def _is_missing(self, cell: Cell, results: Results) -> bool:
         """Whether a run has no row and did not fail."""
+        assert isinstance(cell, BoardCell)
         return self.row(cell, results) is None and cell.name not in results.failed
 
-    def cell(self, name: str, lr: float, seed: int) -> BoardCell:
-        """The cell that trains contender `name` at the rate `lr` from a seed."""
-        config = self.models[name]
-        config = config.model_copy(
+    def form_cell(self, form: Contender) -> BoardCell:
+        """The run that scores a form of attention on the validation text."""
+        return self._cell(form, "form", MIDDLE, 0, None, self._choosing)
+
+    def rate_cell(self, model: Contender, rate: float, use: Purpose) -> BoardCell:
+        """The run that scores a rate on the validation text; a control has the batches of a result."""
+        batches = self._choosing if use == "rate" else self.host.training.batches
+        return self._cell(model, use, rate, 0, None, batches)
+
+    def tested_cell(self, model: Contender, fold: int, rate: float, batches: int | None = None) -> BoardCell:
+        """The run that is tested on a fold, after the batches of a result unless others are given."""
+        use: Literal["slope", "result"] = "result" if batches is None else "slope"
+        return self._cell(model, use, rate, lineup.seed(fold), fold, batches or self.host.training.batches)
+
+    @property
+    def _choosing(self) -> int:
+        """The batches of a run that chooses; all of a result where that has fewer."""
+        return min(lineup.CHOOSING, self.host.training.batches)
+
+    def _cell(
+        self,
+        model: Contender,
+        use: Literal["form", "rate", "control", "result", "slope"],
+        rate: float,
+        seed: int,
+        fold: int | None,
+        batches: int,
+    ) -> BoardCell:
+        settings = self.settings(model)
+        corpus = self.corpus(fold)
+        schedule, recipe_batches = settings.training.schedule, self.host.training.batches
+        warmup = max(1, round(batches * schedule.warmup_steps(recipe_batches) / recipe_batches))
+        training = settings.training.model_copy(
             update={
-                "data": config.data.model_copy(update={"seed": seed}),
-                "training": config.training.model_copy(update={"lr": lr, "seed": seed}),
+                "lr": rate,
+                "seed": seed,
+                "batches": batches,
+                "schedule": schedule.model_copy(update={"warmup": warmup}),
+                "evaluate_every": CURVE if use == "result" and fold == 0 else 0,
             }
         )
+        config = settings.model_copy(
+            update={
+                "model": settings.layered.model_copy(update={"vocab": corpus.tokenizer.vocab}),
+                "data": settings.data.model_copy(update={"seed": seed, "fold": fold}),
+                "training": training,
+            }
+        )
+        test = 0 if corpus.test is None else len(corpus.test)
+        part = f"{use}/lr-{rate:g}" if fold is None else f"{use}/fold-{fold}-lr-{rate:g}"
         return BoardCell(
-            name=f"{name}/seed-{seed}-lr-{lr:g}",
+            name=f"{model.name}/{part}" + (f"-batches-{batches}" if use == "slope" else ""),
             config=config,
-            identity=identity(config, self.corpus),
-            scoring=scoring(config, len(self.corpus.held_out)) + self._test_scoring(config),
-            contender=name,
+            identity=identity(config, corpus),
+            scoring=scoring(config, len(corpus.held_out)) + 2 * scoring(config, test),
+            contender=model.name,
+            purpose=use,
+            text_name=self.text.name,
             board=digest(self.shared)[:16],
         )
 
-    def _test_scoring(self, config: RunConfig) -> float:
-        """The training steps that take as long as reading the test books twice."""
-        assert self.corpus.test is not None
-        return 2 * scoring(config, len(self.corpus.test))
+
+def _lowest(losses: Mapping[float, float]) -> float:
+    """The rate with the lowest loss; of equal ones the lowest rate."""
+    return min(losses, key=lambda rate: (losses[rate], rate))

@@ -1,10 +1,10 @@
-"""The board's standings: the best learning rate of each contender, its seeds, paired differences, the decisions.
+"""The comparison's standings: the best learning rate of each model, its result runs, paired differences, the decisions.
 
-    rate        that of the lowest validation loss of seed 0; chosen where its two neighbors were tried too
-    result      bits per byte on the test books of all seeds at that rate
-    decision    Student of the differences of two rows seed by seed, Holm over the decisions
-
-The seed that chose the rate is among those of the result: that is sound, because the rate is chosen on other books.
+rate        that of the lowest validation loss of seed 0; chosen where its two neighbors were tried too, or it is
+            the last that may be tried
+result      bits per byte on the test texts of the result runs at that rate, run by run: a run per fold of authors;
+            in rows of the protocol before folds, a run per seed on one test text, seed 0 among them
+decision    the verdict (`core.verdict`) on the differences of two models, run by run
 """
 
 from collections import Counter
@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, final
 
-from seqloom.core.statistics import FEWEST, LEVEL, Difference, Estimate, contrast, differences, mean_of
+from seqloom.core.statistics import Estimate, contrast, mean_of
+from seqloom.core.verdict import Verdict, interval, verdicts
 
 Row = Mapping[str, Any]
+RESULTS = ("result", "first")
+"""the uses of runs whose test score is a result; "first": of the protocol before folds"""
 
 
 @final
@@ -39,6 +42,12 @@ class Lineup:
     below: Sequence[str]
     """contenders at their own size"""
     questions: Sequence[Question]
+    share: float = 0.0
+    """tested texts per training text where each run is tested on a fold of its own; 0 on one test text"""
+    margin: float = 0.01
+    """bits per byte: smaller differences do not matter"""
+    ends: Sequence[float] = ()
+    """the lowest and the highest rate that may be tried"""
 
 
 @final
@@ -50,9 +59,9 @@ class Standing:
     title: str
     rate: float
     chosen: bool
-    """whether the rates on both sides of it were tried"""
+    """whether the rates on both sides of it were tried, or none may be tried beyond it"""
     rows: Mapping[int, Row]
-    """by seed"""
+    """of its result runs, by seed"""
     estimate: Estimate
     """of its bits per byte"""
 
@@ -79,27 +88,20 @@ class Answer:
     """The answer to a question, from the rows."""
 
     question: Question
-    difference: Difference | None
-    """first minus second, with Holm's correction over all questions; None where no seed is common"""
+    verdict: Verdict | None
+    """on first minus second, with Holm's correction over all questions; None where no run is common"""
 
     def sentence(self, titles: Mapping[str, str]) -> str:
         """The decision with its evidence."""
         first, second = titles[self.question.first], titles[self.question.second]
-        if self.difference is None:
+        if self.verdict is None:
             return f"Not trained yet: {first} and {second}."
-        estimate = self.difference.estimate
-        size = f"{abs(estimate.mean):.4f} bits per byte"
-        word = "lower" if estimate.mean < 0 else "higher"
-        if estimate.half is None:
-            return f"{first} is {size} {word} than {second}: observed once, which decides nothing."
-        sentence = f"{first} is {size} {word} than {second} (± {estimate.half:.4f}, {estimate.seeds} seeds"
-        if self.difference.adjusted is None:
-            return f"{sentence}): fewer than {FEWEST} seeds decide nothing."
-        sentence += f", p {self.difference.adjusted:.2g} after Holm)"
-        if self.difference.adjusted >= LEVEL:
-            smallest = self.difference.smallest
-            return f"{sentence}: not settled" + (f"; {smallest:.4f} would have been." if smallest is not None else ".")
-        return f"{sentence}: **{first if estimate.mean < 0 else second}**."
+        estimate = self.verdict.difference.estimate
+        runs = f"{estimate.seeds} run{'s' * (estimate.seeds > 1)}"
+        sentence = f"{first} minus {second}: {interval(estimate)} bits per byte ({runs}): {self.verdict.words}"
+        if self.verdict.significant:
+            return f"{sentence}: **{first if estimate.mean < 0 else second}**."
+        return f"{sentence}."
 
 
 @final
@@ -130,23 +132,19 @@ class Board:
     def answers(self) -> list[Answer]:
         """The answers to all questions; the correction covers those that can be tested."""
         runs = {name: standing.runs for name, standing in self.standings.items()}
-        questions = {str(number): question for number, question in enumerate(self.lineup.questions)}
-        paired = {
-            number: differences_by_seed
-            for number, question in questions.items()
-            if (differences_by_seed := _paired(runs.get(question.first, {}), runs.get(question.second, {})))
+        pairs = {
+            str(number): (question.first, question.second) for number, question in enumerate(self.lineup.questions)
         }
-        # `differences` compares rows with a baseline; paired differences are compared with a baseline of zeros
-        zeros = {f"{number} baseline": dict.fromkeys(by_seed, 0.0) for number, by_seed in paired.items()}
-        tested = differences({**paired, **zeros}, {number: f"{number} baseline" for number in paired}, paired=True)
-        return [Answer(question, tested.get(number)) for number, question in questions.items()]
+        found = verdicts(runs, pairs, margin=self.lineup.margin, share=self.lineup.share)
+        return [Answer(question, found.get(str(number))) for number, question in enumerate(self.lineup.questions)]
 
     def to_host(self, name: str) -> Estimate | None:
         """The difference of a contender to the baseline, paired by seed, with an interval of its own: exploratory."""
         if name == self.lineup.host:
             return None
         runs = {other: standing.runs for other, standing in self.standings.items() if other in (name, self.lineup.host)}
-        return contrast({name: 1, self.lineup.host: -1}, runs, paired=True) if len(runs) == 2 else None
+        weights = {name: 1, self.lineup.host: -1}
+        return contrast(weights, runs, paired=True, share=self.lineup.share) if len(runs) == 2 else None
 
     @property
     def unfinished(self) -> list[str]:
@@ -160,20 +158,26 @@ class Board:
 
     def _standing(self, name: str) -> Standing | None:
         """The standing of a contender at its best rate; None without a run that ended with a loss."""
-        by_rate = {row["lr"]: row for row in self.rows if row["contender"] == name and row["seed"] == 0}
-        if not by_rate:
+        own = [row for row in self.rows if row["contender"] == name]
+        losses = {row["lr"]: _validation(row) for row in own if _chooses(row)}
+        if not losses:
             return None
-        losses = {rate: inf if row["validation"] is None else row["validation"] for rate, row in by_rate.items()}
         rate = min(losses, key=lambda rate: (losses[rate], rate))
-        at_rate = [row for row in self.rows if row["contender"] == name and row["lr"] == rate]
+        at_rate = [row for row in own if row["lr"] == rate and row.get("use", "first") in RESULTS]
         rows = {row["seed"]: row for row in sorted(at_rate, key=lambda row: row["seed"]) if row["failed"] is None}
         if not rows:
             return None
-        chosen = {rate / 2, rate * 2} <= losses.keys()
+        chosen = {rate / 2, rate * 2} <= losses.keys() or rate in self.lineup.ends
         values = [row["bits_per_byte"] for row in rows.values()]
-        return Standing(name, self.lineup.titles[name], rate, chosen, rows, mean_of(values))
+        return Standing(name, self.lineup.titles[name], rate, chosen, rows, mean_of(values, share=self.lineup.share))
 
 
-def _paired(first: Mapping[int, float], second: Mapping[int, float]) -> dict[int, float]:
-    """The difference by seed, of the seeds that both have."""
-    return {seed: first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())}
+def _chooses(row: Row) -> bool:
+    """Whether the rate is chosen by this row."""
+    use = row.get("use", "first")
+    return use == "rate" or (use == "first" and row["seed"] == 0)
+
+
+def _validation(row: Row) -> float:
+    """The loss that the rate is chosen by, infinite where it became NaN."""
+    return inf if row["validation"] is None else float(row["validation"])

@@ -69,28 +69,27 @@ def lines(board: Board, times: Times) -> list[list[str]]:
 
 
 def smallest(board: Board) -> str:
-    """A sentence: the smallest difference that each decision could have settled, as a range over the decisions."""
-    differences = [answer.difference for answer in board.answers if answer.difference is not None]
+    """A sentence: the smallest difference that would have been significant, as a range over the decisions."""
+    differences = [answer.verdict.difference for answer in board.answers if answer.verdict is not None]
     sizes = [difference.smallest for difference in differences if difference.smallest is not None]
     if not sizes:
-        return "No decision could be settled yet: that takes at least three seeds of both rows."
+        return "No decision is possible yet: that takes at least three runs of both models."
     span = f"{min(sizes):.4f}" if len(sizes) == 1 else f"{min(sizes):.4f} to {max(sizes):.4f}"
-    return (
-        f"The smallest difference that the decisions could have settled: {span} bits per byte, after Holm's correction."
-    )
+    return f"The smallest difference that would have been significant: {span} bits per byte, after Holm's correction."
 
 
 def notes(board: Board, times: Times) -> list[str]:
     """The notes below the table."""
-    row = board.rows[0]
+    row = next(iter(board.standings.values())).first
     tokens = ", ".join(f"{count:,} of {name}" for name, count in row["tokens"].items())
+    runs = "folds of authors" if board.lineup.share else "seeds"
     lines = [
         smallest(board),
-        "±: Student's 95% interval over seeds; differences to the host are paired by seed, each with an interval of "
-        "its own, and exploratory.",
-        f"Tokens: {tokens}. {' '.join(f'{name}: {_people(people)}.' for name, people in row['authors'].items())} All "
-        "other authors are trained on. Fairy tales that several authors retell are in more than one part.",
-        f"Each rate is the best of seed 0 on the validation books; ? has a neighbor that was not tried yet. "
+        f"±: Student's 95% interval over {runs}; differences to the baseline are paired by run, each with an interval "
+        "of its own, and exploratory. Significant: p after Holm's correction below 0.05; fragile: not so without some "
+        "one run; equal within a margin: both one-sided tests reject more.",
+        f"Tokens{' of the first fold' if board.lineup.share else ''}: {tokens}. {_authors(row)}",
+        f"Each rate is the best of seed 0 on the validation texts; ? has a neighbor that was not tried yet. "
         f"{row['batches']:,} batches; parameters without the embedding.",
         f"Backends: {'; '.join(f'{standing.title} ({_backends(standing)})' for standing in board.standings.values())}.",
     ]
@@ -120,8 +119,14 @@ def _backends(standing: Standing) -> str:
     return ", ".join(sorted({f"{op} {name}" for op, names in standing.first["backends"].items() for name in names}))
 
 
-def _people(names: list[str]) -> str:
-    return "; ".join(names)
+def _authors(row: Mapping[str, Any]) -> str:
+    """Who validates and who is tested."""
+    if row.get("fold") is not None:
+        return f"Validation: {'; '.join(row['authors']['validation'])}. All other authors are dealt into folds."
+    parts = " ".join(f"{name}: {'; '.join(people)}." for name, people in row["authors"].items())
+    return (
+        f"{parts} All other authors are trained on. Fairy tales that several authors retell are in more than one part."
+    )
 
 
 def _step(times: Times, name: str) -> str:
