@@ -158,9 +158,12 @@ def test_an_error_names_how_many_positions_a_state_may_have(most: int | None, po
 
 
 def test_only_a_plain_token_like_the_one_before_is_not_looked_at() -> None:
-    accepted, x = Accepted(), draw(2, DIM)
-    assert not accepted.takes(x)
-    accepted.token = (x.shape, x.dtype, x.device, x.layout)
-    assert accepted.takes(x)
+    accepted, x, length = Accepted(), draw(2, DIM), torch.zeros(2, dtype=torch.long)
+    assert not accepted.takes(x, length)
+    accepted.take(x)
+    assert accepted.takes(x, length)
     others = (x[:1], x.float(), x.to("meta"), torch.nn.Parameter(x))
-    assert not any(accepted.takes(other) for other in others)
+    assert not any(accepted.takes(other, length) for other in others)
+    assert not accepted.takes(x, length[:1])
+    accepted.take(None)
+    assert not accepted.takes(x, length)

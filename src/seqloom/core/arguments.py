@@ -84,6 +84,13 @@ class Accepted:
 
     token: tuple[object, ...] | None = None
 
-    def takes(self, x: Tensor) -> bool:
-        """Whether x has the shape, dtype, device and layout of the last token that was checked."""
-        return type(x) is Tensor and self.token == (x.shape, x.dtype, x.device, x.layout)
+    def take(self, x: Tensor | None) -> None:
+        """Keeps what `takes` compares; nothing for None, so that the next token is checked."""
+        self.token = None if x is None else (x.shape, x.dtype, x.device, x.layout, x.shape[:1])
+
+    def takes(self, x: Tensor, length: Tensor) -> bool:
+        """Whether x is like the last token that was checked, and `length`, of the state, counts as many rows.
+
+        States of several batches carry this object, and the last token may have been of another batch than this one.
+        """
+        return type(x) is Tensor and self.token == (x.shape, x.dtype, x.device, x.layout, length.shape)

@@ -18,6 +18,7 @@ from seqloom.core.arguments import Accepted, autocasts, count, deviation, mask, 
 from seqloom.core.cost import Cost, Per, Span, span
 from seqloom.core.extras import Extras
 from seqloom.core.memory import Memory
+from seqloom.core.overlap import require_apart
 from seqloom.core.parts import init_weights, part_price, parts
 from seqloom.core.roles import Role
 from seqloom.core.shapes import Keep, Stream, Token
@@ -230,13 +231,16 @@ class Mixer(nn.Module, ABC):
     def check_step(self, x: Token, state: State, reuse: bool) -> Token:
         """As `check_input` and `check_state` for a token, and ValueError where a state with gradients is to be reused.
 
-        A state that a step of this mixer returned is not checked again for a token of the same shape and dtype.
+        A state that a step of this mixer returned is not checked again for a token of its batch, of the shape and dtype
+        of the last one. Of any other state that is to be reused, the tensors must not share memory.
         """
         accepted = self._accepted
-        if not (type(state) is State and state.owner is accepted and accepted.takes(x)):
+        if not (type(state) is State and state.owner is accepted and accepted.takes(x, state["length"])):
             x = self.check_input(x, None, 2)
             self.check_state(state, len(x))
-            accepted.token = None if autocasts(x.device) else (x.shape, x.dtype, x.device, x.layout)
+            accepted.take(None if autocasts(x.device) else x)
+            if reuse:
+                require_apart(state)
         if reuse:
             require_reusable(state)
         return x

@@ -41,7 +41,7 @@ class State(dict[str, Tensor]):
 
     `bound` is a number of tokens that no row exceeds; eager code chooses shapes by it without waiting for the device.
     A plain dict of the same tensors is a valid state as well: its `bound` is read from the device once. `owner` marks
-    the mixer whose step returned the state, until an entry is set.
+    the mixer whose step returned the state, until an entry is set or taken out.
     """
 
     __slots__ = ("bound", "even", "owner")
@@ -57,6 +57,31 @@ class State(dict[str, Tensor]):
         self.owner = None
         if name == "length":
             self.bound = None
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        self.owner = None
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """The entry, which is taken out; a state without it is no longer known as checked."""
+        self.owner = None
+        return super().pop(name, *default)
+
+    def popitem(self) -> tuple[str, Tensor]:
+        """As `pop`, of the last entry."""
+        self.owner = None
+        return super().popitem()
+
+    def clear(self) -> None:
+        """Takes all entries out."""
+        self.owner = None
+        super().clear()
+
+    def setdefault(self, name: str, tensor: Tensor) -> Tensor:  # type: ignore[override]  # as narrow as it is used
+        """The entry, which is set to `tensor` where there is none."""
+        if name not in self:
+            self[name] = tensor
+        return self[name]
 
     def update(self, *entries: Any, **named: Tensor) -> None:
         """Sets the entries one by one by `__setitem__`, which resets `bound` and `owner` where they may be wrong."""
