@@ -4,16 +4,20 @@ Commands that price, size or compare layers need such a model: `layered(config)`
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, SerializeAsAny
-from torch import Tensor
+from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import Model
 from seqloom.core.model_config import ModelConfig, weightless
 from seqloom.core.position import PositionConfig
+
+LAYERWISE = ("layers", "positions")
+"""lists of modules with an entry for each layer; the second is empty unless positions act on layers"""
 
 
 class LayeredConfig(ModelConfig, ABC):
@@ -152,16 +156,26 @@ class LayeredConfig(ModelConfig, ABC):
     @override
     def tensors(self) -> dict[str, Tensor]:
         sample = weightless(self)
-        distinct_layers = [layer.state_dict() for layer in sample.layers]
-        outside_layers = {
-            name: tensor for name, tensor in sample.state_dict().items() if not name.startswith("layers.")
+        omitted = {
+            f"{name}.{inner_name}": tensor
+            for name, module in self.omitted_modules(sample)
+            for inner_name, tensor in module.state_dict().items()
         }
-        in_layers = {
-            f"layers.{number}.{name}": tensor
-            for number in range(1 if self.one_block else self.depth)
-            for name, tensor in distinct_layers[self.like(number)].items()
-        }
-        return {**outside_layers, **in_layers}
+        return {**sample.state_dict(), **omitted}
+
+    def omitted_modules(self, sample: Model) -> Iterator[tuple[str, nn.Module]]:
+        """The names of what `sample`, a model of the distinct layers alone, lacks of each layer beyond them.
+
+        With each comes the module of `sample` that has the same tensors.
+        """
+        if self.one_block:
+            return
+        for number in range(self.distinct, self.depth):
+            for name in LAYERWISE:
+                modules = sample.get_submodule(name)
+                assert isinstance(modules, nn.ModuleList)
+                if len(modules):
+                    yield f"{name}.{number}", modules[self.like(number)]
 
 
 def layered(config: ModelConfig, purpose: str = "this") -> LayeredConfig:

@@ -100,9 +100,8 @@ def weights(model: ModelConfig) -> tuple[int, int]:
     ValueError where it cannot be built.
     """
     built = weightless(model)
-    repeated_layers = []
-    if isinstance(model, LayeredConfig) and not model.one_block:
-        repeated_layers = [built.layers[model.like(layer)] for layer in range(len(built.layers), model.depth)]
-    numbers = sum(tensor.numel() for module in (built, *repeated_layers) for tensor in module.parameters())
-    buffers = sum(tensor.numel() for module in (built, *repeated_layers) for tensor in module.buffers())
+    omitted = model.omitted_modules(built) if isinstance(model, LayeredConfig) else ()
+    modules = [built, *(module for _, module in omitted)]
+    numbers = sum(tensor.numel() for module in modules for tensor in module.parameters())
+    buffers = sum(tensor.numel() for module in modules for tensor in module.buffers())
     return numbers, 16 * numbers + 4 * buffers
