@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
 
 from seqloom.ops.state_space.discretise import DENSE, DIAGONAL, growth
 
@@ -119,3 +120,26 @@ def test_growth_near_nothing_in_float32(turn: float) -> None:
     assert float(((actual.detach() - expected) / expected).abs().max()) < 1e-6
     assert float(((slope.conj() - steep) / steep).abs().max()) < 2e-6
     assert float(growth(torch.zeros(1))) == 1.0
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e12, 1e30])
+def test_gradients_of_zoh_are_as_accurate_where_they_are_large(size: float) -> None:
+    """A system that grows over a long sequence has gradients of any size."""
+    A, B = draw(3, 3).requires_grad_(), draw(3, 2, seed=1).requires_grad_()
+    outputs = DENSE["zoh"](A, B, 0.5)
+    weights = (draw(3, 3, seed=2), draw(3, 2, seed=3))
+    expected = torch.autograd.grad(outputs, (A, B), weights, retain_graph=True)
+    result = torch.autograd.grad(outputs, (A, B), tuple(size * weight for weight in weights))
+    for gradient, other in zip(result, expected, strict=True):
+        torch.testing.assert_close(gradient / size, other, rtol=1e-12, atol=1e-13)
+
+
+def test_zoh_has_derivatives_of_any_order_and_of_many_systems() -> None:
+    A, B = draw(2, 3, 3).requires_grad_(), draw(2, 3, seed=1).requires_grad_()
+    assert gradcheck(lambda A, B: DENSE["zoh"](A, B, 0.5), (A, B))
+    assert gradgradcheck(lambda A, B: DENSE["zoh"](A, B, 0.5), (A, B))
+    alone = [DENSE["zoh"](A[n], B[n], 0.5) for n in range(2)]
+    for together, each in zip(
+        torch.func.vmap(lambda A, B: DENSE["zoh"](A, B, 0.5))(A, B), zip(*alone, strict=True), strict=True
+    ):
+        torch.testing.assert_close(together, torch.stack(each))
