@@ -7,7 +7,7 @@ With SEQLOOM_REQUIRE_PEERS=1 a test fails that would be skipped because it canno
 import gc
 import os
 import random
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -28,7 +28,7 @@ import seqloom.ops  # noqa: E402  # after the hook
 from seqloom.ops import native  # noqa: E402  # after the hook
 from seqloom.report.charts import draw  # noqa: E402  # after the hook
 from tests import durations  # noqa: E402
-from tests.quick import EVERY, LATER  # noqa: E402
+from tests.quick import EVERY, LATER, MET, Case, Met, pair, sampled  # noqa: E402
 
 torch.set_num_threads(1)
 for source in sorted(Path(seqloom.ops.__file__).parent.rglob("*.c")):
@@ -55,16 +55,24 @@ Report = TypeVar("Report", pytest.CollectReport, pytest.TestReport)
 Reported: TypeAlias = Generator[None, Report, Report]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    counts: Counter[str] = Counter()
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tests: defaultdict[str, list[Case]] = defaultdict(list)
+    for item in items:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        tests[durations.name_of(item)].append(Case(item.nodeid, parameters))
+    kept = {test: sampled(cases, EVERY.get(test, 1)) for test, cases in tests.items()}
     long = durations.listed()
     for item in items:
         test = durations.name_of(item)
         if test in long:
             item.add_marker(pytest.mark.long)
-        if test in LATER or counts[test] % EVERY.get(test, 1):
+        if test in LATER or item.nodeid not in kept[test]:
             item.add_marker(pytest.mark.slow)
-        counts[test] += 1
+    left = {item.nodeid for item in items if any(map(item.get_closest_marker, ("slow", "long")))}
+    found = [(test.partition("::")[0], pair(case), case.id) for test, cases in tests.items() for case in cases]
+    config.stash[MET] = [
+        Met(file, *both, case not in left) for file, both, case in found if both and file[:4] == "ops/"
+    ]
     if SHAPES:
         skip = pytest.mark.skip(reason="torch.compile cannot trace functions that the shape hook has wrapped")
         for item in items:

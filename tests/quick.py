@@ -1,7 +1,14 @@
-"""What `make test` leaves to `make test-all`, to stay quick: whole tests, and all but every n-th case of a table.
+"""What `make test` leaves to `make test-all`, to stay quick: whole tests, and of a table all but one case in n.
 
-Promises of the contract are not here: each is checked for every mixer, under its first example, in `make test`.
+Which cases stay follows from a hash of their ids: every n-th case would always be of the same backend or form. Promises
+of the contract are not here: each is checked for every mixer, under its first example, in `make test`.
 """
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any, NamedTuple, TypeAlias
+
+import pytest
 
 EVERY = {
     "analysis/test_cost.py::test_model_cost_is_the_count": 6,
@@ -58,7 +65,6 @@ EVERY = {
     "models/test_universal.py::test_pieces_and_steps_are_the_whole": 5,
     "models/test_universal_seq2seq.py::test_a_target_read_in_pieces_and_tokens": 5,
     "ops/test_attention.py::test_derivatives_by_differences": 5,
-    "ops/test_attention_scores.py::test_every_backend_is_the_equation": 9,
     "ops/test_biased_average.py::test_a_huge_late_key_moves_no_earlier_output": 5,
     "ops/test_biased_average.py::test_every_backend_is_the_equation": 5,
     "ops/test_delta_rule.py::test_a_strong_decay_leaves_nothing_and_no_nan": 5,
@@ -130,7 +136,7 @@ EVERY = {
     "training/test_spalm_runs.py::test_a_run_that_stopped_goes_on_bit_for_bit": 3,
     "training/test_whole_recipes.py::test_it_is_trained_priced_and_written_with": 4,
 }
-"""n, by the test: its first case, and every n-th after it, run in `make test`"""
+"""n, by the test: of its cases one in n runs in `make test`, and more where else a pair of `pair` would not run"""
 
 LATER = (
     "analysis/test_match.py::test_no_size_is_nearer",
@@ -175,3 +181,62 @@ LATER = (
     "training/test_whole_rwkv.py::test_it_goes_on_bit_for_bit",
 )
 """tests of seconds whose subject other tests check in smaller parts"""
+
+
+Form: TypeAlias = frozenset[tuple[str, Any]]
+"""the parameters of a case that are no sizes, by name"""
+
+
+class Case(NamedTuple):
+    """A case of a test, as pytest collects it."""
+
+    id: str
+    parameters: dict[str, Any]
+
+
+class Met(NamedTuple):
+    """A backend with a form in a case of a test."""
+
+    file: str
+    """of the test"""
+    backend: str
+    form: Form
+    runs: bool
+    """in `make test`"""
+
+
+MET = pytest.StashKey[list[Met]]()
+"""where a run of pytest keeps those of all that it has collected"""
+
+
+def pair(case: Case) -> tuple[str, Form] | None:
+    """The backend of a case and its form: its other parameters, but for numbers. None for a test of no backends."""
+    backend = case.parameters.get("backend")
+    if not isinstance(backend, str):
+        return None
+    others = {name: value for name, value in case.parameters.items() if name != "backend"}
+    form = ((name, value) for name, value in others.items() if isinstance(value, (str, bool)))
+    return backend, frozenset(form)
+
+
+def sampled(cases: Iterable[Case], n: int) -> set[str]:
+    """The ids of one case in n, at least one, and of more until each backend meets each of its forms."""
+    order = sorted(cases, key=lambda case: sha256(case.id.encode()).digest())
+    result = {case.id for case in order[: -(-len(order) // n)]}
+    met = {pair(case) for case in order if case.id in result}
+    for case in order:
+        if pair(case) not in met:
+            result.add(case.id)
+            met.add(pair(case))
+    return result
+
+
+def never_run(met: Iterable[Met]) -> list[str]:
+    """The pairs of a backend and a form that a file has tests of and that none of them in `make test` contains.
+
+    The reference is left out: every test of another backend compares it.
+    """
+    met = [each for each in met if each.backend != "reference"]
+    run = {each[:3] for each in met if each.runs}
+    left = {each[:3] for each in met if not any(each[:2] == other[:2] and each.form <= other[2] for other in run)}
+    return sorted(f"{file}: {backend} with {dict(sorted(form))}" for file, backend, form in left)

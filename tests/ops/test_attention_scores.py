@@ -1,6 +1,7 @@
 """Changes of scores: every backend against a loop over numbers, in value and gradient, tile by tile."""
 
 import math
+from functools import cache
 from typing import Any
 
 import pytest
@@ -73,29 +74,41 @@ def tiles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(attention, "DECAY_TILE", 4)
 
 
+def leaves_of(case: str) -> tuple[list[Tensor], dict[str, Any]]:
+    """All that is differentiated, and the changes of scores that are made from it after q, k and v."""
+    given = CASES[case]
+    names = [name for name in ("sinks", "decay") if name in given]
+    leaves = [*inputs(), *(given[name] for name in names)]
+    if "bias" in given:
+        leaves.append(given["bias"].values)
+    leaves = [leaf.detach().requires_grad_() for leaf in leaves]
+    changed = {**given, **dict(zip(names, leaves[3:], strict=False))}
+    if "bias" in given:
+        changed["bias"] = Bias(leaves[-1], given["bias"].first)
+    return leaves, changed
+
+
+@cache
+def by_loop(case: str) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The output and the gradients, number by number: once for all backends."""
+    leaves, changed = leaves_of(case)
+    y = loop(*leaves[:3], **changed)
+    return y.detach(), torch.autograd.grad(y, leaves, draw(B, H, T, V, seed=5))
+
+
 @pytest.mark.usefixtures("tiles")
 @pytest.mark.parametrize("backend", ["formed", "by_distance", "reference"])
 @pytest.mark.parametrize("case", CASES)
 def test_every_backend_is_the_equation(case: str, backend: str) -> None:
-    given = CASES[case]
-    leaves = [*inputs(), *(given[name] for name in ("sinks", "decay") if name in given)]
-    if "bias" in given:
-        leaves.append(given["bias"].values)
-    leaves = [leaf.detach().requires_grad_() for leaf in leaves]
-    names = [name for name in ("sinks", "decay") if name in given]
-    changed = {**given, **dict(zip(names, leaves[3:], strict=False))}
-    if "bias" in given:
-        changed["bias"] = Bias(leaves[-1], given["bias"].first)
-    dy = draw(B, H, T, V, seed=5)
-    expected = loop(*leaves[:3], **changed)
-    gradients = torch.autograd.grad(expected, leaves, dy)
+    leaves, changed = leaves_of(case)
     with backends.use(attention=backend):
-        if backend == "by_distance" and "softcap" in given:
+        if backend == "by_distance" and "softcap" in changed:
             with pytest.raises(ValueError, match="backend 'by_distance' of attention cannot do this; able are"):
                 attend(*leaves[:3], **changed)
             return
         y = attend(*leaves[:3], **changed)
-        actual = torch.autograd.grad(y, leaves, dy)
+        actual = torch.autograd.grad(y, leaves, draw(B, H, T, V, seed=5))
+    expected, gradients = by_loop(case)
     torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
     for a, b in zip(actual, gradients, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
