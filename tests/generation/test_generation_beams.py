@@ -64,6 +64,15 @@ def same(results: list[Hypothesis], expected: list[Hypothesis]) -> None:
         assert one.score == pytest.approx(other.score, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("length", "alpha", "expected"),
+    [(1, 0.6, 1.0), (7, 1.0, 2.0), (7, 0.6, 1.515716566510398), (13, 2.0, 9.0), (9, 0, 1)],
+)
+def test_the_penalty_of_a_length(length: int, alpha: float, expected: float) -> None:
+    """Wu et al., Eq. 14: ((5 + |y|) / (5 + 1))^α, so that a single token has none."""
+    assert penalty(length, alpha) == pytest.approx(expected, rel=1e-12)
+
+
 @pytest.mark.parametrize("mixer", KINDS, ids=str)
 def test_the_state_is_reordered(decoder: Build, mixer: dict[str, Any]) -> None:
     """Two texts with three beams; a wrong order of any entry of the state changes the log-probabilities."""
