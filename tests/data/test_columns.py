@@ -1,5 +1,7 @@
 """Documents from Parquet and from folders of `datasets`: in order, repeatably, without holding them in memory."""
 
+import json
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -96,6 +98,52 @@ def test_bad_parquet_is_one_line(tmp_path: Path, make, message: str) -> None:
         list(read(tmp_path / "a.parquet"))
     assert "a.parquet: " in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def saved_folder(folder: Path, texts: pa.Array) -> Path:
+    """The file of a folder as `datasets` saves it, with the column `text`."""
+    (folder / "dataset_info.json").write_text("{}")
+    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": "a.arrow"}]}))
+    batch = pa.record_batch({"text": texts})
+    with pa.ipc.new_stream(folder / "a.arrow", batch.schema) as writer:
+        writer.write_batch(batch)
+    return folder / "a.arrow"
+
+
+LONG = "a view, whose text is elsewhere"
+OFFSETS = {
+    "offset": (pa.string(), struct.pack("<3i", 0, 6, 12), struct.pack("<3i", 0, 2**31 - 1, 12)),
+    "falling": (pa.string(), struct.pack("<3i", 0, 6, 12), struct.pack("<3i", 0, 12, 6)),
+    "large": (pa.large_string(), struct.pack("<3q", 0, 6, 12), struct.pack("<3q", 0, 2**50, 12)),
+    "view": (pa.string_view(), struct.pack("<i4s2i", 31, b"a vi", 0, 60), struct.pack("<i4s2i", 31, b"a vi", 0, 2**30)),
+    "index": (pa.dictionary(pa.int32(), pa.string()), struct.pack("<3i", 0, 1, 2), struct.pack("<3i", 0, 2**30, 2)),
+    "letters": (pa.string(), b"text 1", b"text \xff"),
+    "size": (pa.string(), struct.pack("<2q", 48, 91), struct.pack("<2q", 48, 2**50)),
+    "body": (pa.string(), struct.pack("<q", 144), struct.pack("<q", 2**50)),
+}
+"""a kind of column, bytes of its file, and what they are changed to; some ended the process where they were read"""
+
+
+@pytest.mark.parametrize(("kind", "old", "new"), OFFSETS.values(), ids=OFFSETS)
+def test_a_changed_offset_is_found_before_it_is_followed(
+    tmp_path: Path, kind: pa.DataType, old: bytes, new: bytes
+) -> None:
+    texts = [*(f"text {number}" for number in range(10)), LONG]
+    path = saved_folder(tmp_path, pa.array(texts).cast(kind))
+    assert [document.text for document in read(tmp_path)] == texts
+    whole = path.read_bytes()
+    assert whole.count(old) == 1
+    path.write_bytes(whole.replace(old, new))
+    with pytest.raises(ValueError, match=r"a\.arrow: damaged, or ") as caught:
+        list(read(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+def test_parquet_is_checked_in_the_same_way(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.parquet", ["text 1", "text 2"])
+    path.write_bytes(path.read_bytes().replace(b"text 1", b"text \xff"))
+    with pytest.raises(ValueError, match=r"a\.parquet: damaged, or of another format .*UTF8"):
+        list(read(path))
 
 
 def test_pyarrow_is_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

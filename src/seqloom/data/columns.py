@@ -129,6 +129,7 @@ def _documents(
                     raise ValueError(f"{file.path} was changed while it was read: start again")
                 number = 0
                 for batch in file.batches(opened, column):
+                    batch.validate(full=True)  # pyarrow follows any offset, also to outside of its memory
                     for text in batch.to_pylist():
                         number += 1
                         yield Document(f"{file.path.name}:{number}", change(text or ""))
@@ -144,6 +145,8 @@ def _reading(path: Path) -> Iterator[BinaryIO]:
     with open_regular(path) as file:
         try:
             yield file
+        except MemoryError as error:  # a length in the file was changed, or one batch is really that large
+            raise ValueError(f"{path}: damaged, or it needs more memory than there is") from error
         except (ArrowException, OSError, UnicodeDecodeError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise ValueError(f"{path}: damaged, or of another format ({reason})") from error
