@@ -52,7 +52,7 @@ def _trained(texts: Iterator[str], vocab: int | None, unit: Unit) -> Tokenizer:
     if unit == "characters":
         return Tokenizer.train_characters(texts, vocab)
     assert vocab is not None, "training_settings has refused it"
-    return train_words(texts, vocab) if unit == "words" else Tokenizer.train(texts, vocab)
+    return train_words(texts, vocab) if unit == "words" else Tokenizer.train(texts, vocab, show=progress)
 
 
 def _with_progress(documents: Documents) -> Iterator[str]:

@@ -9,7 +9,8 @@ Other tokenizers (`given_tokenizer`) may be of any kind that the `tokenizers` pa
 name and id.
 
 Source: Sennrich et al., arXiv:1508.07909; byte-level and its word pattern as in GPT-2 (Radford et al. 2019), by the
-`tokenizers` package. What differs: a merge must occur twice.
+`tokenizers` package. What differs: a merge must occur twice, and words of more than 1,000 characters are counted in
+parts.
 """
 
 import json
@@ -20,16 +21,18 @@ from pathlib import Path
 from typing import Any, Self, final
 
 import tokenizers
-from tokenizers import decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import decoders, models, pre_tokenizers, processors
 
 from seqloom.core.files import read_text
+from seqloom.core.progress import Show, silent
 from seqloom.data import cache
 from seqloom.data.config import SMALLEST
+from seqloom.data.merge_process import learn_merges
+from seqloom.data.merges import EOS, byte_level
 from seqloom.data.pieces import divides
 from seqloom.data.text_stream import ByteStream, PrefixStream, TextStream
 
-_EOS = "<eos>"
-END_TOKENS = (_EOS, "</s>", "<|endoftext|>", "<|end_of_text|>", "<|eos|>", "[EOS]", "<|im_end|>", "[SEP]")
+END_TOKENS = (EOS, "</s>", "<|endoftext|>", "<|end_of_text|>", "<|eos|>", "[EOS]", "<|im_end|>", "[SEP]")
 """usual names of end tokens, in the order in which they are looked for"""
 MOST = 2**24
 """the most entries of a vocabulary"""
@@ -84,22 +87,14 @@ class Tokenizer:
         """whether the ids of a text are the ids of its `pieces`, concatenated"""
 
     @classmethod
-    def train(cls, texts: Iterable[str], vocab: int) -> Self:
+    def train(cls, texts: Iterable[str], vocab: int, *, show: Show = silent) -> Self:
         """Learns a vocabulary of `vocab` entries, or fewer where no pair is frequent enough.
 
-        Raises as `require_vocab`.
+        Words of more than 1,000 characters are counted in parts (`merges`). Ctrl-C ends it at any time. Raises as
+        `require_vocab` and `merge_process.learn_merges` do.
         """
         require_vocab(vocab)
-        inner = _byte_level(models.BPE())
-        trainer = trainers.BpeTrainer(
-            vocab_size=vocab,
-            min_frequency=2,
-            special_tokens=[_EOS],
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
-        )
-        inner.train_from_iterator(texts, trainer)
-        return cls(inner)
+        return cls(learn_merges(texts, vocab, show=show))
 
     @classmethod
     def train_characters(cls, texts: Iterable[str], vocab: int | None = None) -> Self:
@@ -131,8 +126,8 @@ class Tokenizer:
 
     @classmethod
     def _of_merges(cls, ids: dict[str, int], merges: list[tuple[str, str]]) -> Self:
-        inner = _byte_level(models.BPE(ids, merges))
-        inner.add_special_tokens([_EOS])
+        inner = byte_level(models.BPE(ids, merges))
+        inner.add_special_tokens([EOS])
         return cls(inner)
 
     @classmethod
@@ -141,11 +136,11 @@ class Tokenizer:
 
         Texts may have no other letters.
         """
-        vocab = {_EOS: 0, **{letter: number for number, letter in enumerate(alphabet, 1)}}
+        vocab = {EOS: 0, **{letter: number for number, letter in enumerate(alphabet, 1)}}
         inner = tokenizers.Tokenizer(models.WordLevel(vocab))
         inner.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex("."), "isolated")
         inner.decoder = decoders.Fuse()
-        inner.add_special_tokens([_EOS])
+        inner.add_special_tokens([EOS])
         return cls(inner)
 
     @classmethod
@@ -242,13 +237,6 @@ class Tokenizer:
         return id
 
 
-def _byte_level(model: models.Model) -> tokenizers.Tokenizer:
-    inner = tokenizers.Tokenizer(model)
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner.decoder = decoders.ByteLevel()
-    return inner
-
-
 def _form(inner: tokenizers.Tokenizer) -> dict[str, Any]:
     """The contents of tokenizer.json."""
     form: dict[str, Any] = json.loads(inner.to_str())
@@ -282,7 +270,7 @@ def _byte_of() -> dict[str, int]:
 
 def _byte_ids() -> dict[str, int]:
     """The ids of `<eos>` and of the 256 bytes, with which every vocabulary without trained merges starts."""
-    return {_EOS: 0, **{char: byte + 1 for char, byte in _byte_of().items()}}
+    return {EOS: 0, **{char: byte + 1 for char, byte in _byte_of().items()}}
 
 
 def _token_bytes(form: dict[str, Any], vocab: dict[str, int], silent: set[int]) -> list[bytes] | None:
