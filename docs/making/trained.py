@@ -20,7 +20,7 @@ from docs.making.command import exit_code
 from docs.making.reached import MAPS, TOKENS, write
 from seqloom.analysis.origin import origin
 from seqloom.analysis.reach import reach_of
-from seqloom.experiments.pictures import input_of
+from seqloom.analysis.reading import reading_of
 from seqloom.models.decoder import Decoder
 
 PROBES, LEAST = 32, 8
@@ -47,10 +47,9 @@ def maps(model: Decoder, ids: list[int]) -> dict[str, dict[int, Tensor]]:
 
 
 def _reach(model: Decoder, layer: int, ids: Tensor) -> Tensor:
-    mixer = model.mixers[layer]
     with torch.no_grad():
-        x = input_of(model, mixer, ids)
-    return reach_of(mixer, x, probes=PROBES)
+        reading = reading_of(model, layer, ids)
+    return reach_of(reading, reading.x, probes=PROBES)
 
 
 def store(run: Path, text: str, folder: Path = MAPS) -> list[Path]:

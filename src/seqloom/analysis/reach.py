@@ -13,7 +13,7 @@ from typing import final
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call
 
 from seqloom.core.layered import LayeredConfig
@@ -42,11 +42,12 @@ def reach(mixer: Mixer, T: int, *, rows: int = 1, seed: int = 0) -> Float[Tensor
     return reach_of(mixer, x.to(mixer.device, mixer.dtype))
 
 
-def reach_of(mixer: Mixer, x: Stream, *, probes: int | None = None, seed: int = 0) -> Float[Tensor, "T T"]:
-    """|∂y_t/∂x_s| at [t, s], where the mixer reads x (B, T, D); exact, or estimated from `probes` directions each.
+def reach_of(mixer: nn.Module, x: Stream, *, probes: int | None = None, seed: int = 0) -> Float[Tensor, "T T"]:
+    """|∂y_t/∂x_s| at [t, s], where the mixer, or its `Reading` in a model, reads x (B, T, D).
 
-    The relative error of an estimate is about √(1 / (2·probes)) where ∂y_t/∂x_s has rank 1, less for higher ranks. No
-    gradient of a parameter is changed. ValueError for fewer than one probe.
+    It is exact, or estimated from `probes` directions each: the relative error is then about √(1 / (2·probes)) where
+    ∂y_t/∂x_s has rank 1, less for higher ranks. No gradient of a parameter is changed. ValueError for fewer than one
+    probe.
     """
     if probes is not None and probes < 1:
         raise ValueError(f"a slope is estimated from 1 or more probes, not from {probes}")
@@ -94,7 +95,7 @@ def in_words(layer: int | None, model: int | None, depth: int) -> str:
     return f"A layer reaches {layer:,} tokens back at most{of_model}."
 
 
-def view(mixer: Mixer, x: Stream, sentence: str = "") -> View:
+def view(mixer: nn.Module, x: Stream, sentence: str = "") -> View:
     """The reach map of a report: an estimate for the first tokens of the first row of x (B, T, D), as logarithms.
 
     `sentence`, one of `in_words`, is added to the description.

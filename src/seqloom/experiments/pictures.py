@@ -3,11 +3,10 @@
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from seqloom.analysis import reach
+from seqloom.analysis.reading import reading_of
 from seqloom.core.layered import LayeredConfig, layered
-from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import Model
 from seqloom.core.model_config import ModelConfig
@@ -15,6 +14,7 @@ from seqloom.core.view import View
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.generation.draws import tokens
 from seqloom.generation.sample import Sampling
+from seqloom.mixers.handing import Handing
 
 TOKENS = 120
 TOP_P = 0.6
@@ -78,35 +78,13 @@ def views(model: Model, tokenizer: Tokenizer, ids: list[int]) -> list[dict[str, 
             tokens = min(tokens, model.traits.longest)
         text = torch.tensor([ids[:tokens]], device=model.device)
         with torch.no_grad():
-            x = input_of(model, mixer, text)
+            reading = reading_of(model, layer, text)
+            # what is handed over is of all tokens that were read, so that a shorter text is read anew
+            shown = reading_of(model, layer, text[:, : reach.SHOWN]) if isinstance(mixer, Handing) else reading
             in_words = reach.in_words(config.mixers[layer].tokens_back, model_reach, config.depth)
-            views_of_layer = [*mixer.views(x)[:VIEWS], reach.view(mixer, x, in_words)]
+            views_of_layer = [*mixer.views(reading.x)[:VIEWS], reach.view(shown, shown.x, in_words)]
         views_as_json += [_as_json(view, layer, tokenizer, text[0].tolist()) for view in views_of_layer]
     return views_as_json
-
-
-def input_of(model: Model, mixer: Mixer, text: Tensor) -> Tensor:
-    """The input (1, T, D) of the mixer when the model reads the text, which is source and target if it translates."""
-    inputs: list[Tensor] = []
-    # a mixer with extras is called by `forward_with_extras` and not by `forward`
-    forward = mixer.forward_with_extras
-
-    def recording(x: Tensor, *others: Any) -> Any:
-        inputs.append(x)
-        return forward(x, *others)
-
-    mixer.forward_with_extras = recording  # type: ignore[method-assign, assignment]  # taken back below
-    hook = mixer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
-    try:
-        reader: Any = model
-        if model.traits.translates:
-            reader.features_with_extras(text, source=text)
-        else:
-            model.features(text)
-    finally:
-        hook.remove()
-        del mixer.forward_with_extras
-    return inputs[0]
 
 
 def _as_json(view: View, layer: int, tokenizer: Tokenizer, ids: list[int]) -> dict[str, Any]:
