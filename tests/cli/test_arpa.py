@@ -71,7 +71,12 @@ def test_what_cannot_be_written_is_one_line(counted: Path, trained: Path, tmp_pa
     refused(there)
     assert "exists already" in there.err
     assert (tmp_path / "there.arpa").read_text() == "mine"
-    refused(seqloom("arpa", str(counted), "--out", str(tmp_path / "no" / "folder.arpa")))
+    (tmp_path / "link.arpa").symlink_to(tmp_path / "elsewhere")
+    refused(seqloom("arpa", str(counted), "--out", str(tmp_path / "link.arpa")))
+    missing = seqloom("arpa", str(counted), "--out", str(tmp_path / "no" / "folder.arpa"))
+    refused(missing)
+    assert "folder.arpa: No such file or directory" in missing.err
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_model_without_layers_is_not_distilled(counted: Path, tmp_path: Path, seqloom: Seqloom) -> None:

@@ -1,6 +1,7 @@
 """The engine: cells run once, rows under digests, failures as rows, timed cells alone, errors of a wrong folder."""
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,43 @@ def test_a_later_stage_reads_the_rows_of_an_earlier_one(tmp_path: Path) -> None:
     assert [cell.name for cell in preview(whole, tmp_path)] == ["one"], "the second is not known yet"
     assert numbers(run(whole, tmp_path)) == {"one": 9, "next": 81}
     assert [cell.name for cell in preview(whole, tmp_path)] == ["one", "next"]
+
+
+@pytest.mark.parametrize("error", ["", "fault"])
+@pytest.mark.parametrize("odd", ["link", "fifo"])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_log_is_not_written_through_what_lies_there(tmp_path: Path, jobs: int, odd: str, error: str) -> None:
+    letter, out = tmp_path / "letter.txt", tmp_path / "out"
+    letter.write_text("Dear")
+    (out / "logs").mkdir(parents=True)
+    log = out / "logs" / "two.log"
+    if odd == "link":
+        log.symlink_to(letter)
+    else:
+        os.mkfifo(log)
+    result = run(study([Square("two", 2, error)]), out, Workers(jobs=jobs))
+    assert list(result.failed) == (["two"] if error else [])
+    assert letter.read_text() == "Dear"
+    if jobs > 1 or error:
+        assert log.is_file()
+        assert not log.is_symlink()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("linked", ["logs", "two"])
+def test_folders_of_a_study_that_are_links_are_not_written_to(tmp_path: Path, jobs: int, linked: str) -> None:
+    other, out = tmp_path / "mine", tmp_path / "out"
+    other.mkdir()
+    out.mkdir()
+    (out / linked).symlink_to(other)
+    cells = [Square("two", 2, "fault" if linked == "logs" else "")]
+    if jobs > 1 and linked == "logs":
+        with pytest.raises(ValueError, match="out/logs is a link"):
+            run(study(cells), out, Workers(jobs=jobs))
+    else:
+        why = run(study(cells), out, Workers(jobs=jobs)).failed["two"]
+        assert why == "KeyError: 'of our own'" if linked == "logs" else "out/two is a link" in why
+    assert list(other.iterdir()) == []
 
 
 @pytest.mark.parametrize(

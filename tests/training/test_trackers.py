@@ -115,3 +115,15 @@ def test_the_packages_themselves(name: str, tmp_path: Path, monkeypatch: pytest.
     tiny(tmp_path / "run", trackers=[name], say=lines.append)
     assert not [line for line in lines if line.startswith("tracker")]
     assert list(tmp_path.rglob({"tensorboard": "events.*", "wandb": "*.wandb", "trackio": "*.db"}[name]))
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_a_tracker_does_not_write_through_a_link(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[object] = []
+    note = lambda *values, **named: started.append(values)  # noqa: E731
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(Settings=lambda **_: None, init=note))
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=note))
+    (tmp_path / name).symlink_to(tmp_path.parent)
+    with pytest.raises(ValueError, match=f"{name} is a link"):
+        trackers.TRACKERS[name]().start(tmp_path, {}, 3)
+    assert not started

@@ -1,11 +1,13 @@
 """`seqloom distill` and `arpa`: a run in another form, with poles in place of taps or as n-grams of an ARPA file."""
 
+import os
 from pathlib import Path
 
 from seqloom.core.table import table
 from seqloom.experiments.distil import Distilled, distil
 from seqloom.face import load
 from seqloom.models.ngram.interpolated import Interpolated
+from seqloom.runs.durable import replacing
 
 VISIBLE = str.maketrans({" ": "▁", "\n": "↵"})
 """replaces blanks in the names of tokens, because in an ARPA file blanks separate the names"""
@@ -71,10 +73,10 @@ def written_as_arpa(run: Path, out: Path, step: int | None) -> str:
         raise ValueError(f"{run} is a model of kind {model.config.kind}: an ARPA file is of n-grams by kneser_ney")
     if model.tokenizer is None:
         raise ValueError(f"{run} has no tokenizer.json, so that its tokens have no names")
-    if out.exists():
+    if os.path.lexists(out):
         raise ValueError(f"{out} exists already: choose another --out")
     lines = model.arpa([name.translate(VISIBLE) for name in model.tokenizer.names])
-    with out.open("x", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in lines)
+    with replacing(out) as file:
+        file.writelines(f"{line}\n".encode() for line in lines)
     grams = model.config.vocab + 1 + sum(len(model.keys(order)) for order in range(2, model.config.order + 1))
     return f"{grams:,} n-grams of up to {model.config.order} tokens are in {out}"

@@ -17,6 +17,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
+from seqloom.runs.durable import replace_text
+
 PATH = Path(__file__).with_name("registry.json")
 WIDEST = 40
 """characters of a summary"""
@@ -217,5 +219,5 @@ def _family(module: str) -> str:
 
 
 if __name__ == "__main__":
-    PATH.write_text(text(), encoding="utf-8")
+    replace_text(PATH, text())
     print(f"{PATH.name} is written")

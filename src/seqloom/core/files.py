@@ -49,6 +49,19 @@ def open_regular(path: str | Path, mode: Literal["rb", "ab"] = "rb", *, follow: 
         raise
 
 
+def require_own(folder: Path, name: str) -> Path:
+    """The path of a file or folder below `folder`. ValueError where a part of `name` is a symbolic link.
+
+    What is written below a folder from elsewhere must not land in another one.
+    """
+    path = folder
+    for part in Path(name).parts:
+        path /= part
+        if path.is_symlink():
+            raise ValueError(f"{path} is a link: put what it leads to there itself, or choose another --out")
+    return path
+
+
 def read_bytes(path: str | Path, limit: int = DOCUMENT, *, follow: bool = True) -> bytes:
     """The contents of a regular file. Raises as `open_regular` does, and ValueError for more than `limit` bytes."""
     with open_regular(path, follow=follow) as file:

@@ -19,7 +19,7 @@ from seqloom.core.yaml_text import parse_yaml
 from seqloom.experiments.perform import work
 from seqloom.experiments.study import Cell
 from seqloom.experiments.workers import Worker
-from seqloom.runs.layout import make_folder, read_json, write_json
+from seqloom.runs.layout import make_inside, read_json, write_json
 
 CLUSTERS = ("slurm", "local")
 MINUTES = 24 * 60
@@ -66,7 +66,7 @@ class Cluster:
         jobs = {name: job for name, job in jobs.items() if not job.done()}
         new = [cell for cell in cells if cell.name not in jobs]
         if new:
-            make_folder(self._out / "jobs")
+            make_inside(self._out, "jobs")
             outs = [str(self._out.absolute())] * len(new)
             commands = [self._command] * len(new)
             submitted = self._executor.map_array(Task(), new, outs, commands)

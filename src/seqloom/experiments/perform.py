@@ -7,7 +7,7 @@ from seqloom.analysis.origin import origin
 from seqloom.core.progress import Say, Show, silent
 from seqloom.experiments.results import save
 from seqloom.experiments.study import Cell, Stopped
-from seqloom.runs.layout import make_folder
+from seqloom.runs.layout import make_inside
 
 
 def reason(error: BaseException) -> str:
@@ -30,8 +30,7 @@ def of_memory(error: BaseException) -> bool:
 
 def perform(cell: Cell, out: Path, command: str, say: Say, show: Show) -> None:
     """Runs a cell in this process and saves its rows."""
-    folder = out / cell.name
-    make_folder(folder)
+    folder = make_inside(out, cell.name)
     try:
         rows = cell.run(folder, say, show)
     except Stopped as stopped:

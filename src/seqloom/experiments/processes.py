@@ -20,7 +20,8 @@ import torch
 from seqloom.experiments.perform import print_line, reason, work
 from seqloom.experiments.study import Cell
 from seqloom.experiments.workers import Worker
-from seqloom.runs.layout import make_folder
+from seqloom.runs.durable import open_new
+from seqloom.runs.layout import make_inside
 
 
 @final
@@ -44,9 +45,8 @@ class Process:
     """A process that runs one cell."""
 
     def __init__(self, cell: Cell, out: Path, threads: int, command: str) -> None:
-        make_folder(out / "logs")
-        self._log = out / "logs" / f"{cell.name.replace('/', '.')}.log"
-        with self._log.open("wb") as log:
+        self._log = make_inside(out, "logs") / f"{cell.name.replace('/', '.')}.log"
+        with open_new(self._log) as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "seqloom.experiments.processes"],
                 stdin=subprocess.PIPE, stdout=log, stderr=log,

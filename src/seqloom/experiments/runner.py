@@ -24,7 +24,8 @@ from seqloom.experiments.processes import Processes
 from seqloom.experiments.results import Results
 from seqloom.experiments.study import Cell, Stopped, Study
 from seqloom.experiments.workers import Pool, follow
-from seqloom.runs.layout import make_folder, open_run
+from seqloom.runs.durable import replace_text
+from seqloom.runs.layout import make_inside, open_run
 from seqloom.runs.lock import lock
 from seqloom.training.memory import keep_freed_memory
 
@@ -144,8 +145,8 @@ def _log(out: Path, name: str) -> None:
     """Saves the traceback of an unexpected error."""
     path = out / "logs" / f"{name.replace('/', '.')}.log"
     try:
-        make_folder(path.parent)
-        path.write_text(traceback.format_exc(), encoding="utf-8")
+        make_inside(out, path.parent.name)
+        replace_text(path, traceback.format_exc())
     except (OSError, ValueError):
         traceback.print_exc(file=sys.stderr)
 

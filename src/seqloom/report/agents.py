@@ -15,6 +15,7 @@ from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
 from seqloom.report.charts.style import LineStyle, styles
 from seqloom.report.results import read
+from seqloom.runs.durable import replace_text
 
 Rows = Sequence[Mapping[str, Any]]
 SEEDS = ("lowest seed", "highest seed")
@@ -187,7 +188,7 @@ def write(out: Path) -> Path:
     """Writes the page of the study in `out`; returns its path. Raises as `results.read` does."""
     report = AgentsReport.from_rows(read(out, "agents", ("learner", "findings")))
     path = out / "agents.html"
-    path.write_text(html.render("agents.html.jinja", report, report.charts), encoding="utf-8")
+    replace_text(path, html.render("agents.html.jinja", report, report.charts))
     return path
 
 

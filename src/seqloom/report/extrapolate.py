@@ -12,6 +12,7 @@ from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Chart, Choice, Spec, Table, rounded
 from seqloom.report.charts.style import LineStyle, styles
 from seqloom.report.results import read
+from seqloom.runs.durable import replace_text
 
 LOSSES = (
     ("loss", "Loss by length", "Mean loss of all tokens, in windows of each length side by side."),
@@ -143,7 +144,7 @@ def write(out: Path) -> Path:
     rows = read(out, "extrapolate", ("length", "beyond"))
     report = ExtrapolateReport.from_rows(sorted(rows, key=lambda row: int(row["length"])))
     path = out / "extrapolate.html"
-    path.write_text(html.render("extrapolate.html.jinja", report, report.charts), encoding="utf-8")
+    replace_text(path, html.render("extrapolate.html.jinja", report, report.charts))
     return path
 
 

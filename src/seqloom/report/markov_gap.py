@@ -13,6 +13,7 @@ from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, rounded
 from seqloom.report.charts.style import LineStyle, styles
 from seqloom.report.results import read
+from seqloom.runs.durable import replace_text
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -83,7 +84,7 @@ def write(out: Path) -> Path:
     """Writes the page of the study in `out`; returns its path. Raises as `results.read` does."""
     report = MarkovGapReport.from_rows(read(out, "markov-gap", ("gap", "truth")))
     path = out / "markov_gap.html"
-    path.write_text(html.render("markov_gap.html.jinja", report, report.charts), encoding="utf-8")
+    replace_text(path, html.render("markov_gap.html.jinja", report, report.charts))
     return path
 
 

@@ -15,6 +15,7 @@ from seqloom.report.agents import SEEDS
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
 from seqloom.report.charts.style import styles
 from seqloom.report.results import read
+from seqloom.runs.durable import replace_text
 
 Rows = Sequence[Mapping[str, Any]]
 KINDS = {"gtrxl": "attention", "xl": "transformer_xl"}
@@ -99,5 +100,5 @@ def write(out: Path) -> Path:
     """Writes the page of the study in `out`; returns its path. Raises as `results.read` does."""
     report = MazeReport.from_rows(read(out, "maze", ("agent", "reached")))
     path = out / "maze.html"
-    path.write_text(html.render("agents.html.jinja", report, report.charts), encoding="utf-8")
+    replace_text(path, html.render("agents.html.jinja", report, report.charts))
     return path

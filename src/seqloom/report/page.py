@@ -9,6 +9,7 @@ from seqloom.report import answer, html, inside, losses, needs, origin, samples,
 from seqloom.report.charts.chart import Chart
 from seqloom.report.comparison import Comparison
 from seqloom.report.read import read
+from seqloom.runs.durable import replace_text
 
 
 @final
@@ -98,5 +99,5 @@ def write(out: Path) -> Path:
     for line in rows.damage:
         print(line, file=sys.stderr)
     path = out / "report.html"
-    path.write_text(render(Report.from_rows(rows)), encoding="utf-8")
+    replace_text(path, render(Report.from_rows(rows)))
     return path

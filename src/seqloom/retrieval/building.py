@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.arguments import count
-from seqloom.core.files import read_json
+from seqloom.core.files import open_regular, read_json
 from seqloom.core.model import Model, require_generates
 from seqloom.core.progress import Show, progress
 from seqloom.data.tokens import Tokens
@@ -28,7 +28,7 @@ from seqloom.retrieval.search import write_lists
 from seqloom.retrieval.store import KEYS, LISTS, ORIGIN, VALUES, Store, StoreConfig, config_of, open_store
 from seqloom.runs import manifest
 from seqloom.runs.durable import discard, replace, sync, write_json
-from seqloom.runs.layout import differing, make_folder, sealed
+from seqloom.runs.layout import differing, make_inside, sealed
 from seqloom.runs.lock import lock
 from seqloom.runs.state import model_hash
 
@@ -155,9 +155,12 @@ def _batched(rows: Iterator[Rows], batch: int) -> Iterator[Rows]:
 
 
 def appended(path: Path, size: int) -> BinaryIO:
-    """The file opened to append to, cut to the `size` bytes that are on disk for sure. ValueError if it has fewer."""
-    file = path.open("ab")
-    if file.tell() < size:
+    """The file opened to append to, cut to the `size` bytes that are on disk for sure.
+
+    ValueError where it has fewer, and for a link, a FIFO or a device.
+    """
+    file = open_regular(path, "ab", follow=False)
+    if os.fstat(file.fileno()).st_size < size:
         file.close()
         raise ValueError(f"{path} is cut: it has fewer than the {size:,} bytes that were written: remove the store")
     file.truncate(size)
@@ -179,7 +182,7 @@ def _prepare(folder: Path, config: StoreConfig) -> None:
             raise ValueError(f"{folder} holds a store {kind}{f' ({values})' if values else ''}: choose another --out")
     elif any(entry.name != "lock" for entry in folder.iterdir()):
         raise ValueError(f"{folder} holds something else than a store: choose another --out")
-    make_folder(folder / "entries")
+    make_inside(folder, "entries")
     if not path.exists():
         replace(path, sealed(config.model_dump(mode="json")))
 

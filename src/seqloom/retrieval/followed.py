@@ -30,7 +30,7 @@ from seqloom.retrieval.search import Search, search_of
 from seqloom.retrieval.store import VALUES, Store
 from seqloom.runs import manifest
 from seqloom.runs.durable import discard, sync, write_json
-from seqloom.runs.layout import make_folder
+from seqloom.runs.layout import make_inside
 from seqloom.runs.lock import lock
 from seqloom.runs.manifest import Damaged
 
@@ -56,7 +56,7 @@ def followed(store: Store, k: int, show: Show = progress) -> Table:
     folder = store.folder / f"followed-{k}"
     if not (folder / manifest.NAME).is_file():
         with lock(store.folder):
-            make_folder(folder)
+            make_inside(store.folder, folder.name)
             _fill(store, k, folder, search_of(store), show)
             manifest.seal(folder)
             sync(folder)

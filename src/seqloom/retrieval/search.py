@@ -22,6 +22,7 @@ from typing_extensions import override
 from seqloom.core.config import suggestion
 from seqloom.core.progress import Show
 from seqloom.retrieval.store import Store
+from seqloom.runs.durable import replacing
 
 Kind: TypeAlias = Literal["exact", "flat", "lists"]
 KINDS = ("exact", "flat", "lists")
@@ -107,7 +108,7 @@ def search_of(store: Store, kind: Kind | None = None) -> Search:
 
 
 def write_lists(path: Path, keys: np.ndarray, lists: int, show: Show) -> None:
-    """Sorts keys (N, D) into inverted lists in a new file."""
+    """Sorts keys (N, D) into inverted lists in a file. OSError where it cannot be written; an old one then stays."""
     library = faiss()
     index = library.IndexIVFFlat(library.IndexFlatL2(keys.shape[1]), keys.shape[1], lists)
     index.cp.seed = 0
@@ -119,8 +120,8 @@ def write_lists(path: Path, keys: np.ndarray, lists: int, show: Show) -> None:
             block = keys[first : first + ADDED]
             index.add(np.ascontiguousarray(block, np.float32))
             advance(len(block))
-    path.unlink(missing_ok=True)
-    library.write_index(index, str(path))
+    with replacing(path) as file:
+        library.write_index(index, library.PyCallbackIOWriter(file.write))
 
 
 def faiss() -> Any:

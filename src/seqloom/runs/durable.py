@@ -1,6 +1,8 @@
 """Atomic writes of files: each is written under a temporary name, flushed to the disk (fsync), then renamed.
 
-A temporary name ends in `.tmp-PID`; files that a dead process left under such a name are removed.
+A temporary name ends in `.tmp-PID`; files that a dead process left under such a name are removed. A link, a FIFO or a
+device in the place of a file is replaced and not written to, so that a folder from elsewhere cannot direct a write to
+another file. Files that grow in place are opened by `core.files.open_regular`.
 """
 
 import json
@@ -8,9 +10,10 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 _TEMPORARY = re.compile(r".+\.tmp-(\d{1,9})")
 _writing: set[Path] = set()
@@ -55,16 +58,57 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Gives `path` new contents at one instant: a reader, and a crash, sees the old file or the new one."""
+    """Gives `path` new contents at one instant: a reader, and a crash, sees the old file or the new one.
+
+    OSError, which names `path`, where that fails; the old file is then as it was.
+    """
+    with _temporary(path) as temporary:
+        write_new(temporary, data)
+        os.rename(temporary, path)
+        sync(path.parent)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """As `replace`, in UTF-8; half a surrogate pair, which UTF-8 does not have, becomes its escape."""
+    replace(path, text.encode(errors="backslashreplace"))
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Opens a file for contents too large for memory, which `path` gets when the block ends without an error.
+
+    OSError as `replace` has it.
+    """
+    with _temporary(path) as temporary:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, path)
+        sync(path.parent)
+
+
+def open_new(path: Path) -> BinaryIO:
+    """A new empty file in place of what is at `path`, for a log that is read while it grows. OSError as `open` has."""
+    path.unlink(missing_ok=True)
+    return path.open("xb")
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    """A free temporary name next to `path`; what is there at the end is removed. Errors name `path` instead."""
     temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}")
     _writing.add(temporary)
     try:
         temporary.unlink(missing_ok=True)
-        write_new(temporary, data)
-        os.rename(temporary, path)
-        sync(path.parent)
+        yield temporary
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, str(temporary)):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         _writing.discard(temporary)
 
 

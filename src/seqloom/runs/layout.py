@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, final
 
-from seqloom.core.files import parse_json, read_bytes, read_json
+from seqloom.core.files import parse_json, read_bytes, read_json, require_own
 from seqloom.runs.durable import canonical, plain, remove_stale, replace, write_json
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "find_run",
     "identity",
     "make_folder",
+    "make_inside",
     "open_run",
     "read_json",
     "sealed",
@@ -133,13 +134,14 @@ def open_run(folder: str | Path, config: Mapping[str, Any], create: bool = True)
     """The run of these settings in `folder`: opened where there is one, made where there is none (if `create`).
 
     `config` holds only what changes the result. Take `lock(folder)` first, so that two processes cannot both make it.
-    ValueError, in one line, when the folder holds a run of other settings (naming them), is a file, or cannot be
-    written; FileNotFoundError when there is no run and `create` is False.
+    ValueError, in one line, when the folder holds a run of other settings (naming them) or checkpoints that are a link,
+    is a file, or cannot be written; FileNotFoundError when there is no run and `create` is False.
     """
     run = Run(Path(folder))
     if not create and not run.config.is_file():
         return find_run(folder)
     make_folder(run.folder)
+    require_own(run.folder, run.checkpoints.name)
     if run.config.exists():
         _refuse_other_settings(run, config)
     elif run.metrics.exists() or run.checkpoints.exists():
@@ -173,6 +175,16 @@ def make_folder(folder: Path) -> None:
         raise ValueError(f"{folder} cannot be a run's folder, a file is in its place: choose another --out") from None
     except OSError as error:
         raise ValueError(f"cannot make the folder {folder} ({error.strerror}): choose another --out") from error
+
+
+def make_inside(folder: Path, name: str) -> Path:
+    """Makes the folder of this name, such as "he/seed-0", below `folder`; returns its path.
+
+    ValueError as `make_folder` has it, and where a part of it is a link.
+    """
+    path = require_own(folder, name)
+    make_folder(path)
+    return require_own(folder, name)
 
 
 def _refuse_other_settings(run: Run, config: Mapping[str, Any]) -> None:

@@ -21,6 +21,7 @@ from typing import Any, final
 from typing_extensions import override
 
 from seqloom.core.config import suggestion
+from seqloom.core.files import require_own
 
 PROJECT = "seqloom"
 
@@ -49,7 +50,8 @@ class TensorBoard(Tracker):
     def start(self, folder: Path, settings: Mapping[str, Any], step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1 if step else None)
+        path = require_own(folder, "tensorboard")
+        self._writer = SummaryWriter(str(path), purge_step=step + 1 if step else None)
         if step == 0:
             self._writer.add_text("settings", "\n".join(f"    {name}: {value}" for name, value in settings.items()), 0)
 
@@ -71,6 +73,7 @@ class WandB(Tracker):
     def start(self, folder: Path, settings: Mapping[str, Any], step: int) -> None:
         import wandb
 
+        require_own(folder, "wandb")
         quiet = wandb.Settings(silent=True)
         name = folder.resolve().name
         self._run = wandb.init(

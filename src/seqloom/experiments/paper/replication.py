@@ -25,6 +25,7 @@ from seqloom.report.study.compared import Loss
 from seqloom.report.study.markdown import origin, section
 from seqloom.report.study.rows import Study, read
 from seqloom.report.study.verdicts import UNMEASURED, Verdict, counted
+from seqloom.runs.durable import replace_text
 
 LOSSES: tuple[Loss, ...] = get_args(Loss)
 ON = {"training": "on the training loss", "held_out": "on held-out text"}
@@ -89,7 +90,7 @@ def links(file: str, study: Study) -> list[str]:
 def write(out: Path) -> Path:
     """Writes the page of the studies in `out` next to their rows; returns its path."""
     path = out / "replication.md"
-    path.write_text(Replication(studies_in(out), texts_in(out)).page(), encoding="utf-8")
+    replace_text(path, Replication(studies_in(out), texts_in(out)).page())
     return path
 
 

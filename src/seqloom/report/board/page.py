@@ -10,6 +10,7 @@ from seqloom.report.board import table
 from seqloom.report.board.charts import charts
 from seqloom.report.board.standing import Board
 from seqloom.report.charts.chart import Chart
+from seqloom.runs.durable import replace_text
 
 
 @final
@@ -43,5 +44,5 @@ def report(board: Board, times: table.Times, recalled: Sequence[Mapping[str, Any
 
 def write(path: Path, content: BoardReport) -> Path:
     """Writes the page and returns its path."""
-    path.write_text(html.render("board.html.jinja", content, content.charts), encoding="utf-8")
+    replace_text(path, html.render("board.html.jinja", content, content.charts))
     return path

@@ -16,6 +16,7 @@ from seqloom.report.study.compared import Compared, Loss
 from seqloom.report.study.rows import Line, Study, read
 from seqloom.report.study.table import Column, Value, columns, table_rows
 from seqloom.report.study.verdicts import Verdict
+from seqloom.runs.durable import replace_text
 
 
 @final
@@ -67,7 +68,7 @@ def render(report: StudyReport) -> str:
 def write(rows: Path) -> Path:
     """Writes the page of a file of rows next to it; returns its path. Errors as `read` has them."""
     path = rows.with_suffix(".html")
-    path.write_text(render(StudyReport.from_rows(read(rows))), encoding="utf-8")
+    replace_text(path, render(StudyReport.from_rows(read(rows))))
     return path
 
 
