@@ -55,7 +55,7 @@ def gate(*tests: str) -> None:
             require_traceable([commit()])
         except ValueError as error:
             raise SystemExit(str(error)) from None
-    words = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", *tests]
+    words = [sys.executable, "-P", "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, preexec_fn=unbound)
     if done.returncode:
         said = (done.stdout + done.stderr).strip().splitlines()

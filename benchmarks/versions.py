@@ -62,7 +62,11 @@ class Checkout:
         sources = Path(folder) / "src" if (Path(folder) / "src").is_dir() else Path(folder)
         environment = os.environ | {"PYTHONPATH": str(sources.resolve()), "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            [sys.executable, "-P", "-c", WORKER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
         )
         self.commit = subprocess.check_output(["git", "-C", folder, "rev-parse", "--short", "HEAD"], text=True).strip()
         self.mixers = self.process.stdout.readline().split()

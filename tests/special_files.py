@@ -17,3 +17,9 @@ def special(path: Path, kind: str) -> None:
                 listener.bind(str(path))
         case "a device":
             path.symlink_to("/dev/zero")
+
+
+def hostile_modules(folder: Path) -> None:
+    """Makes files with the names of Python's own modules, each of which makes the file `ran` when it is imported."""
+    for name in ("pickle", "statistics", "argparse", "signal", "subprocess", "json", "csv", "dataclasses"):
+        (folder / f"{name}.py").write_text(f"open({str(folder / 'ran')!r}, 'w').close()\nraise SystemExit(9)\n")

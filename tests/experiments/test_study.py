@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from seqloom.experiments.runner import Workers, preview, run
 from seqloom.experiments.study import Cell, Stopped, Study
 from seqloom.runs.layout import sealed
 from tests.experiments.cells import Number, Square, Timed, study
+from tests.special_files import hostile_modules
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +72,14 @@ def test_a_log_is_not_written_through_what_lies_there(tmp_path: Path, jobs: int,
     if jobs > 1 or error:
         assert log.is_file()
         assert not log.is_symlink()
+
+
+def test_cells_in_processes_run_no_code_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile_modules(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])  # for the module of the cells
+    assert numbers(run(study([Square("two", 2)]), tmp_path / "out", Workers(jobs=2))) == {"two": 4}
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

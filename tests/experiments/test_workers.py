@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from seqloom.core.children import SAFE, module_words
 from seqloom.experiments import cluster, workers
 from seqloom.experiments.cluster import Task
 from seqloom.experiments.live_table import LiveTable
@@ -75,7 +76,7 @@ def test_a_signal_saves_all(tmp_path: Path) -> None:
 def test_a_cell_ends_with_the_process_that_began_it(tmp_path: Path) -> None:
     cell = two(tmp_path, batches=1_000_000)[1]
     folder = tmp_path / cell.name
-    words = [sys.executable, "-m", "seqloom.experiments.processes"]
+    words = [sys.executable, *module_words("seqloom.experiments.processes")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
         process.stdin.write(pickle.dumps((cell, str(tmp_path), "")))
@@ -165,6 +166,7 @@ class Cluster:
         self.settings |= settings
 
     def map_array(self, task: Callable[..., Any], *columns: Sequence[Any]) -> list[Any]:
+        assert os.environ[SAFE] == "1", "a job must not import from the folder where it is submitted"
         for cell, out, command in zip(*columns, strict=True):
             self.submissions.append(cell.name)
             task(cell, out, command)

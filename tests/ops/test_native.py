@@ -4,6 +4,7 @@ import ctypes
 import os
 import shutil
 import signal
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from seqloom.ops import native
 from seqloom.ops.native import compiler, loaded, openmp, store
+from seqloom.ops.native.compiler import Unavailable
 
 SUM = """
 #include <omp.h>
@@ -252,6 +254,79 @@ def test_a_library_that_others_may_change_is_not_loaded(source: Path, tmp_path: 
     (path,) = libraries(tmp_path)
     path.chmod(0o722)
     assert store.load(path) is None
+
+
+@needs_compiler
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777 | stat.S_ISVTX])
+def test_a_folder_that_others_may_change_is_neither_read_nor_written(mode: int, source: Path, tmp_path: Path) -> None:
+    native.library(source)
+    (path,) = libraries(tmp_path)
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    path.parent.chmod(mode)
+    native.forget()
+    assert native.library(source) is None
+    assert native.why(source) == (
+        f"other users can write into the cache {path.parent}: chmod 700 it, or SEQLOOM_CACHE may name another"
+    )
+    with pytest.raises(Unavailable, match="other users can write into the cache"):
+        store.save(path.with_name("new.so"), lambda part: part.write_bytes(b"code") and None)
+    assert libraries(tmp_path) == [path]
+
+
+@needs_compiler
+def test_a_folder_of_another_user_is_not_used(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    native.library(source)
+    native.forget()
+    monkeypatch.setattr(store, "_TRUSTED", (0xBEEF,))
+    assert native.library(source) is None
+    assert "/cache/native belongs to another user: SEQLOOM_CACHE may name another" in native.why(source)
+
+
+@needs_compiler
+def test_a_folder_that_is_a_link_is_not_used(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache/native").symlink_to(tmp_path / "mine")
+    assert native.library(source) is None
+    assert "/cache/native is a link" in native.why(source)
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+@needs_compiler
+@pytest.mark.parametrize("odd", ["link", "fifo"])
+def test_a_library_that_is_no_file_is_built_again(odd: str, source: Path, tmp_path: Path) -> None:
+    native.library(source)
+    (path,) = libraries(tmp_path)
+    path.rename(tmp_path / "moved.so")
+    if odd == "link":
+        path.symlink_to(tmp_path / "moved.so")
+    else:
+        os.mkfifo(path)
+    assert store.load(path) is None
+    native.forget()
+    assert summed(native.library(source)) == (499_500, 1)
+    assert not path.is_symlink()
+
+
+@needs_compiler
+def test_a_folder_that_is_exchanged_after_the_check_is_not_read(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    native.library(source)
+    (path,) = libraries(tmp_path)
+    other = tmp_path / "other.c"
+    other.write_text(SUM.replace("total += i", "total -= i"))
+    store.save(tmp_path / "hostile/native" / path.name, lambda part: compiler.compile_to(part, other, compiler.find()))
+    read = store._content
+
+    def exchanged(name: str, folder: int) -> bytes | None:
+        content = read(name, folder)
+        (tmp_path / "cache").rename(tmp_path / "away")
+        (tmp_path / "hostile").rename(tmp_path / "cache")
+        return content
+
+    monkeypatch.setattr(store, "_content", exchanged)
+    assert summed(store.load(path)) == (499_500, 1)
 
 
 @needs_compiler

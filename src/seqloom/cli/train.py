@@ -88,6 +88,8 @@ def _launched(processes: int) -> int:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+    from seqloom.core.children import module_words
+
     logging.disable()  # the processes print why they end
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
     config = LaunchConfig(
@@ -100,7 +102,7 @@ def _launched(processes: int) -> int:
         max_restarts=0,
     )
     try:
-        elastic_launch(config, sys.executable)("-m", "seqloom", *sys.argv[1:])
+        elastic_launch(config, sys.executable)(*module_words("seqloom", *sys.argv[1:]))
     except ChildFailedError as error:
         codes = {failure.exitcode for failure in error.failures.values()}
         return 1 if 1 in codes else 2  # 1: a fault of our own, whose traceback was printed

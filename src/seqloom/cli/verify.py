@@ -27,7 +27,7 @@ def verify(
     Prints one line per promise. Exit code 1 if one is broken.
     """
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # so that the user's own module is importable, as with `python -m`
+        sys.path.append(os.getcwd())  # for the user's own module; last, so that it hides none of Python's
     from seqloom.contracts import verify as findings_of
     from seqloom.contracts.finding import Finding
     from seqloom.contracts.target import subject_of

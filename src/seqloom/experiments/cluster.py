@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, final
 
+from seqloom.core.children import safe_path
 from seqloom.core.yaml_text import parse_yaml
 from seqloom.experiments.perform import work
 from seqloom.experiments.study import Cell
@@ -69,7 +70,8 @@ class Cluster:
             make_inside(self._out, "jobs")
             outs = [str(self._out.absolute())] * len(new)
             commands = [self._command] * len(new)
-            submitted = self._executor.map_array(Task(), new, outs, commands)
+            with safe_path():
+                submitted = self._executor.map_array(Task(), new, outs, commands)
             jobs |= {cell.name: job for cell, job in zip(new, submitted, strict=True)}
             write_json(path, stored_ids | {cell.name: str(jobs[cell.name].job_id) for cell in new})
         return [Job(jobs[cell.name]) for cell in cells]

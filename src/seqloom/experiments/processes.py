@@ -1,6 +1,6 @@
 """Runs cells in processes of this machine.
 
-`python -m seqloom.experiments.processes` is such a process. It reads a pickled cell from standard input. When standard
+This module, run by `core.children`, is such a process. It reads a pickled cell from standard input. When standard
 input ends, the process that started it is gone, so it saves and ends. Its exit code is 0 when the cell is done, 128 +
 signal when it was stopped, and 2, with one line, for an error.
 """
@@ -17,6 +17,7 @@ from typing import final
 
 import torch
 
+from seqloom.core.children import module_words
 from seqloom.experiments.perform import print_line, reason, work
 from seqloom.experiments.study import Cell
 from seqloom.experiments.workers import Worker
@@ -48,7 +49,7 @@ class Process:
         self._log = make_inside(out, "logs") / f"{cell.name.replace('/', '.')}.log"
         with open_new(self._log) as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "seqloom.experiments.processes"],
+                [sys.executable, *module_words("seqloom.experiments.processes")],
                 stdin=subprocess.PIPE, stdout=log, stderr=log,
                 env={**os.environ, "OMP_NUM_THREADS": str(threads)},
                 start_new_session=True,  # so that Ctrl-C reaches only the parent, which passes it on once
