@@ -2,8 +2,10 @@
 
 import os
 import socket
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -113,3 +115,36 @@ def test_not_utf8_and_not_there(tmp_path: Path) -> None:
         files.read_text(tmp_path / "none")
     with pytest.raises(ValueError, match="null character"):
         files.read_text("a\0b")
+
+
+def test_reading_takes_the_memory_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "small").write_bytes(b"x" * 3000)
+    tracemalloc.start()
+    try:
+        assert len(files.read_bytes(tmp_path / "small", 4 << 30)) == 3000
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_file_of_unknown_size_is_read_up_to_the_limit() -> None:
+    path = Path("/proc/self/status")  # a regular file of 0 bytes, as the system says
+    assert files.read_bytes(path).startswith(b"Name:")
+    with pytest.raises(ValueError, match="has more than 100 bytes"):
+        files.read_bytes(path, 100)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1 << 16, (1 << 16) + 1, 300_000])
+def test_all_bytes_are_read_whatever_the_size_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    data = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+    (tmp_path / "grows").write_bytes(data)
+    real = os.fstat
+
+    def smaller(descriptor: int) -> object:
+        return SimpleNamespace(st_mode=real(descriptor).st_mode, st_size=0)
+
+    monkeypatch.setattr(os, "fstat", smaller)
+    assert files.read_bytes(tmp_path / "grows", size) == data
+    if size:
+        with pytest.raises(ValueError, match="is too large"):
+            files.read_bytes(tmp_path / "grows", size - 1)

@@ -15,7 +15,9 @@ from seqloom.retrieval.building import build
 from seqloom.retrieval.followed import followed, without_own
 from seqloom.retrieval.lookup import opened
 from seqloom.retrieval.store import Store
+from seqloom.runs.layout import sealed
 from seqloom.runs.manifest import Damaged
+from tests.retrieval.test_hostile_store import resealed
 from tests.retrieval.test_knn import built, distinct, model
 
 
@@ -92,6 +94,27 @@ def test_impossible_tables(tmp_path: Path) -> None:
     path.write_bytes(data[:-1])
     with pytest.raises(Damaged, match=r"values\.bin"):
         followed(store, 2, silent)
+
+
+@pytest.mark.parametrize("token", [-2, 14])
+def test_tokens_that_are_not_in_the_store(tmp_path: Path, token: int) -> None:
+    store = built(model(), tmp_path / "store", distinct())
+    followed(store, 2, silent)
+    resealed(tmp_path / "store/followed-2", "values.bin", lambda values: values.put(3, token))
+    with pytest.raises(Damaged, match="followed-2 has tokens that are not in the store"):
+        followed(store, 2, silent)
+
+
+@pytest.mark.parametrize(
+    "record", [{"entries": 20}, {"parts": 3, "entries": 14}, {"parts": 99, "entries": 36}, {"parts": -1}]
+)
+def test_a_record_that_no_build_wrote(record: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 5)
+    store = built(model(), tmp_path / "store", distinct())
+    (tmp_path / "store/followed-3.json").write_bytes(sealed(record))
+    with pytest.raises(ValueError, match=r"followed-3\.json|parts: ") as raised:
+        followed(store, 3, silent)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_store_that_names_no_run(tmp_path: Path) -> None:

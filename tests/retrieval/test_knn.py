@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +23,6 @@ from seqloom.generation.draws import tokens as drawn
 from seqloom.generation.sample import Sampling
 from seqloom.retrieval import building
 from seqloom.retrieval.building import build
-from seqloom.retrieval.followed import followed
 from seqloom.retrieval.keys import Keys
 from seqloom.retrieval.neighbors import Neighbors
 from seqloom.retrieval.store import Mix, Store, StoreConfig, open_store
@@ -226,60 +224,6 @@ def test_a_store_that_is_not_whole(how: str, words: str, tmp_path: Path) -> None
     with pytest.raises((ValueError, FileNotFoundError), match=words) as caught:
         Neighbors(reader, open_store(tmp_path / "store", reader))
     assert "\n" not in str(caught.value)
-
-
-HALF = ("manifest.json", "values.bin", "keys.bin")
-
-
-def half_built(folder: Path) -> Model:
-    """A store without its entries, as it may be received; returns its model."""
-    reader = model()
-    built(reader, folder)
-    for name in HALF:
-        (folder / "entries" / name).unlink()
-    return reader
-
-
-@pytest.mark.parametrize("name", ["keys.bin", "values.bin"])
-def test_a_received_store_writes_to_no_other_file(tmp_path: Path, name: str) -> None:
-    reader = half_built(tmp_path / "store")
-    letter = tmp_path / "letter.txt"
-    letter.write_text("Dear")
-    (tmp_path / "store/entries" / name).symlink_to(letter)
-    with pytest.raises(ValueError, match=f"{name} is a link, not a regular file"):
-        built(reader, tmp_path / "store")
-    (tmp_path / "store/entries" / name).unlink()
-    os.mkfifo(tmp_path / "store/entries" / name)
-    with pytest.raises(ValueError, match=f"{name} is a FIFO, not a regular file"):
-        built(reader, tmp_path / "store")
-    assert letter.read_text() == "Dear"
-
-
-@pytest.mark.parametrize("name", ["entries", "followed-3"])
-def test_a_received_store_writes_to_no_other_folder(tmp_path: Path, name: str) -> None:
-    reader = half_built(tmp_path / "store")
-    if name != "entries":
-        built(reader, tmp_path / "store")
-    else:
-        (tmp_path / "store/entries").rmdir()
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "store" / name).symlink_to(tmp_path / "mine")
-    with pytest.raises(ValueError, match=f"store/{name} is a link"):
-        followed(built(reader, tmp_path / "store"), 3, silent)
-    assert list((tmp_path / "mine").iterdir()) == []
-
-
-def test_inverted_lists_are_not_written_through_a_link(tmp_path: Path) -> None:
-    pytest.importorskip("faiss")
-    reader = model()
-    built(reader, tmp_path / "store", lists=2)
-    for path in (tmp_path / "store/entries").iterdir():
-        path.unlink()
-    letter = tmp_path / "letter.txt"
-    letter.write_text("Dear")
-    (tmp_path / "store/entries/lists.faiss").symlink_to(letter)
-    assert built(reader, tmp_path / "store", lists=2).lists == tmp_path / "store/entries/lists.faiss"
-    assert letter.read_text() == "Dear"
 
 
 def test_a_store_of_another_model_or_text(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ DOCUMENT = 16 << 20
 DEPTH = 100
 """how deep a JSON document may be nested"""
 
+_AT_ONCE = 1 << 16
+"""bytes that are read at once beyond the size of a file"""
 _MODES = {"rb": os.O_RDONLY, "ab": os.O_WRONLY | os.O_APPEND | os.O_CREAT}
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -65,10 +67,24 @@ def require_own(folder: Path, name: str) -> Path:
 def read_bytes(path: str | Path, limit: int = DOCUMENT, *, follow: bool = True) -> bytes:
     """The contents of a regular file. Raises as `open_regular` does, and ValueError for more than `limit` bytes."""
     with open_regular(path, follow=follow) as file:
-        data = file.read(limit + 1) if os.fstat(file.fileno()).st_size <= limit else None
-    if data is None or len(data) > limit:
+        data = read_open(file, limit)
+    if data is None:
         raise ValueError(f"{path} is too large: it has more than {limit:,} bytes")
     return data
+
+
+def read_open(file: BinaryIO, limit: int) -> bytes | None:
+    """The contents of an open file, in as much memory as it has bytes; None for more than `limit` bytes.
+
+    A read of `limit` bytes would allocate them all, whatever the size of the file.
+    """
+    size = os.fstat(file.fileno()).st_size
+    if size > limit:
+        return None
+    data = file.read(size + 1)
+    while len(data) <= limit and (more := file.read(_AT_ONCE)):  # it grew, or the system does not know its size
+        data += more
+    return data if len(data) <= limit else None
 
 
 def read_text(path: str | Path, limit: int = DOCUMENT) -> str:

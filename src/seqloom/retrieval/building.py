@@ -18,16 +18,17 @@ import torch
 from torch import Tensor
 
 from seqloom.core.arguments import count
-from seqloom.core.files import open_regular, read_json
+from seqloom.core.files import open_regular
 from seqloom.core.model import Model, require_generates
 from seqloom.core.progress import Show, progress
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import cut, held_out
-from seqloom.retrieval.keys import Keys
+from seqloom.retrieval.keys import Keys, key_width
+from seqloom.retrieval.progress import Progress, read_progress, write_progress
 from seqloom.retrieval.search import write_lists
 from seqloom.retrieval.store import KEYS, LISTS, ORIGIN, VALUES, Store, StoreConfig, config_of, open_store
 from seqloom.runs import manifest
-from seqloom.runs.durable import discard, replace, sync, write_json
+from seqloom.runs.durable import discard, replace, sync
 from seqloom.runs.layout import differing, make_inside, sealed
 from seqloom.runs.lock import lock
 from seqloom.runs.state import model_hash
@@ -79,7 +80,7 @@ def build(
         text=hashlib.sha256(np.ascontiguousarray(tokens.ids).data).hexdigest(),
         source=source,
         entries=len(tokens),
-        dim=_width(model),
+        dim=key_width(model),
         half=half,
         context=context,
         stride=stride,
@@ -110,8 +111,10 @@ class _Pass:
     def write_entries(self, batch: int, windows: int, show: Show) -> None:
         """Writes the keys and values of the windows that are not on disk yet; reads `batch` windows at a time."""
         record = self._folder / "progress.json"
-        on_disk = read_json(record) if record.is_file() else {"windows": 0, "entries": 0}
-        entries, done = on_disk["entries"], on_disk["windows"]
+        firsts, sizes, _ = cut(self._tokens, self._config.context, self._config.stride)
+        ends = [0, *(firsts + sizes).tolist()]  # the tokens that are predicted in the first windows
+        on_disk = read_progress(record, ends)
+        entries, done = on_disk.entries, on_disk.parts
         model, config = self._model, self._config
         keys, training = Keys(model), model.training
         model.eval()
@@ -138,7 +141,7 @@ class _Pass:
                         for file in (key_file, value_file):
                             file.flush()
                             os.fsync(file.fileno())
-                        write_json(record, {"windows": done, "entries": entries})
+                        write_progress(record, Progress(parts=done, entries=entries))
                         recorded_at = time.monotonic()
                     advance(len(new_keys))
         finally:
@@ -190,10 +193,3 @@ def _prepare(folder: Path, config: StoreConfig) -> None:
 def _mapped(folder: Path, config: StoreConfig) -> np.ndarray:
     """The keys (N, D) of a store, mapped from the disk."""
     return np.memmap(folder / "entries" / KEYS, config.dtype, "r", shape=(config.entries, config.dim))
-
-
-def _width(model: Model) -> int:
-    """The number of channels of a key."""
-    gain = model.key_norm.weight
-    assert isinstance(gain, Tensor), "every norm has a gain"
-    return len(gain)

@@ -6,7 +6,7 @@ A model that is trained on the store's text reads the table instead of searching
 entry is left out of its own neighbors, because the token that followed it is the target.
 
     STORE/followed-K/            values.bin (N, K) int32, and manifest.json over it
-    STORE/followed-K.json        while it is made: how many rows are flushed to disk
+    STORE/followed-K.json        while it is made: how many rows are flushed to disk; sealed by its own sha256
 
 Source: Yogatama et al., arXiv:2102.02557, who also look up all training tokens once; the paper does not say how a
 token's own entry is left out. Entries of other windows with the same words are not left out.
@@ -23,13 +23,13 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from seqloom.core.files import read_json
 from seqloom.core.progress import Show, progress
 from seqloom.retrieval.building import appended
+from seqloom.retrieval.progress import Progress, read_progress, write_progress
 from seqloom.retrieval.search import Search, search_of
 from seqloom.retrieval.store import VALUES, Store
 from seqloom.runs import manifest
-from seqloom.runs.durable import discard, sync, write_json
+from seqloom.runs.durable import discard, sync
 from seqloom.runs.layout import make_inside
 from seqloom.runs.lock import lock
 from seqloom.runs.manifest import Damaged
@@ -62,14 +62,18 @@ def followed(store: Store, k: int, show: Show = progress) -> Table:
             sync(folder)
             discard(_record(folder))
     if manifest.verify(folder).get(VALUES) != 4 * N * k:
-        raise Damaged(f"{folder} is of another store: remove it, and it is made again")
-    return np.memmap(folder / VALUES, np.dtype("<i4"), "r", shape=(N, k))
+        raise Damaged(f"{folder} is of another store: move it away, and it is made again")
+    table = np.memmap(folder / VALUES, np.dtype("<i4"), "r", shape=(N, k))
+    if table.min() < -1 or table.max() > int(store.values.max()):
+        raise Damaged(f"{folder} has tokens that are not in the store: move it away, and it is made again")
+    return table
 
 
 def _fill(store: Store, k: int, folder: Path, search: Search, show: Show) -> None:
     """Appends the missing rows, in the same blocks wherever a call continues, so that the table is always the same."""
     record, N = _record(folder), store.config.entries
-    done = read_json(record)["entries"] if record.is_file() else 0
+    ends = [*range(0, N, AT_ONCE), N]
+    done = read_progress(record, ends).entries
     with (
         appended(folder / VALUES, done * k * 4) as file,
         show("looking up neighbors", N, "tokens", start=done) as advance,
@@ -84,7 +88,7 @@ def _fill(store: Store, k: int, folder: Path, search: Search, show: Show) -> Non
             if time.monotonic() - recorded_at > RECORD_SECONDS or done == N:
                 file.flush()
                 os.fsync(file.fileno())
-                write_json(record, {"entries": done})
+                write_progress(record, Progress(parts=ends.index(done), entries=done))
                 recorded_at = time.monotonic()
             advance(len(rows))
 

@@ -13,6 +13,13 @@ from seqloom.core.shapes import Ids, Keep, Stream
 from seqloom.core.state import ModelState
 
 
+def key_width(model: Model) -> int:
+    """The number of channels of a model's keys."""
+    gain = model.key_norm.weight
+    assert isinstance(gain, Tensor), "every norm has a gain"
+    return len(gain)
+
+
 @final
 class Keys:
     """Holds the keys of the tokens that a model read last; a hook on the model records them until `close`."""

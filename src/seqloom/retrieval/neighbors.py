@@ -61,7 +61,7 @@ class Neighbors:
     def nats(self, model_nats: Float[Tensor, "B T"], targets: Ids, keep: Keep) -> Float[Tensor, "B T"]:
         """-ln p of the targets where `keep` is True, 0 elsewhere; `model_nats` is the model's own -ln p_LM."""
         distances, numbers = self.nearest(keep, self.mix.k)
-        weights = torch.softmax(-distances.double() / self.mix.temperature, 1)  # of the k neighbors
+        weights = self._shares(distances)
         hits = self.followed(numbers) == targets[keep].cpu()[:, None]
         p = torch.where(hits, weights, 0.0).sum(1)
         weight = torch.where(distances[:, 0].isinf(), 0.0, self.mix.weight)  # λ, or 0 where no neighbor was found
@@ -70,10 +70,15 @@ class Neighbors:
         nats[keep.cpu()] = -torch.log(torch.where(weight > 0, weight * p, 0.0) + (1 - weight) * model_p)
         return nats
 
+    def _shares(self, distances: Float[Tensor, "Q k"]) -> Float[Tensor, "Q k"]:
+        """p_kNN of each of the k neighbors; NaN where none was found."""
+        beyond = distances[:, :1] - distances.double()  # to the nearest, so that no temperature makes all of them 0
+        return torch.softmax(beyond / self.mix.temperature, 1)
+
     def mixed(self, logits: Float[Tensor, "B W"]) -> Float[Tensor, "B W"]:
         """ln p of every token that may come next, given the model's logits after the tokens that it read last."""
         distances, numbers = self._search.nearest(self._keys.last_token, self.mix.k)
-        weights = torch.softmax(-distances.double() / self.mix.temperature, 1)  # of the k neighbors
+        weights = self._shares(distances)
         p = torch.zeros(logits.shape, dtype=torch.float64).scatter_add_(1, self.followed(numbers), weights)
         model_log_p = logits.double().cpu().log_softmax(1)
         mixed = torch.logaddexp(p.log() + math.log(self.mix.weight), model_log_p + math.log1p(-self.mix.weight))

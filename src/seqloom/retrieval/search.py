@@ -23,6 +23,7 @@ from seqloom.core.config import suggestion
 from seqloom.core.progress import Show
 from seqloom.retrieval.store import Store
 from seqloom.runs.durable import replacing
+from seqloom.runs.manifest import Damaged
 
 Kind: TypeAlias = Literal["exact", "flat", "lists"]
 KINDS = ("exact", "flat", "lists")
@@ -67,19 +68,22 @@ class Exact(Search):
             numbers = torch.cat([numbers, index + first], 1)
             distances, order = distances.topk(min(k, distances.shape[1]), largest=False)
             numbers = numbers.gather(1, order)
-        return distances.clamp(min=0), numbers
+        # a key that is not finite has no distance (NaN, which comes last): as if it were missing
+        return torch.where(distances.isnan(), torch.inf, distances).clamp(min=0), numbers
 
 
 @final
 class Faiss(Search):
-    """An index of faiss."""
+    """An index of faiss over `entries` keys."""
 
-    def __init__(self, index: Any) -> None:
-        self._index = index
+    def __init__(self, index: Any, entries: int) -> None:
+        self._index, self._entries = index, entries
 
     @override
     def nearest(self, queries: Float[Tensor, "Q D"], k: int) -> Nearest:
         distances, numbers = self._index.search(np.ascontiguousarray(queries.float().cpu().numpy()), k)
+        if numbers.max(initial=-1) >= self._entries:
+            raise Damaged(f"the inverted lists name a key beyond the {self._entries:,} of the store: build it again")
         missing = torch.from_numpy(numbers < 0)
         distances = torch.where(missing, torch.inf, torch.from_numpy(distances))
         return distances, torch.where(missing, 0, torch.from_numpy(numbers))
@@ -99,12 +103,26 @@ def search_of(store: Store, kind: Kind | None = None) -> Search:
     if kind == "flat":
         index = faiss().IndexFlatL2(store.config.dim)
         _add(index, store.keys.numpy())
-        return Faiss(index)
+        return Faiss(index, store.config.entries)
     if store.lists is None:
         raise ValueError(f"{store.folder} has no inverted lists: build it with --lists, or choose --search exact")
-    index = faiss().read_index(str(store.lists))
+    index = _read_lists(store.lists, store)
     index.nprobe = min(store.config.probes, index.nlist)
-    return Faiss(index)
+    return Faiss(index, store.config.entries)
+
+
+def _read_lists(path: Path, store: Store) -> Any:
+    """The inverted lists in a file. Damaged where they are none, or not those of the store's keys."""
+    library = faiss()
+    try:
+        index = library.read_index(str(path))
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0].rpartition("Error: ")[2]
+        raise Damaged(f"{path} cannot be read ({reason}): build the store again") from None
+    config = store.config
+    if not isinstance(index, library.IndexIVFFlat) or (index.d, index.ntotal) != (config.dim, config.entries):
+        raise Damaged(f"{path} holds no inverted lists of this store's keys: build the store again")
+    return index
 
 
 def write_lists(path: Path, keys: np.ndarray, lists: int, show: Show) -> None:

@@ -2,7 +2,7 @@
 
     STORE/store.json       the model, the text, the sizes; sealed by its own sha256
     STORE/entries/         keys.bin (N, D), values.bin (N), lists.faiss if it has lists, and manifest.json over them
-    STORE/progress.json    while it is built: how much of it is flushed to disk
+    STORE/progress.json    while it is built: how much of it is flushed to disk; sealed by its own sha256
     STORE/tuned.json       what `seqloom knn tune` chose; sealed by its own sha256
 
 Entry n is that of token n of the text. Keys are memory-mapped. A store belongs to one model: `store.json` has the hash
@@ -22,6 +22,7 @@ from torch import Tensor
 from seqloom.core.config import Config, read
 from seqloom.core.files import parse_json, read_bytes
 from seqloom.core.model import Model
+from seqloom.retrieval.keys import key_width
 from seqloom.runs import manifest
 from seqloom.runs.durable import replace
 from seqloom.runs.layout import identity, sealed
@@ -102,7 +103,10 @@ class Store:
     def mix(self) -> Mix:
         """What `seqloom knn tune` chose, or the paper's values. ValueError for a file that was altered."""
         path = self.folder / "tuned.json"
-        mix = read(Mix, _read(path)["mix"]) if path.is_file() else Mix(k=min(Mix().k, self.config.entries))
+        if path.exists():
+            mix: Mix = described(Mix, read_sealed(path).get("mix"), path)
+        else:
+            mix = Mix(k=min(Mix().k, self.config.entries))
         self.require(mix.k)
         return mix
 
@@ -125,7 +129,7 @@ def open_store(folder: str | Path, model: Model) -> Store:
     """
     folder = Path(folder)
     config = config_of(folder)
-    if config.model != model_hash(model):
+    if config.model != model_hash(model) or config.dim != key_width(model):
         raise ValueError(f"{folder} is a store of another model, or of other weights: build one of this run")
     entries = folder / "entries"
     if not (entries / manifest.NAME).is_file():
@@ -135,8 +139,13 @@ def open_store(folder: str | Path, model: Model) -> Store:
     for name, size in expected_sizes.items():
         if sizes.get(name) != size:
             raise Damaged(f"{entries}: {name} has {sizes.get(name)} bytes, store.json describes {size}: build it again")
+    if config.lists is not None and LISTS not in sizes:
+        raise Damaged(f"{entries}: {LISTS} is missing, and store.json describes {config.lists:,} lists: build it again")
     keys = np.memmap(entries / KEYS, config.dtype, "c", shape=(config.entries, config.dim))
     values = np.memmap(entries / VALUES, np.dtype("<i4"), "c", shape=(config.entries,))
+    vocab = model.config.vocab
+    if values.min() < 0 or values.max() >= vocab:
+        raise Damaged(f"{entries}: {VALUES} has tokens that are not in the vocabulary of {vocab:,}: build it again")
     return Store(folder, config, torch.from_numpy(keys), torch.from_numpy(values))
 
 
@@ -145,11 +154,19 @@ def config_of(folder: Path) -> StoreConfig:
     path = folder / "store.json"
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is no store: it has no store.json; `seqloom knn build` makes one")
-    config: StoreConfig = read(StoreConfig, _read(path))
+    config: StoreConfig = described(StoreConfig, read_sealed(path), path)
     return config
 
 
-def _read(path: Path) -> dict[str, Any]:
+def described(kind: type[Config], values: Any, path: Path) -> Any:
+    """The values of a file as settings of a kind. ValueError, which names the file, where they are none."""
+    try:
+        return read(kind, values)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
     """The values of a sealed JSON file without its sha256. ValueError for one that is cut or altered."""
     data = read_bytes(path, _LARGEST, follow=False)
     try:

@@ -15,7 +15,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, cast, final
 
-from seqloom.core.files import DOCUMENT, open_regular, parse_json
+from seqloom.core.files import DOCUMENT, open_regular, parse_json, read_open
 from seqloom.runs.durable import canonical, write_new
 
 FORMAT = 1
@@ -120,8 +120,8 @@ def _open(folder: Path, name: str) -> BinaryIO:
 def _document(folder: Path, name: str) -> bytes:
     """The bytes of a JSON file of the checkpoint; Damaged where it is too large."""
     with _open(folder, name) as file:
-        data = file.read(DOCUMENT + 1)
-    if len(data) > DOCUMENT:
+        data = read_open(file, DOCUMENT)
+    if data is None:
         raise Damaged(f"{folder}: {name} is too large: it has more than {DOCUMENT:,} bytes")
     return data
 
