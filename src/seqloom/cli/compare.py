@@ -46,6 +46,10 @@ def compare(
     ] = None,
     no_probes: Annotated[bool, typer.Option("--no-probes", help="with --all: train on no probe")] = False,
     probe_batches: Annotated[int, typer.Option(help="largest number of training batches of a probe")] = 1000,
+    again: Annotated[
+        list[str] | None,
+        typer.Option(help="repeat the cells of this mixer, as after a change of its code"),
+    ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
     ] = False,
@@ -82,6 +86,7 @@ def compare(
         lengths=lengths,
         probes=[] if no_probes else probe,
         probe_batches=probe_batches,
+        again=again or [],
     )
     return compared(options, out, Workers(jobs, cluster, tuple(cluster_set or ())), planned=plan)
 

@@ -50,6 +50,8 @@ class Options:
     probes: Sequence[str] | None
     """None: all of them with --all, else none"""
     probe_batches: int
+    again: Sequence[str] = ()
+    """mixers whose trainings and measurements are repeated"""
 
     def study(self) -> Compare:
         """The study to be run. ValueError for options that do not fit."""
@@ -90,18 +92,30 @@ def compared(options: Options, out: Path, workers: Workers, *, planned: bool = F
     """Prints the table and writes the report; the exit code: of a signal if one stopped it, 2 where a cell failed."""
     study = options.study()
     if planned:
+        require_unplanned(options.again)
         print(plan(study.study, out, workers))
         return 0
     try:
-        results = run(study.study, out, workers, command=typed_command())
+        results = run(study.study, out, workers, command=typed_command(), again=options.again)
     except Stopped as stopped:
-        print(stopped, file=sys.stderr)
+        print(stopped_words(stopped, options.again), file=sys.stderr)
         return stopped.code
     for line in failures(results):
         print(f"seqloom: {line}", file=sys.stderr)
     print("\n" + printed(write(study, results, typed_command())))
     print(f"\nthe report is {page.write(out)}")
     return 2 if results.failed else 0
+
+
+def require_unplanned(again: Sequence[str]) -> None:
+    """Raises ValueError where something is to be repeated and only a plan is asked for."""
+    if again:
+        raise ValueError("--plan trains nothing, so that nothing is repeated: leave --again or --plan out")
+
+
+def stopped_words(stopped: Stopped, again: Sequence[str]) -> str:
+    """What is printed when a signal ended a command: with `--again` it would repeat what it has repeated."""
+    return f"{stopped}, without --again, which would repeat all once more" if again else str(stopped)
 
 
 def printed(comparison: Comparison) -> str:

@@ -53,6 +53,10 @@ def recall(
     change: Annotated[
         list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.position=none")
     ] = None,
+    again: Annotated[
+        list[str] | None,
+        typer.Option(help="repeat the cells of this mixer, as after a change of its code"),
+    ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
     ] = False,
@@ -66,7 +70,7 @@ def recall(
     from seqloom.cli.checked import require_contenders
 
     require_contenders(mixers, "demo", ["data.source=stories", *(change or [])])
-    from seqloom.cli.comparison import typed_command
+    from seqloom.cli.comparison import require_unplanned, stopped_words, typed_command
     from seqloom.experiments.contenders import contender
     from seqloom.experiments.plan import plan as planned
     from seqloom.experiments.probe_cell import Answers
@@ -93,12 +97,13 @@ def recall(
     )
     workers = Workers(jobs, cluster, tuple(cluster_set or ()))
     if plan:
+        require_unplanned(again or [])
         print(planned(grid.study, out, workers))
         return 0
     try:
-        results = run(grid.study, out, workers, command=typed_command())
+        results = run(grid.study, out, workers, command=typed_command(), again=again or [])
     except Stopped as stopped:
-        print(stopped, file=sys.stderr)
+        print(stopped_words(stopped, again or []), file=sys.stderr)
         return stopped.code
     for line in failures(results):
         print(f"seqloom: {line}", file=sys.stderr)

@@ -29,7 +29,9 @@ def train(
         ),
     ] = None,
     within_documents: Annotated[bool, typer.Option(help="no training window crosses a document boundary")] = False,
-    allow_drift: Annotated[bool, typer.Option(help="continue although torch, the device or backends changed")] = False,
+    allow_drift: Annotated[
+        bool, typer.Option(help="continue although torch, device, backends or code changed")
+    ] = False,
     processes: Annotated[int, typer.Option(help="processes on this machine that share the training", min=1)] = 1,
     plan: Annotated[bool, typer.Option("--plan", help="print settings and price, and train nothing")] = False,
     log: Annotated[

@@ -39,6 +39,9 @@ class MixerConfig(SizedConfig, ABC):
     """for a kind without a causal form: the most similar kind that a decoder can use"""
     drawings: ClassVar[tuple[dict[str, Any], ...]] = ()
     """settings whose patterns `seqloom list --patterns` draws; a `causal` among them chooses the form (default True)"""
+    equation_version: ClassVar[int] = 1
+    """raised where outputs, gradients or states for the same weights change, or the first
+    weights do (`tests/recordings/equations.py`), so that no run goes on with another equation without a word"""
 
     @final
     def build(

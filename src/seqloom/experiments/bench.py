@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, final
 
 import torch
+from typing_extensions import override
 
 from seqloom.analysis.measure import Timing, race
 from seqloom.analysis.origin import machine
@@ -31,7 +32,7 @@ from seqloom.experiments.study import Cell, Row, Study
 from seqloom.experiments.subjects import TOKENS, WHAT, Run, Tokens, forward, require_sizes, sublayer
 from seqloom.mixers import kinds
 from seqloom.ops import backends
-from seqloom.runs.layout import identity
+from seqloom.runs.code import Codes, merged
 from seqloom.training.config import RunConfig
 from seqloom.training.settings import resolve
 
@@ -102,6 +103,11 @@ class Bench(Cell):
             "threads": self.threads,
             "machine": self.machine,
         }
+
+    @property
+    @override
+    def code(self) -> Codes:
+        return merged(self.configs.values())
 
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Timed]:
         """A row for each mixer, the quickest first."""
@@ -178,7 +184,7 @@ def bench(
     names = dict.fromkeys([*mixers, against])
     configs = {name: _config(name, preset or "paper/small", what, sizes) for name in names}
     cell = Bench(what, configs, against, what, repeats, torch.get_num_threads(), machine())
-    return replace(cell, name=f"{what}-{identity(cell.settings)[:16]}")
+    return replace(cell, name=f"{what}-{cell.key[:16]}")
 
 
 def run_bench(cell: Bench, out: Path, command: str = "") -> list[Timed]:

@@ -221,6 +221,7 @@ class Compare:
             contender=contender.name,
             run_folder=run.name,
             identity=run.settings,
+            run_code=run.code,
             device=run.config.training.device,
             passage=tuple(ids[first : first + tokens].tolist()),
             prompts=tuple(self.prompts),

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
+from typing_extensions import override
+
 from seqloom.experiments.results import Results
 from seqloom.experiments.study import Row, RunCell
 from seqloom.runs.layout import Run
@@ -37,6 +39,11 @@ class ContenderCell(RunCell):
 
     schema: ClassVar = Trained
     contender: str
+
+    @property
+    @override
+    def about(self) -> str:
+        return self.contender
 
     def read(self, run: Run, failed: str | None) -> list[Trained]:
         """One row: the held-out loss at the end, and the median training loss over the last tenth of the batches."""

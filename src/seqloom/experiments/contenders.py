@@ -10,12 +10,15 @@ from math import log
 from pathlib import Path
 from typing import Any, ClassVar, final, get_args
 
+from typing_extensions import override
+
 from seqloom.analysis.match import By, Equal, Match, match
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.progress import Say, Show
 from seqloom.experiments.clock import clock
 from seqloom.experiments.contender import Contender, contender
 from seqloom.experiments.study import Cell, Row
+from seqloom.runs.code import Codes, merged
 from seqloom.training.config import RunConfig, TrainConfig
 
 __all__ = ["Contender", "Size", "Sizing", "contender", "sized"]
@@ -79,6 +82,11 @@ class Sizing(Cell):
         """Both models, the quantity, and the size that may change."""
         models = {"own": self.config.model.model_dump(mode="json"), "to": self.to.model.model_dump(mode="json")}
         return {**models, "batch": self.config.training.batch, "equal": self.equal, "by": self.by}
+
+    @property
+    @override
+    def code(self) -> Codes:
+        return merged([self.config, self.to])
 
     def run(self, folder: Path, say: Say, show: Show) -> list[Size]:
         """One row."""

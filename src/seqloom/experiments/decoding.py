@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, final
 
 import torch
+from typing_extensions import override
 
 from seqloom.core.device import chosen
 from seqloom.core.layered import LayeredConfig
@@ -23,6 +24,7 @@ from seqloom.experiments.study import Cell, Row
 from seqloom.generation.modes import streams
 from seqloom.ops.backends import use
 from seqloom.positions.none import NoPositionConfig
+from seqloom.runs.code import Codes, codes
 from seqloom.training.config import RunConfig
 from seqloom.training.memory import require_room
 
@@ -64,6 +66,16 @@ class Decoding(Cell):
             "tokens": self.tokens,
             "machine": self.machine,
         }
+
+    @property
+    @override
+    def code(self) -> Codes:
+        return codes(self.config)
+
+    @property
+    @override
+    def about(self) -> str:
+        return self.contender
 
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Row]:
         """One row."""

@@ -20,6 +20,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, final
 
+from typing_extensions import override
+
 from seqloom.core.layered import layered
 from seqloom.core.model import Model, require_generates
 from seqloom.core.progress import Say, Show
@@ -32,6 +34,7 @@ from seqloom.experiments.results import Results
 from seqloom.experiments.study import Cell, Row, Study
 from seqloom.runs import model as stored
 from seqloom.runs import steps
+from seqloom.runs.code import Codes, codes
 from seqloom.runs.layout import Run, find_run
 
 TOKENS = 8192
@@ -80,11 +83,18 @@ class LengthCell(Cell):
     data: str | None
     digest: str
     """digest of the run's identity, the step of its weights and the text"""
+    run_code: Codes
+    """the codes of the mixers of the run, as they are now"""
 
     @property
     def settings(self) -> dict[str, Any]:
         """The model, the text and the length."""
         return {"read": self.digest, "length": self.length}
+
+    @property
+    @override
+    def code(self) -> Codes:
+        return self.run_code
 
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Longer]:
         """One row; its loss is None where the model cannot read windows of that length."""
@@ -158,7 +168,7 @@ class Extrapolate:
         cells = []
         for path in self.runs:
             step = _newest_step(find_run(path))
-            _, run = _loaded(str(path), step)
+            model, run = _loaded(str(path), step)
             tokens, _ = _tokens(str(path), step, self.data)
             digest = hashlib.sha256(f"{run.identity} {step} ".encode())
             digest.update(tokens.ids.tobytes())
@@ -170,6 +180,7 @@ class Extrapolate:
                     length=length,
                     data=self.data,
                     digest=digest.hexdigest(),
+                    run_code=codes(model.config),
                 )
                 for length in sorted(self.lengths)
             ]

@@ -1,11 +1,12 @@
 """What a report shows of a trained model: size of its state, sampled texts, share of grammatical sentences, views."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, final
 
 import torch
+from typing_extensions import override
 
 from seqloom.core.device import chosen
 from seqloom.core.model import Model
@@ -16,6 +17,7 @@ from seqloom.experiments.pictures import TOKENS, sample, views
 from seqloom.experiments.study import Cell, Row
 from seqloom.face import load
 from seqloom.report.comparison import Sample, View
+from seqloom.runs.code import Codes
 from seqloom.runs.layout import find_run
 
 STORIES = 32
@@ -58,6 +60,8 @@ class PortraitCell(Cell):
     prompts: tuple[str, ...] = ()
     judged: bool = False
     """whether the text has a grammar"""
+    run_code: Codes = field(default_factory=dict)
+    """the codes of the run (`Cell.code`)"""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -69,6 +73,16 @@ class PortraitCell(Cell):
             "tokens": TOKENS,
             "stories": STORIES if self.judged else 0,
         }
+
+    @property
+    @override
+    def code(self) -> Codes:
+        return self.run_code
+
+    @property
+    @override
+    def about(self) -> str:
+        return self.contender
 
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Row]:
         """One row."""

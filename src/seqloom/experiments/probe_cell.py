@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, final
 
 import torch
+from typing_extensions import override
 
 from seqloom.core.state import nbytes
 from seqloom.data.probes import Probe
@@ -61,6 +62,11 @@ class ProbeCell(RunCell):
     """the probe as the user named it, with the settings that the difficulty does not set"""
     difficulty: int
     probe: Probe
+
+    @property
+    @override
+    def about(self) -> str:
+        return self.mixer
 
     def read(self, run: Run, failed: str | None) -> list[Answers]:
         """A row of all questions and one per range of distances.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, final
 
 import torch
+from typing_extensions import override
 
 from seqloom.analysis.measure import Timing, peak_bytes, race
 from seqloom.core.device import chosen
@@ -19,6 +20,7 @@ from seqloom.experiments.study import Cell, Row
 from seqloom.face import load
 from seqloom.generation.draws import tokens
 from seqloom.ops.backends import use
+from seqloom.runs.code import Codes, merged
 from seqloom.training.config import RunConfig
 
 ROUNDS = 7
@@ -62,6 +64,11 @@ class Race(Cell):
         """Sizes and backends of all contenders, and the machine."""
         sizes = {name: _sizes(config) for name, config in self.configs.items()}
         return {"contenders": sizes, "machine": self.machine, "rounds": self.rounds, "texts": self.runs is not None}
+
+    @property
+    @override
+    def code(self) -> Codes:
+        return merged(self.configs.values())
 
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Row]:
         """A row for each contender."""

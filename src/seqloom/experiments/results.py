@@ -1,10 +1,11 @@
 """The rows of a study on disk.
 
-    OUT/NAME/rows.json    the rows of a cell: {format, cell, rows, origin, sha256}, written when the cell is done
+    OUT/NAME/rows.json    the rows of a cell: {format, cell, rows, origin, sha256}, written when the cell is done, and
+                          `code` where it depends on codes of mixers
     OUT/results.jsonl     the rows of all cells, one per line with a crc32: {cell, …row, …origin} or {cell, failed}
 
-`cell` in rows.json is the digest of the cell's settings. A cell whose settings have changed since is run again. Rows of
-another format, and rows that were altered, are an error.
+`cell` in rows.json is `Cell.key`, the digest of the cell's settings and codes; a cell whose key has changed since is
+run again. Rows of another format, and rows that were altered, are an error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,8 +16,9 @@ from pydantic import ValidationError
 
 from seqloom.core.files import read_bytes, read_json
 from seqloom.experiments.study import Cell, Row
+from seqloom.runs.code import Codes, is_codes
 from seqloom.runs.durable import replace
-from seqloom.runs.layout import identity, make_folder, sealed
+from seqloom.runs.layout import make_folder, sealed
 from seqloom.runs.lock import lock
 from seqloom.runs.rows import checked, encode
 
@@ -31,9 +33,10 @@ def save(folder: Path, cell: Cell, rows: Sequence[Row], origin: Mapping[str, str
     """Writes the rows of a cell completely or not at all."""
     content = {
         "format": FORMAT,
-        "cell": identity(cell.settings),
+        "cell": cell.key,
         "rows": [row.model_dump(mode="json") for row in rows],
         "origin": dict(origin),
+        **({"code": cell.code} if cell.code else {}),
     }
     make_folder(folder)
     with lock(folder):
@@ -49,7 +52,7 @@ def load(folder: Path, cell: Cell) -> list[Row] | None:
     if not path.is_file():
         return None
     content = document(path)
-    if content["cell"] != identity(cell.settings):
+    if content["cell"] != cell.key:
         return None
     try:
         return [cell.schema.model_validate(row) for row in content["rows"]]
@@ -59,6 +62,15 @@ def load(folder: Path, cell: Cell) -> list[Row] | None:
         raise ValueError(
             f"{path} has rows of an older format ({field}: {first['msg']}): choose another --out"
         ) from None
+
+
+def saved_code(folder: Path) -> Codes | None:
+    """The codes that the rows in a folder are of; None without rows. Raises ValueError as `load` does."""
+    path = folder / ROWS
+    if not path.is_file():
+        return None
+    written = document(path).get("code")
+    return written if is_codes(written) else {}
 
 
 def document(path: Path) -> dict[str, Any]:

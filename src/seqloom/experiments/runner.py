@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import final
 
+from seqloom.experiments.again import chosen, forget, require_same_code
 from seqloom.experiments.cluster import Cluster, require_cluster
 from seqloom.experiments.live_table import LiveTable
 from seqloom.experiments.perform import of_memory, perform, reason
@@ -80,18 +81,30 @@ def _add_finished(study: Study, results: Results) -> list[Cell]:
     return cells
 
 
-def run(study: Study, out: Path, workers: Workers | None = None, *, command: str = "") -> Results:
+def run(
+    study: Study,
+    out: Path,
+    workers: Workers | None = None,
+    *,
+    command: str = "",
+    again: Sequence[str] | None = None,
+) -> Results:
     """Runs all cells that are not done and writes OUT/results.jsonl.
 
-    Raises ValueError, before anything runs, for a study without cells, and where OUT or a run in it has other settings;
-    `Stopped` where a signal ended it.
+    `again` names the contenders or kinds of mixers whose cells are repeated; it is None where the command has no such
+    option. Raises ValueError, before anything runs, for a study without cells, and where OUT or a run in it has other
+    settings or was computed with other code; `Stopped` where a signal ended it.
     """
     cells = preview(study, out)
+    repeated = chosen(cells, again or [])
+    names = {cell.name for cell in repeated}
+    require_same_code([cell for cell in cells if cell.name not in names], out, repeats=again is not None)
     for cell in cells:
         cell.check(out / cell.name)
     pool = (workers or Workers()).pool(out, command)
     with lock(out):
         open_run(out, {"study": study.name, **study.settings})
+    forget(repeated, out)
     keep_freed_memory()
     results = Results(out)
     try:

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from pydantic import BaseModel, ConfigDict
+from typing_extensions import override
 
 from seqloom.core.progress import Say, Show
-from seqloom.runs.layout import Run, open_run
+from seqloom.runs.code import Codes, codes
+from seqloom.runs.layout import Run, identity, open_run
 from seqloom.training.config import RunConfig
 from seqloom.training.loop import NotFinite
 from seqloom.training.train import train
@@ -61,6 +63,22 @@ class Cell(ABC):
     def settings(self) -> dict[str, Any]:
         """All that its rows depend on, as plain JSON: saved rows of other settings are not reused."""
 
+    @property
+    def code(self) -> Codes:
+        """The codes of the mixers that its rows depend on (`seqloom.runs.code`); by default none."""
+        return {}
+
+    @final
+    @property
+    def key(self) -> str:
+        """The digest under which its rows are saved: of its settings, and of its codes where it has some."""
+        return identity({**self.settings, **({"code": self.code} if self.code else {})})
+
+    @property
+    def about(self) -> str | None:
+        """The name of the contender that it is about, where it is about one alone."""
+        return None
+
     @abstractmethod
     def run(self, folder: Path, say: Say, show: Show) -> Sequence[Row]:
         """Runs the cell and returns its rows.
@@ -103,6 +121,11 @@ class RunCell(Cell):
     def settings(self) -> dict[str, Any]:
         """The identity of the run, and its number of batches."""
         return {"run": self.identity, "batches": self.config.training.batches}
+
+    @property
+    @override
+    def code(self) -> Codes:
+        return codes(self.config)
 
     def check(self, folder: Path) -> None:
         """Raises ValueError, which names the settings, where the folder holds a run with other settings."""

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Protocol
 
 from seqloom.core.progress import Advance
+from seqloom.experiments.again import edited
 from seqloom.experiments.live_table import LiveTable
 from seqloom.experiments.results import Results
 from seqloom.experiments.study import Cell, RunCell, Stopped
+from seqloom.runs.code import changed_words
 from seqloom.training.signals import Stop
 
 EVERY = 0.5
@@ -94,7 +96,8 @@ def _end(cell: Cell, worker: Worker, results: Results, table: LiveTable, *, stop
     if results.add(cell):
         table.done(cell.name, cell.text(results.rows[cell.name]))
     elif not stopping:
-        results.failed[cell.name] = worker.why()
+        kinds = edited(cell, results.out / cell.name)
+        results.failed[cell.name] = f"{changed_words(kinds)} this command began" if kinds else worker.why()
         table.failed(cell.name, results.failed[cell.name])
 
 

@@ -4,6 +4,7 @@ save(model, folder)     makes a folder that `load` reads, as training does
 load(folder)            the model of the newest checkpoint that verifies, or of a given step
 """
 
+import sys
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from seqloom.core.model import Model
 from seqloom.core.model_config import ModelConfig
 from seqloom.models.kinds import model_config
 from seqloom.runs import checkpoint, steps
+from seqloom.runs.code import changed, changed_words, codes, of_meta
 from seqloom.runs.layout import Run, find_run, open_run, tokenizer_digest
 from seqloom.runs.lock import lock
 
@@ -47,7 +49,9 @@ def save(model: Model, folder: str | Path, *, tokenizer: Stored | None = None) -
         run = open_run(folder, settings(model, tokenizer))
         if tokenizer is not None:
             run.keep_tokenizer(tokenizer.json)
-        checkpoint.save(run.checkpoints, 0, {"model": model.state_dict()}, {"run": run.identity})
+        code = codes(model.config)
+        meta = {"run": run.identity, **({"code": code} if code else {})}
+        checkpoint.save(run.checkpoints, 0, {"model": model.state_dict()}, meta)
     return run.folder
 
 
@@ -55,7 +59,8 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
     """The model of a run, ready to read and generate, and the run. The newest step unless one is given.
 
     FileNotFoundError where there is no run or no checkpoint; ValueError, in one line, where a file is damaged, belongs
-    to other settings, or was written by a newer seqloom, and where the model does not fit into memory.
+    to other settings, or was written by a newer seqloom, and where the model does not fit into memory. Where the code
+    of a mixer has changed since, a line on standard error says so: the weights are of another equation.
     """
     run = find_run(folder)
     config = config_of(run)
@@ -69,6 +74,9 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
     if saved.meta.get("run") != run.identity:
         raise ValueError(f"{saved.path} belongs to other settings than {run.config}: put the right config.json back")
     _require_fit(weights, saved, sized=not config.grows)  # before it is built: many layers take long
+    edited = changed(of_meta(saved.meta), codes(config))
+    if edited:
+        print(f"{changed_words(edited)} {run.folder} was saved: the model computes something else", file=sys.stderr)
     model = config.build().to(dtype(run))
     fill(model, saved)
     return model.to(device).eval(), run

@@ -1,7 +1,8 @@
 """What could make the same settings compute other bits: a run records it, and reports a change.
 
 The order of a floating-point sum depends on the number of threads, on the device, on torch and on the backend of each
-op. Threads and backends are taken up again when a run continues; any other change is an error unless it is allowed.
+op; everything depends on the code of the mixers (`seqloom.runs.code`). Threads and backends are taken up again when a
+run continues; any other change is an error unless it is allowed.
 """
 
 import platform
@@ -14,12 +15,16 @@ import torch
 from seqloom.core.graphs import as_in_a_graph
 from seqloom.core.objective import Batch
 from seqloom.ops import backends
+from seqloom.runs.code import changed, changed_words, codes
 from seqloom.training.config import TrainConfig
 from seqloom.training.loop import Learner
 
 
 def surroundings(learner: Learner, batch: Batch, config: TrainConfig) -> dict[str, Any]:
-    """Torch, threads, device and the backends that the model's ops choose for the rows of a batch in training."""
+    """Torch, threads, device, the backends that the model's ops choose for the rows of a batch in training, and codes.
+
+    The codes are there only where the model has more than our equations at version 1.
+    """
     device = learner.model.device
     training = learner.training
     with backends.recorded() as ran:
@@ -28,12 +33,14 @@ def surroundings(learner: Learner, batch: Batch, config: TrainConfig) -> dict[st
                 learner.eval()({name: tensor.to(device) for name, tensor in batch.items()}, {})
     learner.train(training)
     cuda = device.type == "cuda"
+    code = codes(learner.model.config)
     return {
         "torch": torch.__version__,
         "device": torch.cuda.get_device_name(device) if cuda else f"{platform.machine()} {device.type}",
         "instructions": "" if cuda else torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
         "backends": dict(sorted(ran.items())),
+        **({"code": code} if code else {}),
     }
 
 
@@ -58,4 +65,9 @@ def backends_of(earlier: dict[str, Any]) -> dict[str, str]:
 
 def drifted(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """What differs, a few words each."""
-    return [f"{name} was {earlier.get(name)}, is {now[name]}" for name in now if earlier.get(name) != now[name]]
+    edited = changed(earlier.get("code", {}), now.get("code", {}))
+    others = [name for name in now if name != "code" and earlier.get(name) != now[name]]
+    return [
+        *([changed_words(edited)] if edited else []),
+        *(f"{name} was {earlier.get(name)}, is {now[name]}" for name in others),
+    ]

@@ -13,6 +13,7 @@ from seqloom.core.model import Model
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.progress import Say
 from seqloom.runs.checkpoint import Checkpoint, peek
+from seqloom.runs.code import changed, changed_words, codes, of_meta
 from seqloom.runs.layout import find_run
 from seqloom.runs.model import config_of
 
@@ -24,6 +25,9 @@ SHOWN = 5
 def copy_weights(model: Model, folder: str, say: Say) -> None:
     """Copies the weights of a run's newest checkpoint into a model, where they fit; call `require` first."""
     saved = _newest(folder)
+    edited = changed(of_meta(saved.meta), codes(model.config))
+    if edited:
+        say(f"{changed_words(edited)} {folder} was saved: its weights are of another equation")
     saved_weights = saved.tensors["model"]
     weights = model.state_dict()
     copied = _agreeing(weights, saved_weights)

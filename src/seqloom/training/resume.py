@@ -21,6 +21,7 @@ class _Part(BaseModel):
 class _Surroundings(_Part):
     threads: int = Field(ge=1, le=4096)
     backends: dict[str, list[str]]
+    code: dict[str, str | int] = {}
 
 
 @final

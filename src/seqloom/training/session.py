@@ -9,6 +9,7 @@ from seqloom.core.progress import Advance, Say
 from seqloom.ops.backends import use
 from seqloom.runs import checkpoint
 from seqloom.runs.about import ROWS
+from seqloom.runs.code import unwritten
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import Metrics
 from seqloom.runs.model import fill
@@ -58,7 +59,7 @@ class Session:
         self.track: Callable[[Row], None] = lambda row: None
         """takes a copy of each row"""
         self.surroundings: dict[str, Any] = {}
-        """torch, device, threads and backends of this stage, as `drift.surroundings` gives them"""
+        """torch, device, threads, backends of this stage and code, as `drift.surroundings` gives them"""
 
     @property
     def ended(self) -> bool:
@@ -217,8 +218,12 @@ def _require_same(earlier: dict[str, Any], now: dict[str, Any], allow_drift: boo
     """ValueError where surroundings have changed; with `allow_drift` each change is printed instead."""
     changed = drifted(earlier, now)
     if changed and not allow_drift:
+        elsewhere = ", or choose another --out" if earlier.get("code", {}) != now.get("code", {}) else ""
         raise ValueError(
             f"the run would no longer be the same bit for bit: {'; '.join(changed)}; go on with --allow-drift"
+            f"{elsewhere}"
         )
     for difference in changed:
         say(f"drift allowed: {difference}")
+    for kind in unwritten(earlier.get("code", {}), now.get("code", {})):
+        say(f"the run does not say with which code of {kind} it began: it goes on with the code that is here")

@@ -20,7 +20,7 @@ from seqloom.experiments.contender_cell import last_tenth
 from seqloom.experiments.study import RunCell
 from seqloom.ops.backends import use
 from seqloom.runs import checkpoint
-from seqloom.runs.layout import Run, identity
+from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
 from seqloom.runs.model import load
 from seqloom.training.config import RunConfig
@@ -47,7 +47,7 @@ class BoardCell(RunCell):
     @property
     def digest(self) -> str:
         """The digest under which the row is stored."""
-        return identity(self.settings)
+        return self.key
 
     def read(self, run: Run, failed: str | None) -> list[BoardRow]:
         """One row: losses on validation and test texts, sizes, bytes of the state, backends, seconds."""

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, final
 
+from typing_extensions import override
+
 from seqloom.analysis.match import By, Equal
 from seqloom.core.progress import Say, Show
 from seqloom.experiments.contenders import Contender, contender, sized
 from seqloom.experiments.paper.grid import Grid
 from seqloom.experiments.runner import run
 from seqloom.experiments.study import Cell, Row, Study
+from seqloom.runs.code import Codes, merged
 from seqloom.training.config import RunConfig
 
 
@@ -58,6 +61,11 @@ class Resizing(Cell):
         models = [self.to, *(way.config for way in self.ways)]
         sizes = [config.model.model_dump(mode="json") for config in models]
         return {"models": sizes, "batch": self.to.training.batch, "equal": self.equal}
+
+    @property
+    @override
+    def code(self) -> Codes:
+        return merged([self.to, *(way.config for way in self.ways)])
 
     def run(self, folder: Path, say: Say, show: Show) -> list[Resized]:
         """One row."""
