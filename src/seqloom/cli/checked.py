@@ -38,20 +38,19 @@ def require_contenders(
 
 def require_mixer(values: dict[str, Any]) -> None:
     """ValueError where a mixer's kind is unknown, or a setting is not one of that kind's or does not fit it."""
-    mixers = registry.mixers()
     if "kind" not in values:
         raise ValueError("a mixer needs a kind, such as {kind: attention}: `seqloom list` has them all")
     kind = values["kind"]
-    if isinstance(kind, str) and kind not in mixers:
+    ours = registry.read()["mixers"]
+    if isinstance(kind, str) and kind in ours:
+        read(_built_in_class(kind), values)
+        return
+    if isinstance(kind, str) and kind not in registry.further():
         registry.load()
-        mixers = registry.mixers()
-    if not isinstance(kind, str) or kind not in mixers:
-        raise ValueError(f"unknown mixer {kind!r}; {suggestion(str(kind), mixers)}")
-    if kind in registry.read()["mixers"]:
-        settings_class = _built_in_class(kind)
-    else:
-        settings_class = _mixer_class(kind, mixers[kind]["settings"])
-    read(settings_class, values)
+    further = registry.further()
+    if not isinstance(kind, str) or kind not in further:
+        raise ValueError(f"unknown mixer {kind!r}; {suggestion(str(kind), [*ours, *further])}")
+    read(_mixer_class(kind, registry.mixer_settings(further[kind])), values)
 
 
 @cache

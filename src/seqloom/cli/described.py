@@ -177,6 +177,8 @@ def _price(config: type[Any]) -> dict[str, Any]:
     """The prices of a layer of `DIM` channels for a row of `CONTEXT` tokens and for its last token, or nothing."""
     import torch
 
+    from seqloom.core.mixer_config import BrokenMixer
+
     causal = config.traits.causal != "never"
     try:
         with torch.device("meta"):
@@ -184,6 +186,8 @@ def _price(config: type[Any]) -> dict[str, Any]:
         costs = {"row": mixer.cost(CONTEXT)}
         if causal:
             costs["token"] = mixer.cost(CONTEXT, "token")
+    except BrokenMixer:
+        raise
     except ValueError:  # no layer of these sizes
         return {}
     return {use: {name: getattr(cost, name) for name in COUNTED} for use, cost in costs.items()}

@@ -13,6 +13,8 @@ from typing import Any
 
 PATH = Path(__file__).with_name("registry.json")
 GROUP = "seqloom.mixers"
+_entries: dict[type[Any], dict[str, Any] | None] = {}
+"""what `_described` returned: a broken mixer is reported once"""
 
 
 @cache
@@ -23,14 +25,43 @@ def read() -> dict[str, Any]:
 
 
 def mixers() -> dict[str, dict[str, Any]]:
-    """Every mixer by name, in the order of registration: family, summary, equation, source, traits, settings."""
-    known = dict(read()["mixers"])
-    if "seqloom.core.mixer_config" in sys.modules:  # further ones may have been registered since
-        from seqloom.cli.described import described
+    """Every mixer by name, in the order of registration: family, summary, equation, source, traits, settings.
 
-        registered = sys.modules["seqloom.core.mixer_config"].kinds()
-        known |= {name: described(config) for name, config in registered.items() if name not in known}
-    return known
+    One that cannot be described, since its own code fails, is left out with a line on standard error.
+    """
+    found = further()
+    for name, config in found.items():
+        if config not in _entries:
+            _entries[config] = _described(name, config)
+    entries = {name: _entries[config] for name, config in found.items()}
+    return {**read()["mixers"], **{name: entry for name, entry in entries.items() if entry is not None}}
+
+
+def further() -> dict[str, type[Any]]:
+    """The settings classes of mixers that were registered in this process and are not ours, by name."""
+    if "seqloom.core.mixer_config" not in sys.modules:
+        return {}
+    registered = sys.modules["seqloom.core.mixer_config"].kinds()
+    return {name: config for name, config in registered.items() if name not in read()["mixers"]}
+
+
+def mixer_settings(config: type[Any]) -> list[dict[str, Any]]:
+    """The settings of such a class, without building its mixer, which may need another machine."""
+    from seqloom.cli.described import settings
+
+    return [setting for setting in settings(config) if setting["name"] != "kind"]
+
+
+def _described(name: str, config: type[Any]) -> dict[str, Any] | None:
+    """The entry of a mixer; None, with a line, where its code fails when it is built, priced or drawn."""
+    from seqloom.cli.described import described
+    from seqloom.mixers.plugins import reason
+
+    try:
+        return described(config)
+    except (Exception, SystemExit) as error:
+        print(f"seqloom: the mixer {name!r} of {config.__module__} is left out: {reason(error)}", file=sys.stderr)
+        return None
 
 
 def installed() -> dict[str, str]:

@@ -1,8 +1,10 @@
 """The settings of a mixer, and the registry of its kinds."""
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, final
+from inspect import isabstract
+from typing import Any, ClassVar, Self, TypeVar, final
 
 from torch import nn
 
@@ -11,6 +13,10 @@ from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.position import Place, PositionConfig
 from seqloom.core.registry import Registry
+from seqloom.core.yaml_text import parse_yaml
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
+"""the kinds that can be written wherever a mixer is named: in settings, as a contender, as a folder"""
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,10 @@ class Rounding:
     eps: int = 64
     """the bound in eps of float32, 1.2e-7"""
     reason: str = "√4096 eps: the sum of rounding errors, in random directions, over 4,096 terms"
+
+
+class BrokenMixer(ValueError):
+    """An error of a mixer's own code, whatever the settings: it ends the program, or makes no mixer."""
 
 
 class MixerConfig(SizedConfig, ABC):
@@ -59,14 +69,19 @@ class MixerConfig(SizedConfig, ABC):
         `layer` counts from 0 over the `depth` layers of this kind. `shared` is what the method `shared` made for all
         layers of these settings; if None, it is made here. `position` acts in one of `places`. Raises ValueError where
         the wanted form (causal or bidirectional) does not exist, where the position cannot act in this mixer, and for
-        sizes that do not fit.
+        sizes that do not fit; `BrokenMixer` where `make` exits or returns something else.
         """
         self.require_form(causal)
         if position is not None and position.place not in self.places:
             raise ValueError(f"{self.kind} has no place for {position.kind} positions, which act on {position.place}")
         unshared = Layer(dim, context, causal, layer, depth, position)
-        shared_module = self.shared(unshared) if shared is None else shared
-        mixer = self.make(replace(unshared, shared=shared_module))
+        try:
+            shared_module = self.shared(unshared) if shared is None else shared
+            mixer = self.make(replace(unshared, shared=shared_module))
+        except SystemExit as end:
+            raise BrokenMixer(f"{self.kind} cannot be built: its code ends the program (exit {end.code!r})") from end
+        if not isinstance(mixer, Mixer):
+            raise BrokenMixer(f"{self.kind} cannot be built: its make returns {type(mixer).__name__} and not a mixer")
         if shared_module is not None:
             mixer.share(shared_module, owned=shared is None)
         return mixer
@@ -136,18 +151,45 @@ class MixerConfig(SizedConfig, ABC):
 
 
 _registry: Registry[MixerConfig] = Registry("mixer")
-register = _registry.register
 unregister = _registry.unregister
+restore = _registry.restore
+search_by = _registry.search_by
 kinds = _registry.kinds
 """every registered kind of mixer by name; `seqloom.mixers` registers ours"""
+C = TypeVar("C", bound=MixerConfig)
+
+
+def register(config: type[C]) -> type[C]:
+    """Adds the settings of a kind of mixer to the registry, and returns them: a class decorator.
+
+    Raises ValueError for a name that another class has or that is none, and for a class without traits or `make`.
+    """
+    kind = config.model_fields["kind"].default
+    if not isinstance(kind, str) or NAME.fullmatch(kind) is None or parse_yaml(kind) != kind:
+        shown = repr(kind)[:40] if isinstance(kind, str) else "missing"
+        raise ValueError(
+            f"the kind of {config.__name__} is {shown}: it is a name of at most 64 letters, digits, _ and - that "
+            "begins with a letter and that YAML reads as text"
+        )
+    if not isinstance(getattr(config, "traits", None), Traits):
+        raise ValueError(f"{kind} has no traits: give {config.__name__} `traits: ClassVar = Traits(…)`")
+    if isabstract(config):
+        missing = ", ".join(sorted(config.__abstractmethods__))
+        raise ValueError(f"{kind} is abstract: {config.__name__} has no {missing}")
+    _registry.register(config)
+    return config
 
 
 def mixer_config(values: dict[str, Any]) -> MixerConfig:
-    """The settings of a mixer from plain values with a `kind`; ValueError for an unknown kind or setting."""
+    """The settings of a mixer from plain values with a `kind`; ValueError for an unknown kind or setting.
+
+    A kind that is not registered yet is looked for among installed packages, wherever the settings are nested.
+    """
     if "kind" not in values:
         raise ValueError("a mixer needs a kind, such as {kind: attention}: `seqloom list` has them all")
     kind = values["kind"]
-    if not isinstance(kind, str) or kind not in kinds():
+    found = _registry.find(kind)
+    if found is None:
         raise ValueError(f"unknown mixer {kind!r}; {suggestion(str(kind), kinds())}")
-    config: MixerConfig = read(kinds()[kind], values)
+    config: MixerConfig = read(found, values)
     return config

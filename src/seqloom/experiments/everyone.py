@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from seqloom.core.device import chosen
 from seqloom.experiments.contenders import Contender, contender
 from seqloom.mixers import kinds
+from seqloom.mixers.plugins import reason
 from seqloom.training.config import RunConfig
 from seqloom.training.memory import require_room
 from seqloom.training.settings import resolve
@@ -44,6 +45,7 @@ def fitting(
     ValueError where none can, or where one of the `named` (the MIXERs that the user asked for) cannot.
     """
     required = {contender(text).name for text in named}
+    foreign = {kind for kind, config in kinds().items() if not config.__module__.startswith("seqloom.")}
     fit = []
     left_out = {}
     for candidate in contenders:
@@ -54,6 +56,10 @@ def fitting(
             if candidate.name in required:
                 raise
             left_out[candidate.name] = str(error)
+        except (Exception, SystemExit) as error:
+            if candidate.name in required or candidate.name not in foreign:
+                raise
+            left_out[candidate.name] = reason(error)  # of the mixer's own code
         else:
             fit.append(candidate)
     if not fit:

@@ -5,10 +5,9 @@ registered after them (`plugins`).
 """
 
 from importlib import import_module
-from typing import Any
 
 from seqloom.core import mixer_config as registry
-from seqloom.core.mixer_config import MixerConfig
+from seqloom.core.mixer_config import MixerConfig, mixer_config
 from seqloom.mixers.plugins import load_plugins
 
 __all__ = ["FAMILIES", "kinds", "mixer_config"]
@@ -53,15 +52,10 @@ for _family, _files in FAMILIES.items():
         import_module(f"{__name__}.{_family}.{_file}")
 
 
+registry.search_by(load_plugins)
+
+
 def kinds() -> dict[str, type[MixerConfig]]:
     """Every kind of mixer by name: ours in the order above, then those of installed packages."""
     load_plugins()
     return registry.kinds()
-
-
-def mixer_config(values: dict[str, Any]) -> MixerConfig:
-    """The settings of a mixer from plain values with a `kind`; ValueError for an unknown kind or setting."""
-    kind = values.get("kind")
-    if isinstance(kind, str) and kind not in registry.kinds():
-        load_plugins()
-    return registry.mixer_config(values)

@@ -12,11 +12,13 @@ import sys
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
-from seqloom.core.mixer_config import kinds, unregister
+from seqloom.core.mixer_config import kinds, restore
 
 GROUP = "seqloom.mixers"
 _loaded: set[str] = set()
 """`EntryPoint.value` of each plugin that was imported, or whose import failed"""
+_complete: set[str] = set()
+"""the kinds of plugins that were imported whole: one plugin may import the others, by asking for all kinds"""
 
 
 def load_plugins() -> None:
@@ -42,15 +44,23 @@ def _changed_at(folder: str) -> int:
 
 
 def _load(point: EntryPoint) -> None:
-    registered = kinds()
+    """Imports a plugin. One that fails, or that takes away a kind of others, leaves the registry as it was."""
+    before = kinds()
     try:
         point.load()
+        if taken := sorted(name for name, config in before.items() if kinds().get(name) is not config):
+            raise ValueError(f"it takes the name of {', '.join(taken)}, which is a mixer already")
     except (Exception, SystemExit) as error:  # importing a plugin can raise anything
-        for name in kinds().keys() - registered.keys():
-            unregister(name)
+        others = {name: config for name, config in kinds().items() if name in _complete and name not in before}
+        restore({**before, **others})
         package = point.dist.name if point.dist is not None else "an installed package"
-        message = " ".join(str(error).split()) or "without a message"
-        print(
-            f"seqloom: the mixers of {package} ({point.value}) are left out: {type(error).__name__}: {message}",
-            file=sys.stderr,
-        )
+        print(f"seqloom: the mixers of {package} ({point.value}) are left out: {reason(error)}", file=sys.stderr)
+    else:
+        _complete.update(kinds().keys() - before.keys())
+
+
+def reason(error: BaseException) -> str:
+    """What a foreign error says, in one line without control characters."""
+    message = " ".join(str(error).split()) or "without a message"
+    text = f"{type(error).__name__}: {message}"
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
