@@ -123,18 +123,50 @@ def test_what_the_table_could_have_settled() -> None:
     )
 
 
-def test_the_price_of_the_longest_text() -> None:
-    result = made([("she", "she", 4.0, None), ("a", "attention", 5.0, None)], seeds=1)
-    numbers = {"she": (1.0, 2.5, 70.0, 80.0), "a": (0.5, 9.0, 7e5, 8e6)}
-    names = ("ms a token at 128", "ms a token at 8,192", "state bytes at 128", "state bytes at 8,192")
-    for name in names:
+def priced(rows: list[Row], numbers: dict[str, dict[str, float]]) -> Comparison:
+    """One run of each, with the prices by name; a column without a price is empty."""
+    result = made(rows, seeds=1)
+    for name in dict.fromkeys(column for columns in numbers.values() for column in columns):
         result.columns.append(Column(name=name, unit="", better="lower", meaning=""))
-    for contender in result.contenders:
-        contender.row.update(zip(names, numbers[contender.name], strict=True))
-    assert sentences(result)[-1] == (
-        "After 8,192 tokens the fastest next token is that of she (2.50 ms), the smallest state that of she (80 "
-        "bytes); a takes 9.00 ms and 8,000,000 bytes."
+        for contender in result.contenders:
+            contender.row[name] = numbers[contender.name].get(name)
+    return result
+
+
+def at(tokens: str, ms: float, state: float) -> dict[str, float]:
+    return {f"ms a token at {tokens}": ms, f"state bytes at {tokens}": state}
+
+
+def test_the_price_of_every_model_after_the_longest_text() -> None:
+    rows: list[Row] = [("she", "she", 4.0, None), ("gru", "gru", 4.5, None), ("a", "attention", 5.0, None)]
+    numbers = {
+        "she": at("128", 1.0, 70.0) | at("8,192", 2.5, 8e6),
+        "gru": at("128", 1.0, 7.0) | at("8,192", 3.25, 7.0),
+        "a": at("128", 0.5, 7e5) | at("8,192", 9.0, 8e6),
+    }
+    assert sentences(priced(rows, numbers))[-1] == (
+        "After 8,192 tokens, of models with that context, the next token takes and the state holds: she 2.5 ms, the "
+        "fastest, and 8,000,000 bytes; gru 3.25 ms, and 7 bytes, the smallest; a 9 ms, and 8,000,000 bytes."
     )
+
+
+def test_without_lengths_the_price_is_that_of_the_window() -> None:
+    rows: list[Row] = [("she", "she", 4.0, None), ("a", "attention", 5.0, None)]
+    numbers = {"she": {}, "a": {"ms a generated token": 0.244, "state bytes": 64.0}}
+    assert sentences(priced(rows, numbers))[-1] == (
+        "Over a text that fills the window of 1 tokens, in the mean and at its end, the next token takes and the state "
+        "holds: a 0.244 ms, the fastest, and 64 bytes, the smallest; she was not measured."
+    )
+
+
+def test_of_many_models_the_price_of_those_in_the_first_sentences() -> None:
+    names = ["x", *(f"m{number}" for number in range(9)), "a"]
+    rows: list[Row] = [
+        (name, "attention" if name in "ax" else "me", 4.0 + rank / 10, None) for rank, name in enumerate(names)
+    ]
+    numbers = {name: at("64", 1.0 + rank, 100.0 - rank) for rank, name in enumerate(names)}
+    last = sentences(priced(rows, numbers))[-1]
+    assert [part.split()[0] for part in last.partition("holds: ")[2].split("; ")] == ["x", "a", "m0"]
 
 
 def test_without_losses_there_is_no_answer() -> None:

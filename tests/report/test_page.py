@@ -11,7 +11,7 @@ from statistics import median
 
 import pytest
 
-from seqloom.report import page
+from seqloom.report import inside, page
 from seqloom.report.read import read as rows_of
 from tests.report.making import HOSTILE, comparison
 from tests.report.reading import Element, data, read
@@ -53,6 +53,13 @@ def test_the_best_of_a_column_is_marked(out: Path, document: Element, column: st
     marked = [row.all("td")[at].attributes["data-value"] for row in rows if "(best)" in row.all("td")[at].text]
     values = [each["row"][column] for each in whole["contenders"]]
     assert marked == ([] if best is None else [str(best(values))])  # type: ignore[operator]
+
+
+def test_a_map_says_how_many_of_its_rows_it_shows(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inside, "CELLS", 2000)
+    maps = page.Report.from_rows(rows_of(out)).maps
+    assert {one.description.partition(". ")[2] for one in maps} == {"Of 2 rows and columns one is shown."}
+    assert {len(one.table.rows) for one in maps} == {16 // 2, 32 // 2}
 
 
 def test_matched_contenders_stand_beneath(document: Element) -> None:

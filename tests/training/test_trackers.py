@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from seqloom.runs.layout import find_run
 from seqloom.runs.metrics import read
 from seqloom.training import trackers
 from tests.training.running import tiny
@@ -18,12 +19,14 @@ class Recorder(trackers.Tracker):
     def __init__(self, fails: str = "") -> None:
         self.fails = fails
         self.started: list[tuple[str, int]] = []
+        self.identities: list[str] = []
         self.logged: list[tuple[int, dict[str, float]]] = []
         self.closed = 0
 
-    def start(self, folder: Path, settings: Any, step: int) -> None:
+    def start(self, folder: Path, identity: str, settings: Any, step: int) -> None:
         self._perhaps("start")
         self.started.append((settings["model.mixer.kind"], step))
+        self.identities.append(identity)
 
     def log(self, step: int, values: Any) -> None:
         self._perhaps("log")
@@ -59,6 +62,23 @@ def test_a_tracker_gets_every_row_in_order_and_a_resumed_run_its_step(
     assert "by_position" not in rows[3][1]
 
 
+def test_runs_in_folders_of_one_name_are_different_and_a_continued_run_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder()
+    recording(monkeypatch, one=recorder)
+    for mixer, batches in (("she", 3), ("gru", 3), ("she", 6)):
+        settings = [f"model.mixer={{kind: {mixer}}}", f"training.batches={batches}"]
+        tiny(tmp_path / mixer / "seed-0", *settings, trackers=["one"])
+    she, gru, continued = recorder.identities
+    assert she == continued == stored_identity(tmp_path / "she" / "seed-0")
+    assert gru == stored_identity(tmp_path / "gru" / "seed-0") != she
+
+
+def stored_identity(folder: Path) -> str:
+    return find_run(folder).identity
+
+
 @pytest.mark.parametrize("method", ["start", "log", "close"])
 def test_a_failing_tracker_is_reported_once_and_the_others_go_on(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -89,7 +109,7 @@ def test_each_tracker_calls_its_package(tmp_path: Path, monkeypatch: pytest.Monk
     calls: list[Any] = []
 
     def run(**arguments: Any) -> Any:
-        calls.append(arguments["name"])
+        calls.append((arguments["name"], arguments.get("id")))
         return SimpleNamespace(
             log=lambda values, step: calls.append((step, values)), finish=lambda: calls.append("end")
         )
@@ -99,10 +119,12 @@ def test_each_tracker_calls_its_package(tmp_path: Path, monkeypatch: pytest.Monk
         package.init, package.Settings = run, dict  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, name, package)
         tracker = trackers.TRACKERS[name]()
-        tracker.start(tmp_path / "run", {"a": 1}, 0)
+        tracker.start(tmp_path / "he" / "seed-0", "0123456789ab", {"a": 1}, 0)
         tracker.log(7, {"loss": 1.5})
         tracker.close()
-    assert calls == 2 * ["run", (7, {"loss": 1.5}), "end"]
+    logged = [(7, {"loss": 1.5}), "end"]
+    wandb, trackio = ("he/seed-0", "0123456789ab"), ("he/seed-0 01234567", None)
+    assert calls == [wandb, *logged, trackio, *logged]
 
 
 @pytest.mark.slow

@@ -6,7 +6,9 @@ from seqloom.data.probes import probe
 
 STATISTICS = ("± held-out", "to baseline", "± to baseline", "adjusted p", "could settle")
 """columns of statistics over the seeds; a table with one seed does not have them"""
-OPTIONAL = (*STATISTICS, "bits a byte", "right", "ms a generated token", "table bytes")
+GENERATED = "ms a generated token"
+"""the time of a token, in a table that has no such time after texts of given lengths"""
+OPTIONAL = (*STATISTICS, "bits a byte", "right", GENERATED, "table bytes")
 """columns that a table omits where no contender has a value"""
 COLUMNS: dict[str, tuple[str, str, str]] = {
     "held-out loss": (
@@ -30,7 +32,7 @@ COLUMNS: dict[str, tuple[str, str, str]] = {
     ),
     "ms a step": ("ms", "lower", "a training step, median of a race in which all models take turns"),
     "peak MB a step": ("MB", "lower", "most memory that a training step holds beyond model and optimizer"),
-    "ms a generated token": (
+    GENERATED: (
         "ms",
         "lower",
         "one text, from its first token until the window is full; raced",

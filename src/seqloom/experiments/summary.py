@@ -12,7 +12,7 @@ from pathlib import Path
 from seqloom.analysis.origin import origin
 from seqloom.core.statistics import differences
 from seqloom.evaluation.scores import unigram_entropy
-from seqloom.experiments.columns import COLUMNS, OPTIONAL, at_length, described, of_probe
+from seqloom.experiments.columns import COLUMNS, GENERATED, OPTIONAL, at_length, described, of_probe
 from seqloom.experiments.compare import Compare
 from seqloom.experiments.contender_cell import last_tenth
 from seqloom.experiments.decoding import NO_STREAM, Token
@@ -63,8 +63,10 @@ def summarize(study: Compare, results: Results, command: str) -> report.Comparis
     to_baseline = differences(losses, dict.fromkeys(losses, baseline), paired=paired)
     values = {entry.contender.name: table_values(entry, to_baseline.get(entry.contender.name)) for entry in trained}
     trained.sort(key=lambda entry: float(values[entry.contender.name]["held-out loss"]))
-    empty = {name for name in OPTIONAL if all(row[name] is None for row in values.values())}
-    names = [name for name in COLUMNS if name in values[trained[0].contender.name] and name not in empty]
+    omitted = {name for name in OPTIONAL if all(row[name] is None for row in values.values())}
+    if any(row.ms_per_token is not None for row in results.of(Token)):
+        omitted.add(GENERATED)  # the time of a token is in the columns of lengths
+    names = [name for name in COLUMNS if name in values[trained[0].contender.name] and name not in omitted]
     further_values, further_columns = _further(study, results)
     columns = [*described(names), *further_columns]
     no_values = dict.fromkeys(column["name"] for column in columns)

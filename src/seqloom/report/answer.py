@@ -11,6 +11,8 @@ from seqloom.report.comparison import ADJUSTED, DIFFERENCE, INTERVAL, LOSS, SMAL
 ATTENTION = "attention"
 TIME, STATE = "ms a token at ", "state bytes at "
 """columns, each followed by a number of tokens"""
+FEW = 8
+"""models up to which the prices of all are given; of more, of the best and the baseline"""
 
 
 def sentences(comparison: Comparison) -> list[str]:
@@ -23,7 +25,7 @@ def sentences(comparison: Comparison) -> list[str]:
         _verdict(comparison, ranked),
         f"The lowest held-out loss is that of {best.name}: {_with_interval(best)} nats per token.",
     ]
-    return [*lines, *_differences(comparison, ranked), *_floor(comparison, best), *_price(comparison)]
+    return [*lines, *_differences(comparison, ranked), *_floor(comparison, best), *_price(comparison, ranked)]
 
 
 def settled(contender: Contender) -> bool:
@@ -103,32 +105,48 @@ def _floor(comparison: Comparison, best: Contender) -> list[str]:
     return [f"No model can have less than {floor:.3f} on this text; {best.name} is {above:.3f} above that."]
 
 
-def _price(comparison: Comparison) -> list[str]:
-    """The time of a token and the size of the state after the longest text that was measured."""
+def _price(comparison: Comparison, ranked: Sequence[Contender]) -> list[str]:
+    """The time of a token and the size of the state of every model that is named, and after how many tokens.
+
+    They are those after the longest text that was measured, else those of a text that fills the window.
+    """
     lengths = [int(name.removeprefix(TIME).replace(",", "")) for name in _names(comparison) if name.startswith(TIME)]
     longest = f"{max(lengths, default=0):,}"
-    timed = [contender for contender in comparison.contenders if _timed(contender, longest)]
+    time, state = (TIME + longest, STATE + longest) if lengths else ("ms a generated token", "state bytes")
+    timed = [one for one in comparison.contenders if one.value(time) is not None and one.value(state) is not None]
     if not timed:
         return []
-    time, state = TIME + longest, STATE + longest
     fastest = min(timed, key=lambda contender: _number(contender, time))
     smallest = min(timed, key=lambda contender: _number(contender, state))
-    sentence = (
-        f"After {longest} tokens the fastest next token is that of {fastest.name} ({_number(fastest, time):.2f} ms), "
-        f"the smallest state that of {smallest.name} ({_number(smallest, state):,.0f} bytes)"
-    )
-    peer = next((contender for contender in timed if contender.name == comparison.baseline), None)
-    if peer is not None:
-        sentence += f"; {peer.name} takes {_number(peer, time):.2f} ms and {_number(peer, state):,.0f} bytes"
-    return [f"{sentence}."]
+    named = _named(comparison, ranked)
+    prices = []
+    for contender in {one.name: one for one in [fastest, smallest, *named]}.values():
+        if contender not in timed:
+            prices.append(f"{contender.name} was not measured")
+            continue
+        speed, size = (", the fastest" * (contender is fastest), ", the smallest" * (contender is smallest))
+        ms, size_in_bytes = _number(contender, time), _number(contender, state)
+        prices.append(f"{contender.name} {ms:.3g} ms{speed}, and {size_in_bytes:,.0f} bytes{size}")
+    after = f"After {longest} tokens, of models with that context" if lengths else _full_window(comparison)
+    return [f"{after}, the next token takes and the state holds: {'; '.join(prices)}."]
+
+
+def _full_window(comparison: Comparison) -> str:
+    return f"Over a text that fills the window of {comparison.context:,} tokens, in the mean and at its end"
+
+
+def _named(comparison: Comparison, ranked: Sequence[Contender]) -> list[Contender]:
+    """The models that the sentences name: the best, the baseline, and of a few models all."""
+    if len(ranked) <= FEW:
+        return list(ranked)
+    others = [contender for contender in ranked if not _attends(contender)]
+    below = [contender for contender in others if settled(contender) and _difference(contender) < 0]
+    baseline = [contender for contender in ranked if contender.name == comparison.baseline]
+    return [ranked[0], *below[:1], *others[:1], *baseline]
 
 
 def _names(comparison: Comparison) -> list[str]:
     return [column.name for column in comparison.columns]
-
-
-def _timed(contender: Contender, tokens: str) -> bool:
-    return contender.value(f"{TIME}{tokens}") is not None and contender.value(f"{STATE}{tokens}") is not None
 
 
 def _with_interval(contender: Contender) -> str:

@@ -88,8 +88,7 @@ def _of_layer(table: Table, rows: Comparison, layer: int) -> Spec:
     from seqloom.report.charts.curves import curves
 
     layer_table = Table(table.head, [row for row in table.rows if row[1] == layer])
-    specification = curves(layer_table, Axis("lag", "lag (tokens back)"), SIZE, rows.styles)
-    return specification | {"transform": [{"filter": f"datum.layer == {layer}"}]}
+    return curves(layer_table, Axis("lag", "lag (tokens back)"), SIZE, rows.styles, only=("layer", layer))
 
 
 def _line(rows: Comparison, contender: Contender, view: View) -> Chart:
@@ -121,7 +120,7 @@ def _map(contender: Contender, view: View, every: int) -> Map:
     return Map(
         name=filename(contender.name, "layer", view.layer, view.name),
         heading=view.name,
-        description=view.meaning if every == 1 else f"{view.meaning} Every {every}th row and column is shown.",
+        description=view.meaning if every == 1 else f"{view.meaning} Of {every} rows and columns one is shown.",
         down=down,
         across=across,
         picture=picture(values, signed=signed),

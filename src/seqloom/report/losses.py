@@ -72,8 +72,9 @@ def training(rows: Comparison) -> list[Chart]:
 
 
 def _per_batch(contenders: Sequence[Contender], amount: Amount) -> dict[str, float]:
-    """The amount of one batch by contender; 0 where it is unknown."""
-    return {contender.name: amount.per_batch(contender) or 0.0 for contender in contenders}
+    """The amount of one batch by contender, of those of which it is known."""
+    amounts = {contender.name: amount.per_batch(contender) for contender in contenders}
+    return {name: each for name, each in amounts.items() if each is not None}
 
 
 def held_out(rows: Comparison) -> list[Chart]:

@@ -1,6 +1,6 @@
 """Experiment trackers: TensorBoard, Weights & Biases and trackio, fed with the rows of a run while it trains.
 
-    start(folder, settings, step) → log(row) → … → close()
+    start(folder, identity, settings, step) → log(row) → … → close()
 
 `metrics.jsonl` stays the record of the run: a tracker gets a copy of the numbers, and one that fails is reported once,
 switched off, and the training continues. Each is an extra of the package, imported only when it is asked for.
@@ -30,8 +30,11 @@ class Tracker(ABC):
     """One tracker of one run."""
 
     @abstractmethod
-    def start(self, folder: Path, settings: Mapping[str, Any], step: int) -> None:
-        """Opens the run in `folder`, with its settings, after `step` steps: more than 0 where the run continues."""
+    def start(self, folder: Path, identity: str, settings: Mapping[str, Any], step: int) -> None:
+        """Opens the run in `folder`, with its settings, after `step` steps: more than 0 where the run continues.
+
+        `identity` is `Run.identity`: folders of the same name, such as he/seed-0 and gru/seed-0, have different ones.
+        """
 
     @abstractmethod
     def log(self, step: int, values: Mapping[str, float]) -> None:
@@ -47,7 +50,7 @@ class TensorBoard(Tracker):
     """Event files in the run's folder."""
 
     @override
-    def start(self, folder: Path, settings: Mapping[str, Any], step: int) -> None:
+    def start(self, folder: Path, identity: str, settings: Mapping[str, Any], step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         path = require_own(folder, "tensorboard")
@@ -67,17 +70,22 @@ class TensorBoard(Tracker):
 
 @final
 class WandB(Tracker):
-    """A run of Weights & Biases, whose id is the name of the folder."""
+    """A run of Weights & Biases, whose id is the identity of the run."""
 
     @override
-    def start(self, folder: Path, settings: Mapping[str, Any], step: int) -> None:
+    def start(self, folder: Path, identity: str, settings: Mapping[str, Any], step: int) -> None:
         import wandb
 
         require_own(folder, "wandb")
         quiet = wandb.Settings(silent=True)
-        name = folder.resolve().name
         self._run = wandb.init(
-            project=PROJECT, name=name, id=name, resume="allow", dir=folder, config=dict(settings), settings=quiet
+            project=PROJECT,
+            name=title(folder),
+            id=identity,
+            resume="allow",
+            dir=folder,
+            config=dict(settings),
+            settings=quiet,
         )
 
     @override
@@ -91,15 +99,14 @@ class WandB(Tracker):
 
 @final
 class Trackio(Tracker):
-    """A run of trackio, under the name of the folder."""
+    """A run of trackio, which has no id: its name contains the beginning of the identity."""
 
     @override
-    def start(self, folder: Path, settings: Mapping[str, Any], step: int) -> None:
+    def start(self, folder: Path, identity: str, settings: Mapping[str, Any], step: int) -> None:
         import trackio
 
-        self._run = trackio.init(
-            project=PROJECT, name=folder.resolve().name, resume="allow", config=dict(settings), embed=False
-        )
+        name = f"{title(folder)} {identity[:8]}"
+        self._run = trackio.init(project=PROJECT, name=name, resume="allow", config=dict(settings), embed=False)
 
     @override
     def log(self, step: int, values: Mapping[str, float]) -> None:
@@ -113,6 +120,11 @@ class Trackio(Tracker):
 TRACKERS: dict[str, type[Tracker]] = {"tensorboard": TensorBoard, "wandb": WandB, "trackio": Trackio}
 
 
+def title(folder: Path) -> str:
+    """What a tracker calls a run: the last two names of its path, such as he/seed-0 of a comparison."""
+    return "/".join(folder.resolve().parts[-2:]).lstrip("/")
+
+
 def require_trackers(names: Sequence[str]) -> None:
     """Raises ValueError, with the line that installs it, for a tracker that is unknown or not installed."""
     for name in names:
@@ -124,7 +136,12 @@ def require_trackers(names: Sequence[str]) -> None:
 
 @contextmanager
 def tracked(
-    names: Sequence[str], folder: Path, settings: Mapping[str, Any], step: int, say: Callable[[str], None]
+    names: Sequence[str],
+    folder: Path,
+    identity: str,
+    settings: Mapping[str, Any],
+    step: int,
+    say: Callable[[str], None],
 ) -> Iterator[Callable[[Mapping[str, Any]], None]]:
     """Yields the function that gives a row to all trackers of these names; what fails is reported through `say`."""
     open_trackers: dict[str, Tracker] = {}
@@ -146,7 +163,7 @@ def tracked(
 
     for name in dict.fromkeys(names):
         open_trackers[name] = TRACKERS[name]()
-        attempt(name, lambda name=name: open_trackers[name].start(folder, settings, step))  # type: ignore[misc]
+        attempt(name, lambda name=name: open_trackers[name].start(folder, identity, settings, step))  # type: ignore[misc]
     try:
         yield log
     finally:

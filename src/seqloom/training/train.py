@@ -113,7 +113,7 @@ def _train(
         stack.enter_context(share_rows(learner, group.rank, group.size))
         first = session.step
         settings = flattened(config.model_dump(mode="json"))
-        session.track = stack.enter_context(tracked(trackers, run.folder, settings, first, say))
+        session.track = stack.enter_context(tracked(trackers, run.folder, run.identity, settings, first, say))
         with Metrics(run.metrics, say, mark=mark) if group.main else Unwritten() as rows, Stop() as stop:
             with show("training", config.training.batches, "batches", start=first) as advance:
                 session.train(rows, stop, advance)

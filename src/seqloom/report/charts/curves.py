@@ -8,7 +8,7 @@ from typing import TypeAlias
 import altair as alt
 
 from seqloom.report.charts.chart import Axis, Spec, Table
-from seqloom.report.charts.encodings import FEW, HEIGHT, SEEDS, across, color, dash, data, tooltip, up
+from seqloom.report.charts.encodings import FEW, HEIGHT, SEEDS, across, color, dash, data, known, tooltip, up
 from seqloom.report.charts.style import MUTED, PAPER, SIZE, LineStyle
 
 Range: TypeAlias = tuple[float, float]
@@ -29,12 +29,17 @@ def curves(
     raw: Mapping[str, float] | None = None,
     marks: bool = False,
     borders: Sequence[tuple[str, float]] = (),
+    only: tuple[str, int] | None = None,
     height: int = HEIGHT,
 ) -> Spec:
     """Lines of `y` over `x`, one for each value of the column `model`, of data called `rows`.
 
+    With `only`, a column and a number, the data have other rows too, and those with that number are drawn: `table` has
+    them alone.
+
     Where the rows have the columns "lowest seed" and "highest seed", a band goes from one to the other. With `raw`,
-    data called `raw` (model, batches, loss) are drawn faintly; it has the amount of `x` per batch, by model.
+    data called `raw` (model, batches, loss) are drawn faintly; it has the amount of `x` per batch, of the models that
+    are drawn.
     `levels` are horizontal lines, `borders` vertical ones; `marks` shows each point. Of more than eight models, bands
     and raw values are shown only for the one under the pointer.
     """
@@ -42,7 +47,13 @@ def curves(
     styles = {name: style for name, style in styles.items() if name in models}
     y_range = _range(table, x, y, levels, cut=raw is not None)
     x_values = table.numbers(x.column)
-    rows = data("rows").encode(across(x.column, x, x_values), up(y.column, y, y_range), color(styles))
+    rows = (
+        data("rows")
+        .transform_filter(known(x.column, y.column))
+        .encode(across(x.column, x, x_values), up(y.column, y, y_range), color(styles))
+    )
+    if only is not None:  # in each layer: a filter of the whole chart does not reach layers with data of their own
+        rows = rows.transform_filter(f"datum[{json.dumps(only[0])}] == {only[1]}")  # CSV has the number as text
     hover = alt.selection_point("hover", fields=["model"], on="pointerover", nearest=True, clear="pointerout")
     pick = alt.selection_point("pick", fields=["model"], bind="legend")
     picked = alt.when(hover & pick)
@@ -123,6 +134,7 @@ def _raw(
     faint = alt.value(0.15 if len(styles) <= FEW else 0)
     return (
         data("raw")
+        .transform_filter(alt.FieldOneOfPredicate(field="model", oneOf=list(amounts)))
         .transform_calculate(x=amount)
         .mark_line(strokeWidth=0.8, clip=True)
         .encode(
@@ -174,13 +186,13 @@ def _names(
     Names that would overlap are moved apart.
     """
     points = zip(table.column("model"), table.column(x.column), table.column(y.column), strict=True)
-    known = [(str(name), a, b) for name, a, b in points if isinstance(a, int | float) and isinstance(b, int | float)]
-    last_y = {name: b for name, _, b in sorted(known, key=lambda point: point[1])}
+    ends = [(str(name), a, b) for name, a, b in points if isinstance(a, int | float) and isinstance(b, int | float)]
+    last_y = {name: b for name, _, b in sorted(ends, key=lambda point: point[1])}
     scale, unscale = (math.log, math.exp) if y.log else (float, float)
     low, high = (scale(end) for end in y_range)
     heights = spread([scale(value) for value in last_y.values()], (high - low) * LINE / height, low, high)
-    ends = [{"model": name, "y": unscale(value)} for name, value in zip(last_y, heights, strict=True)]
-    right = alt.Chart(alt.InlineData(values=ends)).encode(up("y", y, y_range), color(styles), x=alt.value("width"))
+    places = [{"model": name, "y": unscale(value)} for name, value in zip(last_y, heights, strict=True)]
+    right = alt.Chart(alt.InlineData(values=places)).encode(up("y", y, y_range), color(styles), x=alt.value("width"))
     pieces = right.mark_point(shape="stroke", size=20**2, xOffset=16, strokeWidth=2).encode(strokeDash=dash(styles))
     words = right.mark_text(align="left", dx=32, limit=190).encode(text=alt.Text("model", type="nominal"))
     return alt.LayerChart(layer=[pieces, words], name="names")

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from seqloom.report.charts.chart import Axis, Spec, Table
-from seqloom.report.charts.encodings import HEIGHT, across, color, data, shape, tooltip
+from seqloom.report.charts.encodings import HEIGHT, across, color, data, known, shape, tooltip
 from seqloom.report.charts.style import INK, PAPER, SIZE, LineStyle
 
 NARROWEST = 420
@@ -33,18 +33,21 @@ def points(table: Table, x: Axis, y: Axis, styles: Mapping[str, LineStyle], fron
     """
     models = set(table.column("model"))
     styles = {name: style for name, style in styles.items() if name in models}
-    rows = data("rows").encode(
-        across(x.column, x, table.numbers(x.column), padding=24),
-        alt.Y(y.column, type="quantitative", title=y.label, scale=alt.Scale(zero=False, padding=24, nice=False)),
-        color(styles, legend=False),
+    rows = (
+        data("rows")
+        .transform_filter(known(x.column, y.column))
+        .encode(
+            across(x.column, x, table.numbers(x.column), padding=24),
+            alt.Y(y.column, type="quantitative", title=y.label, scale=alt.Scale(zero=False, padding=24, nice=False)),
+            color(styles, legend=False),
+        )
     )
     best = rows.transform_filter(alt.FieldOneOfPredicate(field="model", oneOf=list(front)))
     steps = best.mark_line(interpolate="step-after", color=INK, opacity=0.45, strokeWidth=1.3)
     layers: list[alt.Chart | alt.LayerChart] = [
         steps.encode(color=alt.value(INK), order=alt.Order(x.column, type="quantitative"))
     ]
-    # An empty cell of CSV is a text or null, by the reader, and would be a bar down to 0.
-    several = rows.transform_filter("isValid(datum['lowest seed']) && datum['lowest seed'] !== ''")
+    several = rows.transform_filter(known("lowest seed"))
     layers.append(several.mark_rule().encode(y=alt.Y("lowest seed", type="quantitative"), y2=alt.Y2("highest seed")))
     marks = rows.mark_point(filled=True, size=90, opacity=1)
     layers.append(marks.encode(shape=shape(styles), tooltip=tooltip(table, x, y)))
