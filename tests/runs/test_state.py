@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from seqloom.core.state import flat, nbytes
+from seqloom.mixers.linear.linear import LinearConfig
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.runs.checkpoint import Damaged
 from seqloom.runs.state import load_state, model_hash, save_state
@@ -42,6 +43,14 @@ def test_a_state_of_another_model_is_an_error(tmp_path: Path) -> None:
         assert model_hash(other) != model_hash(model)
         with pytest.raises(ValueError, match="of another model or of other weights"):
             load_state(other, path)
+
+
+def test_a_state_of_other_code_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = decoder("linear")
+    path = save_state(model, model.extend(torch.ones(1, 4, dtype=torch.long), model.start(1))[1], tmp_path)
+    monkeypatch.setattr(LinearConfig, "equation_version", 2)
+    with pytest.raises(ValueError, match="of another model or of other weights"):
+        load_state(model, path)
 
 
 def test_a_state_of_another_layout_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from seqloom.mixers.extractors.modal_extractor import ModalExtractor
 from seqloom.ops.pole_fit import Poles, fit
 from seqloom.runs import checkpoint
 from seqloom.runs import model as stored
+from seqloom.runs.code import as_meta
 from seqloom.runs.layout import Run, find_run, open_run
 from seqloom.runs.lock import lock
 
@@ -138,4 +139,5 @@ def _save(model: Model, out: Path, source: Run, origin: dict[str, Any]) -> None:
         run = open_run(out, settings)
         if tokenizer is not None:
             run.keep_tokenizer(tokenizer.json)
-        checkpoint.save(run.checkpoints, 0, {"model": model.state_dict()}, {"run": run.identity})
+        meta = {"run": run.identity, **as_meta(model.config)}
+        checkpoint.save(run.checkpoints, 0, {"model": model.state_dict()}, meta)

@@ -101,6 +101,12 @@ def of_meta(meta: Mapping[str, Any]) -> Codes:
     return written if is_codes(written) else {}
 
 
+def as_meta(settings: BaseModel) -> dict[str, Codes]:
+    """The codes as a checkpoint's JSON has them where nothing else surrounds it: {} without any."""
+    found = codes(settings)
+    return {"code": found} if found else {}
+
+
 def is_codes(value: object) -> TypeGuard[Codes]:
     """Whether a value that was read has the form of `Codes`."""
     return isinstance(value, dict) and all(isinstance(code, str | int) for code in value.values())

@@ -16,7 +16,7 @@ from seqloom.core.model import Model
 from seqloom.core.model_config import ModelConfig
 from seqloom.models.kinds import model_config
 from seqloom.runs import checkpoint, steps
-from seqloom.runs.code import changed, changed_words, codes, of_meta
+from seqloom.runs.code import as_meta, changed, changed_words, codes, of_meta
 from seqloom.runs.layout import Run, find_run, open_run, tokenizer_digest
 from seqloom.runs.lock import lock
 
@@ -49,8 +49,7 @@ def save(model: Model, folder: str | Path, *, tokenizer: Stored | None = None) -
         run = open_run(folder, settings(model, tokenizer))
         if tokenizer is not None:
             run.keep_tokenizer(tokenizer.json)
-        code = codes(model.config)
-        meta = {"run": run.identity, **({"code": code} if code else {})}
+        meta = {"run": run.identity, **as_meta(model.config)}
         checkpoint.save(run.checkpoints, 0, {"model": model.state_dict()}, meta)
     return run.folder
 

@@ -1,6 +1,6 @@
 """A model's state on disk, from which it can continue later, verified like a checkpoint.
 
-A state is valid only for the weights that made it, so it is saved with their hash.
+A state is valid only for the weights, and for the code, that made it, so it is saved with their hash.
 """
 
 import hashlib
@@ -11,6 +11,7 @@ import torch
 from seqloom.core.model import Model
 from seqloom.core.state import ModelState, bounded, filled, flat, length_of
 from seqloom.runs import checkpoint
+from seqloom.runs.code import codes
 from seqloom.runs.durable import canonical
 
 FORMAT = 5
@@ -47,8 +48,10 @@ def load_state(model: Model, path: str | Path) -> ModelState:
 
 
 def model_hash(model: Model) -> str:
-    """sha256 over a model's settings and weights, 64 hexadecimal digits."""
+    """sha256 over a model's settings, codes and weights, 64 hexadecimal digits."""
     digest = hashlib.sha256(canonical(model.config.model_dump(mode="json")).encode())
+    if code := codes(model.config):
+        digest.update(canonical(code).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
