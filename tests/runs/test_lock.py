@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from filelock import lock_descriptor
 
 from seqloom.runs.layout import make_folder
-from seqloom.runs.lock import lock
+from seqloom.runs.lock import held, lock
 
 HOLD = "import sys, time; from seqloom.runs.lock import lock\nwith lock(sys.argv[1]): print('held', flush=True); {}"
 LIMIT = 20
@@ -112,6 +113,65 @@ def test_wrong_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(ValueError, match=r"cannot write in .*Read-only file system"):
         _hold(tmp_path / "a")
+
+
+WINDOWS = """
+import os, signal, sys
+import filelock, torch
+for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_NOFOLLOW", "register_at_fork", "fork", "pread", "pwrite"):
+    delattr(os, name)
+del signal.SIGHUP
+sys.modules["fcntl"] = None
+from seqloom.runs.lock import held, lock
+from seqloom.training.signals import Stop
+folder = sys.argv[1]
+with Stop(), lock(folder):
+    assert held(folder)
+    try:
+        with lock(folder):
+            pass
+    except ValueError as error:
+        print(error)
+assert not held(folder)
+"""
+"""what is there on Windows, as far as another system can have so little"""
+
+
+def test_without_what_windows_does_not_have(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WINDOWS, str(tmp_path)], capture_output=True, text=True, check=False, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    assert "is in use by process " in done.stdout
+
+
+def test_the_first_byte_need_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Windows a process that reads the locked byte is refused."""
+    read = os.read
+
+    def refuse_the_first(descriptor: int, size: int) -> bytes:
+        if os.lseek(descriptor, 0, os.SEEK_CUR) == 0:
+            raise PermissionError(13, "Permission denied")
+        return read(descriptor, size)
+
+    with lock(tmp_path):
+        monkeypatch.setattr(os, "read", refuse_the_first)
+        with pytest.raises(ValueError, match=f"in use by process {os.getpid()};"):
+            _hold(tmp_path)
+
+
+def test_one_that_asks_is_no_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`held` locks the file for an instant, in which a run that begins must not be refused."""
+    make_folder(tmp_path)
+    with lock(tmp_path):
+        pass
+    asking = os.open(tmp_path / "lock", os.O_RDONLY)
+    assert lock_descriptor(asking, blocking=False)
+    monkeypatch.setattr("seqloom.runs.lock.time.sleep", lambda seconds: os.close(asking))
+    with lock(tmp_path):
+        monkeypatch.undo()
+        assert held(tmp_path)
+    assert not held(tmp_path)
 
 
 def _hold(folder: Path) -> None:

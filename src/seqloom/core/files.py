@@ -17,6 +17,10 @@ DEPTH = 100
 
 _AT_ONCE = 1 << 16
 """bytes that are read at once beyond the size of a file"""
+_FLAGS = ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY")
+GUARDS = sum(getattr(os, name, 0) for name in _FLAGS)
+"""flags of opening a file that nobody is trusted to have made; Windows has others than Linux"""
+NOT_A_LINK = getattr(os, "O_NOFOLLOW", 0)
 _MODES = {"rb": os.O_RDONLY, "ab": os.O_WRONLY | os.O_APPEND | os.O_CREAT}
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -41,8 +45,7 @@ def open_regular(path: str | Path, mode: Literal["rb", "ab"] = "rb", *, follow: 
     except FileNotFoundError:
         if mode == "rb":
             raise
-    guards = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
-    descriptor = os.open(path, _MODES[mode] | guards, 0o666)
+    descriptor = os.open(path, _MODES[mode] | GUARDS | (0 if follow else NOT_A_LINK), 0o666)
     try:
         _require_regular(path, os.fstat(descriptor))  # the path may have been replaced since it was checked
         return os.fdopen(descriptor, mode, buffering=0 if mode == "ab" else -1)

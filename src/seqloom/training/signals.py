@@ -5,7 +5,8 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any, Self, final
 
-_WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_WATCHED = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""those that the system has: Windows has no SIGHUP"""
 
 
 @final
