@@ -13,6 +13,7 @@ from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.positions.learned import LearnedPositions
 from seqloom.runs import model as stored
 from seqloom.runs.layout import identity
+from seqloom.training.recipes import RECIPES
 from seqloom.training.settings import resolve
 
 BEFORE = {
@@ -74,3 +75,55 @@ def test_a_seed_draws_the_weights_that_it_always_did(kind: str) -> None:
         block.mixer.reset(config.std)
     expected = older.state_dict()
     assert all(weight.equal(expected[name]) for name, weight in model.state_dict().items())
+
+
+WARMED_UP = {
+    "universal/dates": (100, "6ef3286fd53afd0efea1acd6ef64fc2f119e60014decbc242dcc984e6ea38f02"),
+    "board/small": (60, "037e6cc8934519655bc31a9ba2532e7de8d33f714af1e9321b7a95bc6bfc0ac0"),
+    "seq2seq/bahdanau": (100, "0f0204b140de9b3d582b05e3f933c12a43f8294d97aefc520ba8d3164d1dec8d"),
+    "seq2seq/dates": (100, "dd4a4b698f813fff6e2e3397e1b17f07a201d3f4e5641be3feea702750312aae"),
+    "seq2seq/vaswani": (4000, "e8336bdd6b309cf4f88a6d924edb15acc1e914d0c414df23f441f0ab14dd52e7"),
+    "encoder/small": (1000, "aa2df47bc3cd6dc4d92c10293d64e435a7c3750e15f7a4abde2bcfaea8a0a3bf"),
+    "classifier/small": (300, "c4ce8b14cce8f76be53f697bc344bab70b9c85ad15d5bf9ae1bfce159b1e57aa"),
+    "bert/small": (1000, "c21fba5c57c02080fc5d2e3a15266753dabdd8a9b8aaa39c30f942bf12e38b2b"),
+}
+"""steps of the warm-up, and the identity, as they were when these recipes had numbers of steps"""
+
+
+@pytest.mark.parametrize("recipe", WARMED_UP)
+def test_a_warm_up_in_percent_is_stored_as_its_steps(recipe: str) -> None:
+    config = resolve(recipe)
+    assert (config.training.schedule.warmup, identity(config.identity("corpus"))) == WARMED_UP[recipe]
+    share = WARMED_UP[recipe][0] / config.training.batches
+    half = resolve(recipe, [f"training.batches={config.training.batches // 2}"])
+    assert half.training.schedule.warmup == pytest.approx(share * config.training.batches / 2, abs=1)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_can_be_run_for_few_batches(recipe: str) -> None:
+    training = resolve(recipe, ["training.batches=20"]).training
+    assert training.schedule.warmup_steps(20) <= 2
+
+
+def test_a_run_that_goes_on_beyond_its_recipe_keeps_its_warm_up() -> None:
+    longer = resolve("seq2seq/vaswani", ["training.batches=200000"])
+    assert identity(longer.identity("corpus")) == WARMED_UP["seq2seq/vaswani"][1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (["training.schedule={kind: cosine, warmup: 25%}"], 5),
+        (["training.schedule={kind: noam, warmup: 0.1%}"], 1),
+        (["training.schedule={kind: wsd, warmup: 110%}"], "no part of the run: give e.g. 5%"),
+        (["training.schedule={kind: wsd, warmup: five%}"], "no part of the run: give e.g. 5%"),
+        (["training.schedule={kind: wsd, warmup: 0%}"], "no part of the run: give e.g. 5%"),
+        (["training.schedule={kind: wsd, warmup: five}"], "training.schedule.warmup"),
+    ],
+)
+def test_a_warm_up_in_percent(changes: list[str], expected: int | str) -> None:
+    if isinstance(expected, int):
+        assert resolve("tiny", changes).training.schedule.warmup == expected
+    else:
+        with pytest.raises(ValueError, match=expected):
+            resolve("tiny", changes)

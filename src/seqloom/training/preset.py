@@ -5,7 +5,8 @@
 A preset is a recipe's name or a YAML file. A change is `a.b=value`, its value read as YAML. Naming another kind of
 mixer, schedule, objective or position drops the settings of the one before it; changes that follow are the new one's.
 So does another `model.channel` with those of the feed-forward network. `training.stages` sets `training.batches`, their
-sum, unless that is set next to them.
+sum, unless that is set next to them. A warm-up such as 5% becomes that part of `training.batches`, in steps: a recipe
+can be run for few batches, and a run of its own length is stored as if the steps stood there.
 
     preset_values("llama/small", ["model=mamba/small"])      Mamba's model under Llama's data, context and training
 
@@ -28,6 +29,8 @@ GRADIENTS = (
 """training settings that a model without gradients has no use for"""
 COUNTING = ("ngram", "hmm")
 """the kinds of models that count, without gradients"""
+ENDLESS = ("constant", "noam")
+"""the schedules that do not depend on the length of the run"""
 
 
 def counts(preset: str) -> bool:
@@ -45,6 +48,7 @@ def preset_values(preset: str, changes: Sequence[str] = (), source: str | None =
     ValueError, in one line, for an unknown preset, what is not readable, and a vocabulary set in the wrong section.
     """
     values = _read(preset)
+    own_batches = values["training"].get("batches") if isinstance(values.get("training"), dict) else None
     for change in sorted(changes, key=lambda change: not change.startswith("model=")):
         name, sign, text = change.partition("=")
         if not sign or not name:
@@ -60,6 +64,7 @@ def preset_values(preset: str, changes: Sequence[str] = (), source: str | None =
         _put(values, ["data", "source"], source)
     names = {change.partition("=")[0] for change in changes}
     _count_stages(values.get("training"), names)
+    _count_warmup(values.get("training"), own_batches)
     data = values.get("data")
     if "data.tokenizer" in names and "data.vocab" not in names and isinstance(data, dict) and data.get("tokenizer"):
         _size_tokenizer(data)
@@ -89,6 +94,29 @@ def _count_stages(training: Any, names: set[str]) -> None:
         return  # an error of the stages, which their own check reports
     if "training.stages" in names or "batches" not in training:
         training["batches"] = sum(batches)
+
+
+def _count_warmup(training: Any, own_batches: Any) -> None:
+    """Sets a warm-up in percent to its number of steps, at least 1. ValueError where it is no share of the batches.
+
+    A run under a schedule without an end may be continued beyond the `own_batches` of its preset: its warm-up stays.
+    """
+    schedule = training.get("schedule") if isinstance(training, dict) else None
+    warmup = schedule.get("warmup") if isinstance(schedule, dict) else None
+    if not isinstance(warmup, str) or not warmup.endswith("%"):
+        return  # a number; an error of other texts is reported by the check of types
+    batches = training.get("batches")
+    if type(batches) is not int:
+        raise ValueError(f"training.schedule.warmup={warmup} is a part of training.batches: set that, too")
+    try:
+        share = float(warmup.removesuffix("%")) / 100
+    except ValueError:
+        share = -1.0
+    if not 0 < share <= 1:
+        raise ValueError(f"training.schedule.warmup={short(warmup)} is no part of the run: give e.g. 5%")
+    if schedule.get("kind") in ENDLESS and type(own_batches) is int:
+        batches = min(batches, own_batches)
+    schedule["warmup"] = max(1, round(share * batches))
 
 
 def _put(values: dict[str, Any], path: list[str], value: Any) -> None:

@@ -32,7 +32,10 @@ class Schedule(Config, ABC):
     uses_length: ClassVar[bool]
     """whether the share depends on the number of steps in all"""
     warmup: int | float = Field(
-        0, ge=0, description="steps over which the learning rate rises from 0 to lr; below 1: as a fraction of the run"
+        0,
+        ge=0,
+        description="steps over which the learning rate rises from 0 to lr; 5%: so many steps by training.batches; "
+        "below 1: as a fraction of the run",
     )
 
     @model_validator(mode="after")
@@ -153,7 +156,11 @@ class Noam(Schedule):
 
     kind: Literal["noam"] = "noam"
     uses_length: ClassVar = False
-    warmup: int | float = Field(4000, ge=1, description="steps over which the learning rate rises from 0 to lr")
+    warmup: int | float = Field(
+        4000,
+        ge=1,
+        description="steps over which the learning rate rises from 0 to lr; 4%: so many steps by training.batches",
+    )
 
     @override
     def after_warmup(self, step: int, steps: int) -> float:
