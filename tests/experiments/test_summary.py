@@ -13,7 +13,9 @@ from seqloom.core.statistics import differences, mean_of
 from seqloom.experiments.columns import STATISTICS
 from seqloom.experiments.compare import Compare
 from seqloom.experiments.contender_cell import last_tenth
+from seqloom.experiments.contenders import contender
 from seqloom.generation.decode import generate
+from seqloom.report import page
 from seqloom.report.comparison import Comparison
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
@@ -85,17 +87,17 @@ def test_the_stored_comparison(tmp_path: Path) -> None:
     assert comparison.text.floor < comparison.text.unigram
     names = [column.name for column in comparison.columns]
     assert names[0] == "held-out loss"
-    for contender in comparison.contenders:
-        assert set(names) <= set(contender.row)
+    for each in comparison.contenders:
+        assert set(names) <= set(each.row)
         for name in ("ms a step", "peak MB a step", "ms a generated token", "state bytes", "operations a token"):
-            assert contender.row[name] > 0, name
-        assert 0 <= contender.row["agreeing"] <= contender.row["grammatical"] <= 1
-        assert [(one.prompt, one.seed) for one in contender.samples] == [
+            assert each.row[name] > 0, name
+        assert 0 <= each.row["agreeing"] <= each.row["grammatical"] <= 1
+        assert [(one.prompt, one.seed) for one in each.samples] == [
             *(("The king", 0), ("The king", 1)),
             *(("Once", 0), ("Once", 1)),
         ]
-        assert all(0 < p <= 1 for one in contender.samples for _, p in one.tokens)
-        assert contender.operations_a_batch == pytest.approx(contender.row["operations a token"] * 64, rel=0.01)
+        assert all(0 < p <= 1 for one in each.samples for _, p in one.tokens)
+        assert each.operations_a_batch == pytest.approx(each.row["operations a token"] * 64, rel=0.01)
     attention = next(contender for contender in comparison.contenders if contender.kind == "attention")
     assert [view.name for view in attention.views] == [
         "mean weights of 2 heads",
@@ -106,6 +108,22 @@ def test_the_stored_comparison(tmp_path: Path) -> None:
     assert len(attention.views[0].labels) == len(attention.views[0].values) == 16
     she = next(contender for contender in comparison.contenders if contender.kind == "she")
     assert [len(row) for row in she.views[0].values] == [32] * 16
+
+
+@pytest.mark.usefixtures("stopped_clocks")
+def test_a_pattern_that_covers_the_context_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    two = [contender("attention:heads=2"), contender("longformer:heads=2"), contender("longformer:heads=2,window=4")]
+    result = compare(two, "tiny", SMALL, tmp_path)
+    said = "the pattern of longformer covers the context of 16 tokens: it equals attention here"
+    assert {each.name: each.same_as for each in result.contenders} == {
+        "attention-heads=2": None, "longformer-heads=2": "attention", "longformer-heads=2-window=4": None,
+    }  # fmt: skip
+    losses = {each.name: each.row["held-out loss"] for each in result.contenders}
+    assert losses["longformer-heads=2"] == pytest.approx(losses["attention-heads=2"], abs=1e-5)
+    assert [line for line in printed(result).splitlines() if "covers" in line] == [f"longformer-heads=2: {said}"]
+    shown = page.write(tmp_path).read_text(encoding="utf-8")
+    assert shown.count("= attention here") == 1
+    assert capsys.readouterr().err.count(said) == 1, "training says it"
 
 
 def test_a_sample_has_the_models_probabilities(tmp_path: Path) -> None:

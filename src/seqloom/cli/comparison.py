@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final, get_args
 
+from seqloom.analysis.covering import sentence
 from seqloom.analysis.match import By, Equal
 from seqloom.core.config import suggestion
 from seqloom.core.statistics import could_settle
@@ -135,7 +136,12 @@ def printed(comparison: Comparison) -> str:
         if contender.value("held-out loss") is None
     ]
     missing = [f"{mixer.name} is left out: {mixer.why}" for mixer in comparison.left_out]
-    notes = [*sized, *failed, *missing]
+    covered = [
+        f"{contender.name}: {sentence(contender.kind, contender.same_as, comparison.context)}"
+        for contender in comparison.contenders
+        if contender.same_as is not None
+    ]
+    notes = [*sized, *covered, *failed, *missing]
     return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])])
 
 

@@ -185,6 +185,14 @@ class Mixer(nn.Module, ABC):
         This is the only method that may change buffers. By default it does nothing.
         """
 
+    @property
+    def same_as(self) -> str | None:
+        """The kind of mixer that this one equals on texts of its context, such as attention where a pattern covers it.
+
+        None, as by default, where they differ.
+        """
+        return None
+
     def views(self, x: Stream) -> list[View]:
         """What a report draws: weights, and what was computed from the first row of `x`; by default nothing."""
         return []

@@ -9,6 +9,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+
+from seqloom.analysis.covering import same_as
 from seqloom.analysis.origin import origin
 from seqloom.core.statistics import differences
 from seqloom.evaluation.scores import unigram_entropy
@@ -110,6 +113,7 @@ def _contender(entry: Entry, study: Compare, results: Results, row: Values) -> r
     shared: Values = {
         "name": contender.name,
         "kind": " + ".join(sorted(entry.kinds)),
+        "same_as": _same_as(entry),
         "attends": any(type(mixer).__module__.startswith(ATTENTION) for mixer in model.mixers),
         "matched_to": contender.matched_to,
         "matched": contender.matched,
@@ -132,6 +136,13 @@ def _contender(entry: Entry, study: Compare, results: Results, row: Values) -> r
         samples=portrait.samples if portrait is not None else [],
         views=portrait.views if portrait is not None else [],
     )
+
+
+def _same_as(entry: Entry) -> str | None:
+    """The mixer that the contender's own equals in every layer, if its pattern covers the context."""
+    with torch.device("meta"):
+        equal = same_as(entry.config.model.build())
+    return next(iter(equal.values())) if len(equal) == len(entry.kinds) == 1 else None
 
 
 def _further(study: Compare, results: Results) -> tuple[dict[str, Values], list[Values]]:

@@ -52,6 +52,20 @@ def per_head(patterns: Sequence[Pattern], heads: int, context: int | None) -> tu
     return tuple(Within(pattern, context) for pattern in patterns)
 
 
+def covers(patterns: Sequence[Pattern], context: int | None, causal: bool) -> bool:
+    """Whether every query of a text of `context` tokens attends to all keys that it may; False without a context."""
+    if not context:
+        return False
+    with torch.device("cpu"):  # also of a mixer on the meta device
+        some = torch.tensor([0, context // 2, context - 1])[:, None]
+        time = torch.arange(context)
+        allowed = time <= some if causal else torch.ones(3, context, dtype=torch.bool)
+        if not all((pattern.of(context)(some, time) | ~allowed).all() for pattern in set(patterns)):
+            return False  # three queries tell most patterns, before all pairs are counted
+        pairs = context * (context + 1) // 2 if causal else context**2
+        return all(terms(pattern, context)[1] == pairs for pattern in set(patterns))
+
+
 def weighted(patterns: Sequence[Pattern], span: Span, width: int) -> Cost:
     """The price of the attention of all heads, which are computed in parallel."""
     prices = [price(*_terms(pattern, span), width, 1) for pattern in patterns]
@@ -82,7 +96,7 @@ class PatternAttention(CachedHeads):
         super().__init__(config, layer)
         require_undecayed(self)
         self.patterns = per_head(patterns, self.heads, layer.context)
-        self.max_slots = layer.context
+        self.max_slots = self.context = layer.context
         self.traits = TRAITS
         reach = Union(tuple(patterns)).reach
         if reach is not None:
@@ -110,6 +124,11 @@ class PatternAttention(CachedHeads):
             then = ring.times(entries["k"].shape[2], length.tokens + 1)[:, : k.shape[2]]
             y = self._attended(q, k, v, length.tokens[:, None], then)
         return self.out_of_token(y, x), entries
+
+    @property
+    @override
+    def same_as(self) -> str | None:
+        return "attention" if covers(self.patterns, self.context, True) else None
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -150,7 +169,7 @@ class BidirectionalPatterned(Heads, BidirectionalMixer, ABC):
     def __init__(self, config: HeadSettings, layer: Layer, patterns: Sequence[Pattern]) -> None:
         super().__init__(config, layer)
         require_undecayed(self)
-        self.patterns = per_head(patterns, self.heads, layer.context)
+        self.patterns, self.context = per_head(patterns, self.heads, layer.context), layer.context
 
     @override
     def views(self, x: Stream) -> list[View]:
@@ -164,6 +183,11 @@ class BidirectionalPatterned(Heads, BidirectionalMixer, ABC):
 @final
 class BidirectionalPatternAttention(BidirectionalPatterned):
     """Attention of whole rows with a pattern for each head."""
+
+    @property
+    @override
+    def same_as(self) -> str | None:
+        return "attention" if covers(self.patterns, self.context, False) else None
 
     @override
     def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:

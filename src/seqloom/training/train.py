@@ -13,6 +13,7 @@ from pathlib import Path
 from signal import Signals
 from typing import final
 
+from seqloom.analysis.covering import same_as, sentence
 from seqloom.core.model import Model
 from seqloom.core.objective import Row
 from seqloom.core.progress import Say, Show, progress, silent
@@ -107,6 +108,8 @@ def _train(
         if config.model.fits:
             batches = f"{learner.objective.pass_steps(config.data.seed):,} batches a pass"
         say("; ".join(text for text in (data, batches, f"{parameters:,} parameters", f"in {run.folder}") if text))
+        for kind, name in same_as(learner.model).items():
+            say(sentence(kind, name, config.model.context))
         session = Session(config, run, learner, None if corpus is None else corpus.held_out, say, group)
         mark = session.restore(stack, allow_drift)
         group.require_same({**identity(config, corpus), **session.facts()})

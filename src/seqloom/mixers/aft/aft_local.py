@@ -54,6 +54,7 @@ class WindowBiases(Mixer, ABC):
         super().__init__()
         self.dim, self.context, self.bias_dim = dim, context, bias_dim
         self.window = min(window, context)
+        self._covers = window >= context
         traits = TRAITS if self.causal else NEVER
         self.traits = replace(traits, longest=context)  # biases exist for this many positions
         self.w_q, self.w_k, self.w_v, self.w_out = (Linear(dim, dim, bias=False) for _ in range(4))
@@ -64,6 +65,11 @@ class WindowBiases(Mixer, ABC):
         super().reset(std)
         with torch.no_grad():
             self.w.copy_(self._initial_biases())
+
+    @property
+    @override
+    def same_as(self) -> str | None:
+        return "aft_full" if self._covers else None
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:

@@ -70,6 +70,12 @@ class Attention(CachedHeads):
         if config.window is not None:
             self.max_slots = self.min_slots = min(config.window, layer.context or config.window)
             self.traits = replace(TRAITS, state="window")
+        self._covers = _covers(config.window, layer.context)
+
+    @property
+    @override
+    def same_as(self) -> str | None:
+        return "attention" if self._covers else None
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
@@ -128,6 +134,11 @@ class Attention(CachedHeads):
         return causal if self.max_slots is None or self.max_slots >= T else banded(self.max_slots)
 
 
+def _covers(window: int | None, context: int | None) -> bool:
+    """Whether there is a window that is as long as the context, so that it leaves nothing out."""
+    return window is not None and context is not None and window >= context
+
+
 @final
 class BidirectionalAttention(Heads, BidirectionalMixer):
     """Multi-head self-attention of every token over its whole row, or over the tokens less than `reach` away.
@@ -141,6 +152,12 @@ class BidirectionalAttention(Heads, BidirectionalMixer):
         super().__init__(config, layer)
         bounds = [reach for reach in (layer.context, config.window) if reach is not None]
         self.reach = min(bounds, default=None)
+        self._covers = _covers(config.window, layer.context)
+
+    @property
+    @override
+    def same_as(self) -> str | None:
+        return "attention" if self._covers else None
 
     @override
     def read(self, x: Stream, lengths: Lengths | None = None) -> Stream:

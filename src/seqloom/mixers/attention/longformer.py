@@ -39,7 +39,7 @@ class Longformer(BidirectionalPatterned):
 
     def __init__(self, config: "LongformerConfig", layer: Layer, patterns: list[Pattern]) -> None:
         super().__init__(config.of_heads, layer, patterns)
-        self.tokens, self.context = sorted(set(config.global_tokens)), layer.context
+        self.tokens = sorted(set(config.global_tokens))
         self.w_global = Linear(self.dim, 3 * self.dim, bias=False)
 
     @override
