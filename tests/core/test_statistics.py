@@ -34,6 +34,18 @@ def test_students_interval_of_a_models_own_runs() -> None:
     assert result.half == pytest.approx(3.182446 * statistics.stdev([1.0, 2.0, 4.0, 4.5]) / 2)
 
 
+def test_one_run_and_equal_runs_have_no_error() -> None:
+    assert mean_of([2.0]) == Estimate(2.0, 1)
+    assert mean_of([0.25]) == Estimate(0.25, 1)
+    assert mean_of([2.0, 2.0, 2.0]) == Estimate(2.0, 3)
+
+
+def test_an_estimate_as_text() -> None:
+    known, unknown = Estimate(1.25, 4, 0.5, 3), Estimate(-1.25, 1)
+    assert (str(known), known.signed) == ("1.250 ± 1.591", "+1.250 ± 1.591")  # 3.182446 / 2
+    assert (str(unknown), unknown.signed) == ("-1.250", "-1.250")
+
+
 def test_quantiles_of_any_degrees_of_freedom() -> None:
     assert [round(quantile(0.975, nu), 3) for nu in (1, 2, 2.5, 30, 31, 1000)] == [
         12.706, 4.303, 3.575, 2.042, 2.040, 1.962,

@@ -18,6 +18,9 @@ CUT = (
     "`high - 2` may be `low`, which leaves the range as it is, and the next cut halves it; either finds the same size"
 )
 
+FREEDOM = "src/seqloom/core/statistics.py: freedom: float = 0.0"
+SQUARES = "src/seqloom/core/statistics.py: squares = math.fsum((value - mean) ** 2 for value in values)"
+
 HIGHEST = "src/seqloom/core/statistics.py: highest = 0.0"
 FIRST_KEY = (
     "src/seqloom/ops/forgetting/__init__.py: "
@@ -30,6 +33,8 @@ PROVED: dict[str, str] = {
     f"src/seqloom/ops/bucketing/blocks.py: {COUNT}: 1 → 2": AT_ONCE,
     f"{MIDDLE}: 1 → 2": CUT,
     f"{MEAN}: 0.0 → -1.0": "`scale` is only read in max(abs(mean), scale), and no absolute value is below 0",
+    f"{FREEDOM}: 0.0 → -1.0": "it is only read next to an error, and whoever gives an error gives both",
+    f"{SQUARES}: value - mean → mean - value": "it is squared, and rounding is symmetric about 0",
     f"{HIGHEST}: 0.0 → -1.0": "it is only read in max(highest, p), and no p is below 0",
     f"{FIRST_KEY}: 1 → 0": "one key more is read, which lies outside of the window of every query and is masked there",
     f"{ERROR}: 0.0 → -1.0": "of one run the error is only compared with a bound of 0 or more, and then dropped",
