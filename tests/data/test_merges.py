@@ -18,6 +18,7 @@ from seqloom.core.progress import Advance
 from seqloom.data import merge_process, merges
 from seqloom.data.corpora import read
 from seqloom.data.pieces import pieces
+from seqloom.data.seams import BYTE_LEVEL_SEAMS
 from seqloom.data.tokenizer import Tokenizer
 
 
@@ -157,7 +158,9 @@ def test_a_process_that_ends_early_is_an_error_of_one_line(monkeypatch: pytest.M
 @pytest.mark.slow
 @pytest.mark.skipif("SEQLOOM_BOOKS" not in os.environ, reason="SEQLOOM_BOOKS is not a folder of books")
 def test_merges_of_books_are_those_of_the_package() -> None:
-    texts = [piece for document in read(os.environ["SEQLOOM_BOOKS"]) for piece in pieces(document.text)]
+    texts = [
+        piece for document in read(os.environ["SEQLOOM_BOOKS"]) for piece in pieces(document.text, BYTE_LEVEL_SEAMS)
+    ]
     assert Tokenizer.train(texts, 5000).json == of_whole_words(texts, 5000).json
 
 

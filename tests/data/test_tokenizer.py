@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom.data.pieces import groups, pieces
+from seqloom.data.seams import BYTE_LEVEL_SEAMS
 from seqloom.data.tokenizer import SMALLEST, Tokenizer
 
 TEXT = "Once upon a time there was a little girl, and she didn't like the “dark” — 12 cats… déjà vu 漢字 🐈\u200d⬛"
@@ -101,7 +102,8 @@ def test_pieces_encode_as_the_whole() -> None:
     seams = [" ", "  ", "\n", " \n", "\n ", "\n  ", "\n\n   ", "'s ", " '", "\t "]
     text = "".join(draw.choice(WORDS) + draw.choice(seams) for _ in range(3000))
     tokenizer = Tokenizer.train([text], 600)  # with merges over runs of blanks
-    cut = list(pieces(text, size=20))
+    assert tokenizer.seams is not None
+    cut = list(pieces(text, tokenizer.seams, size=20))
     assert len(cut) > 100
     assert "".join(cut) == text
     assert list(itertools.chain(*tokenizer.encode_many(cut))) == tokenizer.encode(text)
@@ -109,7 +111,7 @@ def test_pieces_encode_as_the_whole() -> None:
 
 def test_groups_mark_the_last_piece_of_each_text() -> None:
     texts = ["", "a b " * 20000, "c"]
-    result = [row for group in groups(texts, size=1 << 15) for row in group]
+    result = [row for group in groups(texts, BYTE_LEVEL_SEAMS, size=1 << 15) for row in group]
     assert ["".join(piece for number, _, piece in result if number == k) for k in range(3)] == texts
     assert [number for number, last, _ in result if last] == [0, 1, 2]
 

@@ -14,6 +14,7 @@ from seqloom.data import cache as cached
 from seqloom.data.documents import Documents
 from seqloom.data.given_tokenizer import Unit
 from seqloom.data.pieces import pieces
+from seqloom.data.seams import BYTE_LEVEL_SEAMS, WORD_SEAMS
 from seqloom.data.tokenizer import LARGEST, Tokenizer, require_vocab
 from seqloom.data.words import require_words, train_words
 
@@ -41,7 +42,7 @@ def learned_tokenizer(path: Path, documents: Callable[[], Documents], vocab: int
         if checksum.is_file() and file_digest == read_bytes(checksum):
             return Tokenizer.load(path)
         print(f"{path}: damaged; training the tokenizer again", file=sys.stderr)
-    tokenizer = _trained(_with_progress(documents()), vocab, unit)
+    tokenizer = _trained(_with_progress(documents(), unit), vocab, unit)
     # the checksum is written first: without it the tokenizer would look damaged to a run that starts meanwhile
     cached.write(checksum, digest(tokenizer).encode())
     tokenizer.save(path)
@@ -55,10 +56,11 @@ def _trained(texts: Iterator[str], vocab: int | None, unit: Unit) -> Tokenizer:
     return train_words(texts, vocab) if unit == "words" else Tokenizer.train(texts, vocab, show=progress)
 
 
-def _with_progress(documents: Documents) -> Iterator[str]:
-    """The pieces of all documents; a progress bar counts their characters."""
+def _with_progress(documents: Documents, unit: Unit) -> Iterator[str]:
+    """The pieces of all documents, which have the words of the whole; a progress bar counts their characters."""
+    seams = WORD_SEAMS if unit == "words" else BYTE_LEVEL_SEAMS
     with progress("tokenizer", documents.characters, "characters") as advance:
         for document in documents:
-            for piece in pieces(document.text):
+            for piece in pieces(document.text, seams):
                 yield piece
                 advance(len(piece))

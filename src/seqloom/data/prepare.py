@@ -179,7 +179,7 @@ def encoded(documents: Documents, tokenizer: Tokenizer) -> Iterator[tuple[Ids, i
     id_arrays: list[Ids] = []
     size = 0
     with progress("tokens", documents.characters, "characters") as advance:
-        for group in groups((document.text for document in documents), divides=tokenizer.divides):
+        for group in groups((document.text for document in documents), tokenizer.seams):
             rows = tokenizer.encode_many([text for *_, text in group])
             for (_, last, text), ids in zip(group, rows, strict=True):
                 id_arrays.append(np.array(ids, dtype))

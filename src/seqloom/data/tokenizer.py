@@ -29,7 +29,7 @@ from seqloom.data import cache
 from seqloom.data.config import SMALLEST
 from seqloom.data.merge_process import learn_merges
 from seqloom.data.merges import EOS, byte_level
-from seqloom.data.pieces import divides
+from seqloom.data.seams import seams_of
 from seqloom.data.text_stream import ByteStream, PrefixStream, TextStream
 
 END_TOKENS = (EOS, "</s>", "<|endoftext|>", "<|end_of_text|>", "<|eos|>", "[EOS]", "<|im_end|>", "[SEP]")
@@ -83,8 +83,8 @@ class Tokenizer:
         """the id of the unknown token, if there is one; the text that it replaces is lost"""
         self.of_words: bool = form["model"]["type"] == "WordLevel"
         """whether the tokens are words of a list, and `unknown`"""
-        self.divides = divides(form)
-        """whether the ids of a text are the ids of its `pieces`, concatenated"""
+        self.seams = seams_of(inner, form)
+        """where a text may be cut into `pieces` whose ids, concatenated, are its ids; None where that is not known"""
 
     @classmethod
     def train(cls, texts: Iterable[str], vocab: int, *, show: Show = silent) -> Self:

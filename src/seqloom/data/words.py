@@ -21,7 +21,7 @@ from collections.abc import Iterable
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from seqloom.data.pieces import BLANKS, LETTER, WORDS
+from seqloom.data.seams import BLANKS, LETTER, WORDS
 from seqloom.data.tokenizer import MOST, Tokenizer
 
 UNKNOWN = "<unk>"
