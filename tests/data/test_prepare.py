@@ -30,7 +30,9 @@ def folder(tmp_path):
 @pytest.fixture
 def make(folder, tmp_path):
     def make(**changes) -> Corpus:
-        return prepare(**{"source": folder, "vocab": 300, "context": 16, "cache": tmp_path / "cache", **changes})
+        return prepare(
+            **{"source": folder, "vocab": 300, "context": 16, "unwrap": True, "cache": tmp_path / "cache", **changes}
+        )
 
     return make
 
@@ -62,7 +64,9 @@ def test_a_second_call_builds_nothing(make, monkeypatch) -> None:
     assert make(context=8).identity == first.identity
 
 
-@pytest.mark.parametrize("change", [{"vocab": 301}, {"held_out": 0.2}, {"seed": 1}, {"unwrap": False}])
+@pytest.mark.parametrize(
+    "change", [{"vocab": 301}, {"held_out": 0.2}, {"seed": 1}, {"unwrap": False}, {"unwrap": "auto"}]
+)
 def test_settings_and_text_are_the_identity(make, folder, change: dict) -> None:
     first = make().identity
     assert make(**change).identity != first

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from seqloom.data.windows import Windows
+from seqloom.runs.layout import find_run
 from seqloom.training.preparation import with_text
 from seqloom.training.settings import resolve
 from tests.training.running import SMALL, tiny
@@ -22,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "change", ["data.unwrap=false", "data.held_out=0.3", "data.seed=5", "data.vocab=280", "data.source=stories:31:0"]
+    "change", ["data.unwrap=true", "data.held_out=0.3", "data.seed=5", "data.vocab=280", "data.source=stories:31:0"]
 )
 def test_the_text_follows_its_settings(folder: Path, change: str) -> None:
     settings = [*SMALL, "data.vocab=300"]
@@ -43,6 +44,27 @@ def test_unwrap_joins_lines(folder: Path) -> None:
         texts[unwrap] = corpus.tokenizer.decode(corpus.train.ids.tolist())
     assert "one line and its wrap" in texts["true"]
     assert "one line\nand its wrap" in texts["false"]
+
+
+def test_a_run_that_joined_all_lines_goes_on_so(out: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run from before `auto` states true, and its command names no data.unwrap."""
+    tiny(out, f"data.source={folder}", "data.unwrap=true", "training.batches=2")
+    identity = find_run(out).identity
+    capsys.readouterr()
+    tiny(out, f"data.source={folder}", "training.batches=3")
+    assert find_run(out).identity == identity
+    assert capsys.readouterr().err.count("data.unwrap=true, with which the run in") == 1
+    with pytest.raises(ValueError, match=r"data\.unwrap is true there and false here"):
+        tiny(out, f"data.source={folder}", "data.unwrap=false")
+
+
+@pytest.mark.parametrize("recipe", ["classifier/small", "seq2seq/dates", "decision/cartpole"])
+def test_where_no_lines_are_joined_the_identity_is_that_of_before(recipe: str) -> None:
+    identity = resolve(recipe).identity("text")
+    assert identity["data"]["unwrap"] is True
+    assert resolve(recipe, ["data.unwrap=true"]).identity("text") == identity
+    with pytest.raises(ValueError, match=r"no use for data\.unwrap: leave it out"):
+        resolve(recipe, ["data.unwrap=false"])
 
 
 @pytest.mark.parametrize("within", [True, False])

@@ -34,6 +34,8 @@ def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str,
         "bytes_per_token": encoded_bytes / tokens,
         "vocabulary": corpus.tokenizer.vocab,
     }
+    if survey.joined is not None:
+        values["documents_of_hard_wrapped_prose"] = survey.joined
     if corpus.tokenizer.unknown is not None:
         values["unknown"] = (corpus.train.lost + corpus.held_out.lost) / tokens
     sides = {"training": corpus.train, "held_out": corpus.held_out}

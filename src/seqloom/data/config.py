@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from seqloom.core.config import Config
 from seqloom.core.seeds import Seed
+from seqloom.data.wraps import Unwrap
 
 SMALLEST = 257
 """entries of the smallest vocabulary of byte pairs: 256 bytes and `<eos>`"""
@@ -36,7 +37,12 @@ class DataConfig(Config):
     held_out: float = Field(
         0.05, gt=0, lt=1, description="fraction of the text, in whole documents, that is held out from training"
     )
-    unwrap: bool = Field(True, description="whether to join hard line wraps inside paragraphs")
+    unwrap: Unwrap = Field(
+        "auto",
+        description="whether to join hard line wraps inside paragraphs: auto (only in hard-wrapped prose, where most "
+        "lines end because the next word had no room, and without a space in scripts that have none), true "
+        "(in all texts, with a space) or false",
+    )
     within_documents: bool = Field(False, description="whether training windows never cross a document boundary")
     packed: bool = Field(
         False,

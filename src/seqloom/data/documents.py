@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import Self, final
 
 # spaces and tabs before the line break are removed too; the next line must begin with a visible character
-_WRAP = re.compile(r"(?<=\S)[^\S\n]*\n(?=\S)")
+WRAP = re.compile(r"(?<=\S)[^\S\n]*\n(?=\S)")
+"""matches the break of a line inside a paragraph"""
 
 
 @final
@@ -87,6 +88,6 @@ def unwrap(text: str) -> str:
 
     A single `\n` between two lines with text becomes a space, and spaces at the end of the first line are removed. The
     break stays where the next line is indented, as in most verse, lists and addresses. Empty lines, which separate
-    paragraphs, stay as they are. Verse that is not indented is joined too; the setting `unwrap=False` keeps it.
+    paragraphs, stay as they are. Verse that is not indented is joined too; `wraps.join_wraps` joins prose alone.
     """
-    return _WRAP.sub(" ", text)
+    return WRAP.sub(" ", text)

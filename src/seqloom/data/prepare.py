@@ -25,7 +25,6 @@ from seqloom.data import tokens as token_files
 from seqloom.data.authors import PARTS, Division, divide
 from seqloom.data.corpora import chain_of, read
 from seqloom.data.documents import Document, Documents
-from seqloom.data.documents import unwrap as unwrapped
 from seqloom.data.given_tokenizer import Unit
 from seqloom.data.learned_tokenizer import digest, learned_tokenizer, training_settings
 from seqloom.data.pieces import groups
@@ -33,6 +32,7 @@ from seqloom.data.split import hold_out
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Ids, Tokens, id_type
 from seqloom.data.vectors import Vectors
+from seqloom.data.wraps import Unwrap, change_of, is_wrapped
 
 _FORMAT = 1  # increase it when the way from text to ids changes, so that old files are not reused
 _LONGEST = 5
@@ -52,6 +52,8 @@ class Survey:
     """names and bytes of the longest documents, at most five"""
     skipped: dict[str, int]
     """counts of what was left out, by reason"""
+    joined: int | None = None
+    """documents of hard-wrapped prose, whose lines are joined, if that was decided document by document"""
 
 
 @final
@@ -86,7 +88,7 @@ def prepare(
     context: int,
     held_out: float = 0.05,
     seed: int = 0,
-    unwrap: bool = True,
+    unwrap: Unwrap = "auto",
     column: str = "text",
     tokenizer: Tokenizer | None = None,
     cache: str | Path | None = None,
@@ -133,7 +135,8 @@ def prepare(
             if author_division is None
             else tuple(author_division.side(documents, name) for name in PARTS)
         )
-        return tuple(part.changed(unwrapped) for part in parts) if unwrap else parts
+        change = change_of(unwrap)
+        return parts if change is None else tuple(part.changed(change) for part in parts)
 
     if tokenizer is None:
         tokenizer = learned_tokenizer(folder / "tokenizer.json", lambda: sides()[0], vocab, unit)
@@ -159,13 +162,14 @@ def prepare(
     return Corpus(train, held_out_tokens, tokenizer, survey.identity, description, survey, test, author_division)
 
 
-def encode_documents(documents: Iterable[Document], tokenizer: Tokenizer, *, unwrap: bool = True) -> Tokens:
+def encode_documents(documents: Iterable[Document], tokenizer: Tokenizer, *, unwrap: Unwrap = True) -> Tokens:
     """The tokens of documents with a given tokenizer, in memory; documents without text are skipped.
 
     ValueError where no document has text.
     """
     documents = Documents.of(documents)
-    rows = list(encoded(documents.changed(unwrapped) if unwrap else documents, tokenizer))
+    change = change_of(unwrap)
+    rows = list(encoded(documents if change is None else documents.changed(change), tokenizer))
     ends = np.cumsum([len(ids) for ids, _ in rows], dtype=np.int64)
     starts = np.append(np.int64(0), ends[:-1])
     ids = np.concatenate([ids for ids, _ in rows])
@@ -193,7 +197,8 @@ def encoded(documents: Documents, tokenizer: Tokenizer) -> Iterator[tuple[Ids, i
 def surveyed(documents: Documents, settings: dict[str, object]) -> Survey:
     """Makes the first pass over a source; `settings` are those that shape its ids, and part of its identity."""
     hashed = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    count = total = 0
+    count = total = joined = 0
+    decides = settings.get("unwrap") == "auto"
     longest: list[tuple[int, int, str]] = []  # a heap of (bytes, -number, name), so that ties go to the earlier one
     with progress("reading", documents.rows, f"{documents.unit}s") as advance:
         for document in documents:
@@ -202,12 +207,13 @@ def surveyed(documents: Documents, settings: dict[str, object]) -> Survey:
             hashed.update(raw)
             count += 1
             total += len(raw)
+            joined += decides and is_wrapped(document.text)
             heapq.heappush(longest, (len(raw), -count, document.name))
             if len(longest) > _LONGEST:
                 heapq.heappop(longest)
             advance()
     names = tuple((name, size) for size, _, name in sorted(longest, reverse=True))
-    return Survey(hashed.hexdigest(), count, total, names, dict(documents.skipped))
+    return Survey(hashed.hexdigest(), count, total, names, dict(documents.skipped), joined if decides else None)
 
 
 def mapped_tokens(path: Path, documents: Callable[[], Documents], tokenizer: Tokenizer) -> Tokens:

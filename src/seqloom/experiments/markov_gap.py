@@ -168,7 +168,7 @@ class MarkovGap:
         if model.counting:
             batches = [f"training.batches={PASSES}", f"training.batch={ROWS}"]
         shared = [*BASE, f"model.context={self.context}", *batches, f"training.seed={seed}", *self.changes]
-        return resolve("tiny", [*model.fitting(shared), *model.changes], source)
+        return resolve("tiny", ["data.unwrap=true", *model.fitting(shared), *model.changes], source)
 
     def _cell(self, model: Contender, source: str, seed: int, corpus: Corpus) -> GapCell:
         config = with_corpus(self.config(model, source, seed), corpus)

@@ -83,7 +83,8 @@ class Run:
     def data(self) -> dict[str, Any]:
         """The settings of the text that the run was trained on; empty where there are none."""
         data = self.settings.get("data", {})
-        if not isinstance(data, dict) or not isinstance(data.get("unwrap", True), bool):
+        unwrap = data.get("unwrap", True) if isinstance(data, dict) else None
+        if not isinstance(data, dict) or not (isinstance(unwrap, bool) or unwrap == "auto"):
             raise ValueError(f"{self.config} does not describe a text: its 'data' is {_short(data)}")
         return data
 

@@ -182,26 +182,26 @@ class RunConfig(Config):
     @model_validator(mode="after")
     def _labelled(self) -> "RunConfig":
         """Raises ValueError for settings of the data that the objective has no use for."""
-        data = self.data
-        objective = self.training.objective
-        window_settings = ("division", "disjoint", "packed", "within_documents", "unwrap")
-        unused: tuple[str, ...]
-        if objective.plays or objective.acts:
-            subject = "episodes have"
-            unused = (*window_settings, "column", "labels", "passage", "tokenizer")
-        elif objective.labelled:
-            subject = "labelled examples have"
-            unused = (*window_settings, "passage") if data.labels == "given" else window_settings
-        elif objective.paired:
-            subject = "pairs have"
-            unused = (*window_settings, "column", "labels", "passage")
-        else:
-            subject = "an objective without labels has"
-            unused = ("labels", "passage")
+        subject, unused = self._unused_data()
         for name in unused:
-            if getattr(data, name) != DataConfig.model_fields[name].default:
+            value, default = getattr(self.data, name), DataConfig.model_fields[name].default
+            stored_before = name == "unwrap" and value is True  # as every run states that was stored before `auto`
+            if value != default and not stored_before:
                 raise ValueError(f"{subject} no use for data.{name}: leave it out")
         return self
+
+    def _unused_data(self) -> tuple[str, tuple[str, ...]]:
+        """What is trained on, for messages, and the settings of the data that the objective has no use for."""
+        objective = self.training.objective
+        window_settings = ("division", "disjoint", "packed", "within_documents", "unwrap")
+        if objective.plays or objective.acts:
+            return "episodes have", (*window_settings, "column", "labels", "passage", "tokenizer")
+        if objective.labelled:
+            given = self.data.labels == "given"
+            return "labelled examples have", (*window_settings, "passage") if given else window_settings
+        if objective.paired:
+            return "pairs have", (*window_settings, "column", "labels", "passage")
+        return "an objective without labels has", ("labels", "passage")
 
     @model_validator(mode="after")
     def _counts(self) -> "RunConfig":
@@ -306,4 +306,6 @@ class RunConfig(Config):
         settings["data"].pop("source")
         settings["data"].pop("tokenizer", None)  # a path; `tokenizer` below is its content
         settings["data"]["identity"] = text
+        if "unwrap" in self._unused_data()[1]:
+            settings["data"]["unwrap"] = True  # as it was written before it could be "auto"
         return settings if tokenizer is None else {**settings, "tokenizer": tokenizer_digest(tokenizer)}

@@ -92,6 +92,7 @@ def _train(
 ) -> Outcome:
     """`train` in one process of a group."""
     require_one_dropout(config, group.size)
+    config = _as_stored(config, Run(folder), say)
     with group.main_first():
         config, corpus = prepared(config)  # before the folder is made: a wrong source leaves nothing behind
         if config.training.begin is not None and not Run(folder).config.exists():
@@ -130,6 +131,17 @@ def _train(
     summary = "" if score is None else learner.objective.summary(score)
     asked = None if session.ended else stop.asked
     return Outcome(run, learner.eval().model, corpus, first, session.step, asked, stop.asked, score, summary)
+
+
+def _as_stored(config: RunConfig, run: Run, say: Say) -> RunConfig:
+    """The settings with the `data.unwrap` of a run that was begun when it was true by default."""
+    if config.data.unwrap != "auto" or not run.config.exists() or run.data.get("unwrap", True) is not True:
+        return config
+    stored = config.model_copy(update={"data": config.data.model_copy(update={"unwrap": True})})
+    if stored.identity("") == config.identity(""):
+        return config
+    say(f"data.unwrap=true, with which the run in {run.folder} was begun")
+    return stored
 
 
 def _opened(folder: Path, config: RunConfig, corpus: Corpus | None) -> Run:

@@ -53,7 +53,7 @@ SCALES = {
         Scale(
             "tiny",
             "tiny",
-            ("data.source=stories:60:0", "training.batches=12", "training.evaluate_every=6"),
+            ("data.source=stories:60:0", "data.unwrap=true", "training.batches=12", "training.evaluate_every=6"),
             heads=(1, 4, 32),
             contexts=(8, 16),
             depths=(1, 2),
