@@ -73,6 +73,15 @@ def test_no_file_outside_of_the_folder_is_read(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+@pytest.mark.parametrize("files", ["3", '"x"', "true", "null", "{}", "[]", "[3]", "[[]]", '[{"filename": 3}]'])
+def test_files_that_datasets_did_not_list(tmp_path: Path, files: str) -> None:
+    (tmp_path / "dataset_info.json").write_text("{}")
+    (tmp_path / "state.json").write_text(f'{{"_data_files": {files}}}')
+    with pytest.raises(ValueError, match=r"state\.json names ") as raised:
+        read(tmp_path)
+    assert "\n" not in str(raised.value)
+
+
 def damaged(path: Path) -> None:
     table(path, ["a long text " * 50] * 50)
     whole = bytearray(path.read_bytes())

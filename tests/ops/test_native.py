@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from seqloom.ops import native
 from seqloom.ops.native import compiler, loaded, openmp, store
 from seqloom.ops.native.compiler import Unavailable
+from seqloom.ops.native.entry import Entry
+from seqloom.ops.native.signature import Argument
 
 SUM = """
 #include <omp.h>
@@ -143,7 +146,19 @@ def open_quote(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CC", "gcc '")
 
 
+def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lines: str) -> None:
+    script = tmp_path / "odd-cc"
+    script.write_text(f"#!/bin/sh\n{lines}\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("CC", str(script))
+
+
+def no_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    scripted(monkeypatch, tmp_path, "exit 0")
+
+
 REASONS = [
+    (no_library, "the compiler made no library"),
     (without_compiler, "no C compiler"),
     (turned_off, "SEQLOOM_NATIVE=0"),
     (named_compiler_is_missing, "no C compiler 'no-such-cc' (the environment's CC)"),
@@ -254,6 +269,20 @@ def test_a_library_that_others_may_change_is_not_loaded(source: Path, tmp_path: 
     (path,) = libraries(tmp_path)
     path.chmod(0o722)
     assert store.load(path) is None
+
+
+@needs_compiler
+def test_a_library_without_the_functions_that_are_called(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted(monkeypatch, tmp_path, 'exec gcc -Dsum=other "$@"')
+    assert native.library(source) is not None
+    with pytest.raises(ValueError, match="the backend native of total is not available here: its library lacks sum"):
+        native.size("total", source, "sum", 1)
+    Entry("total", source, "sum", "n", Argument("y", "n", torch.int64))
+    native.forget()
+    assert native.library(source) is None
+    assert native.why(source) == f"{tmp_path / 'odd-cc'} made a library of sum.c that lacks sum"
 
 
 @needs_compiler

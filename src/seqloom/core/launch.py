@@ -1,12 +1,15 @@
 """How this process was launched: alone, or by torchrun as one of several. Read from the environment, without torch.
 
-RANK   WORLD_SIZE   LOCAL_RANK       as torchrun sets them
+RANK   WORLD_SIZE   LOCAL_RANK   MASTER_ADDR   MASTER_PORT       as torchrun sets them
 """
 
 import os
 import time
 from typing import final
 
+MOST = 1 << 20
+"""the most processes that can be launched together"""
+ADVICE = "start several processes with torchrun, or unset RANK and WORLD_SIZE"
 RANK_0_FIRST = 3.0
 """seconds that other ranks wait before they report an error, so that rank 0 reports the one that all have"""
 
@@ -17,18 +20,40 @@ class Ended(ValueError):
 
 
 def size() -> int:
-    """The number of processes that were launched together; 1 without a launcher."""
-    return int(os.environ["WORLD_SIZE"]) if {"RANK", "WORLD_SIZE"} <= os.environ.keys() else 1
+    """The number of processes that were launched together; 1 without a launcher.
+
+    ValueError, as for all functions here, where the environment holds what no launcher sets.
+    """
+    return _number("WORLD_SIZE", 1, MOST) if {"RANK", "WORLD_SIZE"} <= os.environ.keys() else 1
 
 
 def rank() -> int:
     """The number of this process among those that were launched together, from 0."""
-    return int(os.environ["RANK"]) if size() > 1 else 0
+    return _number("RANK", 0, size() - 1) if size() > 1 else 0
 
 
 def local_rank() -> int:
     """The number of this process among those on this machine, from 0, which is the number of its GPU."""
-    return int(os.environ.get("LOCAL_RANK", "0")) if size() > 1 else 0
+    return _number("LOCAL_RANK", 0, size() - 1) if size() > 1 and "LOCAL_RANK" in os.environ else 0
+
+
+def require_address() -> None:
+    """ValueError unless the environment says where the processes meet: MASTER_ADDR, and the port MASTER_PORT."""
+    for name in ("MASTER_ADDR", "MASTER_PORT"):
+        if not os.environ.get(name):
+            raise ValueError(f"the environment has no {name}: {ADVICE}")
+    _number("MASTER_PORT", 0, 65535)
+
+
+def _number(name: str, least: int, most: int) -> int:
+    """The number in a variable of the environment."""
+    text = os.environ[name]
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+    if not least <= number <= most:
+        raise ValueError(
+            f"the environment's {name} is {text[:40]!r}, not a number from {least:,} to {most:,}: {ADVICE}"
+        )
+    return number
 
 
 def attributed(line: str, error: Exception) -> str:
@@ -37,7 +62,11 @@ def attributed(line: str, error: Exception) -> str:
     All ranks meet the same mistake of a command line. Rank 0 reports it at once and ends, and the launcher ends the
     other ranks while they wait here, so that the line appears once.
     """
-    if rank() == 0 or isinstance(error, Ended):
+    try:
+        alone = rank() == 0
+    except ValueError:  # the error that is reported is that of the environment itself
+        alone = True
+    if alone or isinstance(error, Ended):
         return line
     time.sleep(RANK_0_FIRST)
     return f"rank {rank()}: {line}"

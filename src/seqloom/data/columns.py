@@ -53,7 +53,8 @@ def saved(folder: Path, column: str, change: Callable[[str], str]) -> Documents:
         folder = folder / chosen
     state = read_json(folder / SAVED)
     files = state.get("_data_files") if isinstance(state, dict) else None
-    filenames = [file.get("filename") if isinstance(file, dict) else None for file in files or []]
+    entries = files if isinstance(files, list) else []
+    filenames = [file.get("filename") if isinstance(file, dict) else None for file in entries]
     names = _names({"files": filenames}, "files", folder / SAVED)
     return _documents([_Arrow(folder / name) for name in names], column, str(folder), change, skipped)
 

@@ -54,6 +54,7 @@ def joined(config: TrainConfig) -> Iterator[Group]:
         yield Group()
         return
     require_even(config, size)
+    launch.require_address()
     limit = timedelta(seconds=config.timeout)
     number = next(_groups)  # a launcher has one store for all groups of its processes
     device = _device(config.device)

@@ -15,7 +15,7 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from seqloom.ops.native.loaded import library, on_forget, why
+from seqloom.ops.native.loaded import expect, has_function, library, on_forget, why
 from seqloom.ops.native.signature import LARGEST, Argument, Signature
 
 WORD = {torch.float32: "float", torch.float64: "double"}
@@ -30,19 +30,21 @@ def lacking(backend: str, *sources: Path) -> dict[str, str]:
     return {backend: reasons[0]} if reasons else {}
 
 
-def need(op: str, source: Path, backend: str = "native") -> ctypes.CDLL:
-    """The library of a C source. ValueError, with the reason, where there is none."""
+def need(op: str, source: Path, name: str, backend: str = "native") -> Any:
+    """A C function of a source. ValueError, with the reason, where there is none."""
     loaded = library(source)
     if loaded is None:
         raise ValueError(f"the backend {backend} of {op} is not available here: {why(source)}")
-    return loaded
+    if not has_function(loaded, name):
+        raise ValueError(f"the backend {backend} of {op} is not available here: its library lacks {name}")
+    return loaded[name]  # by index, which makes a new object: an attribute of the library would share argument types
 
 
 def size(op: str, source: Path, name: str, *sizes: int, backend: str = "native") -> int:
     """The size of the memory that a C function needs, from the C function `name` of ints, which returns a `size_t`."""
     if max(sizes) > LARGEST:
         raise ValueError(f"{op}: a size of {max(sizes)} is too large: at most {LARGEST}")
-    function = getattr(need(op, source, backend), name)
+    function = need(op, source, name, backend)
     function.argtypes, function.restype = (ctypes.c_int,) * len(sizes), ctypes.c_size_t
     result: int = function(*sizes)
     return result
@@ -76,6 +78,8 @@ class Entry:
         self._argument_types = [*types, *[ctypes.c_void_p] * len(arguments)]
         self._functions: dict[torch.dtype | None, Callable[..., int]] = {}
         on_forget(self._functions.clear)
+        typed = any(argument.dtype is None for argument in arguments)
+        expect(source, [f"{name}_{word}" for word in words.values()] if typed else [name])
 
     def __call__(self, *tensors: Tensor | None, **numbers: int) -> int:
         """Calls the function and returns its `int`. ValueError where a tensor does not fit or there is no native code.
@@ -89,8 +93,7 @@ class Entry:
 
     def _function(self, dtype: torch.dtype | None) -> Callable[..., int]:
         name = self.name if dtype is None else f"{self.name}_{self._words[dtype]}"
-        # Looked up by index, which makes a new object: an attribute of the library would share its argument types.
-        function = need(self._op, self._source, self._backend)[name]
+        function = need(self._op, self._source, name, self._backend)
         function.argtypes = self._argument_types
         self._functions[dtype] = function
         typed: Callable[..., int] = function

@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from seqloom.ops.native import compiler, store
@@ -15,6 +15,8 @@ OFF, ELSEWHERE = "SEQLOOM_NATIVE=0", "only on Linux"
 _libraries: dict[Path, ctypes.CDLL | str] = {}
 _lock = threading.Lock()
 _callbacks: list[Callable[[], None]] = []
+_needed: dict[Path, set[str]] = {}
+"""names of the functions that are called, by the source that has them"""
 
 
 def library(source: Path) -> ctypes.CDLL | None:
@@ -37,6 +39,11 @@ def forget() -> None:
     _libraries.clear()
     for clear in _callbacks:
         clear()
+
+
+def expect(source: Path, names: Iterable[str]) -> None:
+    """Notes functions that the library of a source must have. A library without one counts as not available."""
+    _needed.setdefault(source, set()).update(names)
 
 
 def on_forget(clear: Callable[[], None]) -> None:
@@ -82,7 +89,19 @@ def _compiled(source: Path) -> ctypes.CDLL:
         loaded = store.load(path)
     if loaded is None:
         raise Unavailable(f"the cache {path.parent} does not keep what is written to it")
+    for name in sorted(_needed.get(source, ())):
+        if not has_function(loaded, name):
+            raise Unavailable(f"{command[0]} made a library of {source.name} that lacks {name}")
     return loaded
+
+
+def has_function(library: ctypes.CDLL, name: str) -> bool:
+    """Whether a library has a function of this name."""
+    try:
+        library[name]
+    except AttributeError:
+        return False
+    return True
 
 
 def _new_lock() -> None:

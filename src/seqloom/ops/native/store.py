@@ -108,6 +108,8 @@ def _made(name: str, make: Callable[[Path], None]) -> bytes:
         with tempfile.TemporaryDirectory(prefix="seqloom-") as temporary:
             part = Path(temporary) / name
             make(part)
+            if not part.is_file():
+                raise Unavailable("the compiler made no library")
             return part.read_bytes()
     except OSError as error:
         raise Unavailable(f"there is no temporary folder to compile in ({error.strerror})") from error
