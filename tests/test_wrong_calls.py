@@ -151,7 +151,7 @@ WRONG: dict[str, list[Any]] = {
         *(IDS.to("meta"), IDS.to(torch.int8)),
     ],
     "max_tokens": [*COUNTS, 0],
-    "mode": [*WORDS, "slides"],
+    "mode": [*WORDS[1:], "slides"],
     "hop": [*COUNTS, 0, 7],
     "temperature": [None, "hot", -1.0, math.nan, math.inf, [1.0]],
     "top_k": ["x", 0, -1, 1.5, [1]],

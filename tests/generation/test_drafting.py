@@ -163,6 +163,14 @@ def test_windows_that_slide(kind: str, prompt: int, hop: int) -> None:
     assert written(large, Draft(small, 3), ids, **how) == plain
 
 
+@pytest.mark.parametrize(("large", "small"), [("none", "learned"), ("learned", "none"), ("none", "none")])
+def test_without_a_mode_each_model_has_its_own(large: str, small: str) -> None:
+    """Past the context: a model that streams drafts for one that slides, and the other way round."""
+    model, draft = decoder("gru", 0, position=large), Draft(decoder("he", 5, position=small), 3)
+    plain = list(seqloom.generate(model, [1, 2, 3], max_tokens=25, temperature=0.0))
+    assert list(seqloom.generate(model, [1, 2, 3], max_tokens=25, temperature=0.0, draft=draft)) == plain
+
+
 @pytest.mark.parametrize("kind", ["attention", "he", "mamba"])
 def test_predictions_along_tokens_that_are_taken_back(kind: str) -> None:
     """In any order of tries and of what is kept, predictions are those of the whole text."""

@@ -37,7 +37,7 @@ def test_text_is_the_text_of_the_ids(model: Decoder, letters: Any, settings: dic
 
 def test_greedy_is_the_argmax(model: Decoder) -> None:
     text = [1, 2, 3]
-    for id in generate(model, text, max_tokens=12, temperature=0, ignore_eos=True):
+    for id in generate(model, text, max_tokens=12, mode="slide", temperature=0, ignore_eos=True):
         assert id == int(model(torch.tensor([text[-6:]]))[0, -1].argmax())
         text.append(id)
     assert len(text) == 15
@@ -131,7 +131,9 @@ def test_ids_of_any_sequence(model: Decoder, prompt: Any) -> None:
 
 def test_a_long_prompt_counts_by_its_last_tokens(model: Decoder) -> None:
     prompt = [n % 10 + 1 for n in range(40)]
-    assert list(generate(model, prompt, max_tokens=5)) == list(generate(model, prompt[-6:], max_tokens=5))
+    last = prompt[-6:]
+    slides = {"max_tokens": 5, "mode": "slide"}
+    assert list(generate(model, prompt, **slides)) == list(generate(model, last, **slides))
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def close(actual: Tensor, want: Tensor) -> None:
 @prompts((4,), (1, 6, 9))
 def test_slide_is_the_model_on_the_last_tokens(decoder: Build, mixer: dict[str, Any], prompt: int) -> None:
     model = decoder(mixer, position="learned")
-    text, logits = run(model, texts(prompt), 7)
+    text, logits = run(model, texts(prompt), 7, mode="slide")
     want = torch.stack([model(text[:, max(0, t - L) : t])[:, -1] for t in range(prompt, prompt + 7)], 1)
     close(logits, want)
 
@@ -74,7 +74,7 @@ def test_slide_is_the_model_on_the_last_tokens(decoder: Build, mixer: dict[str, 
 @pytest.mark.parametrize(("prompt", "hop"), PROMPTS_AND_HOPS)
 def test_slide_with_a_hop_is_its_definition(decoder: Build, mixer: dict[str, Any], prompt: int, hop: int) -> None:
     model = decoder(mixer, position="learned")
-    text, logits = run(model, texts(prompt), 10, hop=hop)
+    text, logits = run(model, texts(prompt), 10, mode="slide", hop=hop)
     sizes = windows(prompt, 10, hop)
     assert L - hop + 1 <= min(sizes[max(0, L - prompt) :])
     want = torch.stack([model(text[:, prompt + n - size : prompt + n])[:, -1] for n, size in enumerate(sizes)], 1)
@@ -112,6 +112,27 @@ def test_the_modes_are_different_functions(decoder: Build, mixer: str) -> None:
     slide, stream = (run(model, prompts, 12, mode=mode)[1] for mode in ("slide", "stream"))
     close(slide[:, : L - 2], stream[:, : L - 2])
     assert not torch.allclose(slide[:, L - 2 :], stream[:, L - 2 :])
+
+
+@pytest.mark.parametrize("mixer", KINDS, ids=str)
+def test_the_default_streams_where_nothing_ends(decoder: Build, mixer: dict[str, Any]) -> None:
+    """Then a token is read once; with learned positions, or a state that ends, the window is read again."""
+    for position in ("none", "learned"):
+        model = decoder(mixer, position=position)
+        endless = model.traits.streams and model.traits.longest is None
+        assert not endless or position == "none"
+        mode = "stream" if endless else "slide"
+        assert modes.default_mode(model) == mode
+        torch.testing.assert_close(run(model, texts(3), 9), run(model, texts(3), 9, mode=mode), rtol=0, atol=0)
+        assert price(model, 3, 200) == price(model, 3, 200, mode)
+        assert (price(model, 3, 200).tokens_read == 202) == endless
+        assert modes.default_mode(model, hop=2) == "slide", "a hop is of windows"
+
+
+def test_a_recurrent_model_reads_one_token_for_each_written(decoder: Build) -> None:
+    assert modes.default_mode(decoder("gru")) == modes.default_mode(decoder("mamba2")) == "stream"
+    assert price(decoder("gru"), 4, 1000).reads_per_token == pytest.approx(1.0, abs=0.01)
+    assert price(decoder("gru"), 4, 1000, "slide").reads_per_token == pytest.approx(6.0, abs=0.1)
 
 
 @torch.no_grad()

@@ -86,7 +86,8 @@ def test_a_model_without_state_pays_with_reading(
 
 def test_the_price_in_words(decoder: Callable[..., Decoder]) -> None:
     model = decoder("she")
-    assert str(price(model, 6, 1000)) == "reads 6,000 tokens, 6.0 for each one written, and holds no state"
+    reread = "reads 6,000 tokens, 6.0 for each one written, and holds no state"
+    assert str(price(model, 6, 1000, "slide")) == str(price(decoder("she", position="learned"), 6, 1000)) == reread
     streamed = "reads 1,005 tokens, 1.0 for each one written, and holds a state of at most 1,296 bytes"
-    assert str(price(model, 6, 1000, "stream")) == streamed
+    assert str(price(model, 6, 1000, "stream")) == str(price(model, 6, 1000)) == streamed
     assert price(model, 6, 10**12, "slide", 4).reads_per_token == pytest.approx((3 + 3) / 4)

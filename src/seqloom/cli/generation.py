@@ -102,9 +102,9 @@ def _with_tokenizer(run: Path, step: int | None) -> Model:
     return model
 
 
-def _source(model: Model, text: str, mode: str, hop: int) -> Ids:
+def _source(model: Model, text: str, mode: str | None, hop: int) -> Ids:
     """A text as the source (1, S) of a model that translates. ValueError for options of a prompt that is continued."""
-    if mode != "slide" or hop != 1:
+    if mode is not None or hop != 1:
         option = "--hop" if hop != 1 else "--mode"
         raise ValueError(f"an encoder-decoder reads the source once and generates from a state: leave out {option}")
     if not text:

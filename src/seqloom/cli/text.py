@@ -23,9 +23,12 @@ def generate(
     seed: Annotated[int, typer.Option(help="the same seed gives the same text")] = 0,
     stop: Annotated[list[str] | None, typer.Option(help="stop before this text; may be repeated")] = None,
     mode: Annotated[
-        str,
-        typer.Option(help="slide: read the full window again for each token (the paper); stream: read on from a state"),
-    ] = "slide",
+        str | None,
+        typer.Option(
+            help="slide: read the full window again for each token (the paper); stream: read on from a state; default: "
+            "stream where every layer reads on for any length and positions are not learned"
+        ),
+    ] = None,
     hop: Annotated[int, typer.Option(help="with slide: tokens dropped at once from a full window (the paper: 1)")] = 1,
     beams: Annotated[int | None, typer.Option(help="beam search with this many beams, in place of sampling")] = None,
     best: Annotated[int | None, typer.Option(help="with --beams: number of texts to print, best first")] = None,

@@ -56,7 +56,8 @@ def judged(model: Model, *, stories: int, tokens: int, top_p: float, seed: int =
     """Judges `stories` texts of at most `tokens` tokens that the model writes in one batch, each starting after an
     `<eos>`.
 
-    A full window drops a quarter of its tokens at once, so that it is reread less often.
+    Whatever the model's default mode, it writes in `slide`: what is judged follows from a window as in training. A full
+    window drops a quarter of its tokens at once, so that it is reread less often.
     """
     require_generates(model)
     if model.tokenizer is None:
@@ -67,7 +68,8 @@ def judged(model: Model, *, stories: int, tokens: int, top_p: float, seed: int =
     eos = int(model.tokenizer.eos)
     prompts = torch.full((stories, 1), eos)
     hop = max(1, model.config.context // 4)
-    rows = generate_ids(model, prompts, max_tokens=tokens, hop=hop, sampling=sampling, seed=seed, eos=eos)
+    how = {"max_tokens": tokens, "sampling": sampling, "seed": seed, "eos": eos}
+    rows = generate_ids(model, prompts, mode="slide", hop=hop, **how)
     texts = [model.tokenizer.decode(row) for row in rows]
     counts_by_text = [(*grammatical_share(text), agreement(text)[0]) for text in texts]
     grammatical, written, agreeing = (sum(counts) for counts in zip(*counts_by_text, strict=True))

@@ -13,6 +13,7 @@ from seqloom.core.model_config import ModelConfig
 from seqloom.core.view import View
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.generation.draws import tokens
+from seqloom.generation.modes import default_mode
 from seqloom.generation.sample import Sampling
 from seqloom.mixers.handing import Handing
 
@@ -29,14 +30,17 @@ FILLED = 2048
 def sample(model: Model, tokenizer: Tokenizer, prompt: str, seed: int) -> dict[str, Any]:
     """A text generated from a prompt: of each token its text and its probability before top-p cuts.
 
-    A token that ends in the middle of a character has an empty text. A full window drops its oldest quarter at once.
+    A token that ends in the middle of a character has an empty text. The mode is the model's default one; in `slide` a
+    full window drops its oldest quarter at once.
     """
     ids = tokenizer.encode(prompt)
     prompts = torch.tensor([ids])
-    hop = max(1, model.config.context // 4)
+    mode = default_mode(model)
+    hop = max(1, model.config.context // 4) if mode == "slide" else 1
+    reading: dict[str, Any] = {"mode": mode, "hop": hop}
     written: list[list[Any]] = []
     stream = tokenizer.stream(ids)
-    for drawn in tokens(model, prompts, max_tokens=TOKENS, hop=hop, sampling=Sampling(top_p=TOP_P), seed=seed):
+    for drawn in tokens(model, prompts, max_tokens=TOKENS, **reading, sampling=Sampling(top_p=TOP_P), seed=seed):
         id = int(drawn.ids[0])
         if id == tokenizer.eos:
             break

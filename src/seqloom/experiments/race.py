@@ -133,7 +133,7 @@ def _text_writer(model: Model, config: RunConfig) -> Callable[[], None]:
 
     def write() -> None:
         with use(**config.backends):
-            _exhaust(tokens(model, first, max_tokens=model.config.context))
+            _exhaust(tokens(model, first, max_tokens=model.config.context, mode="slide"))
 
     return write
 

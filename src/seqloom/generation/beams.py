@@ -65,7 +65,7 @@ def beam_search(
     *,
     max_tokens: int,
     beams: Beams | None = None,
-    mode: Mode = "slide",
+    mode: Mode | None = None,
     hop: int = 1,
     eos: int | None = None,
 ) -> list[list[Hypothesis]]:

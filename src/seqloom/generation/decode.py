@@ -31,7 +31,7 @@ def generate(
     prompt: str,
     *,
     max_tokens: int = 200,
-    mode: Mode = "slide",
+    mode: Mode | None = None,
     hop: int = 1,
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -49,7 +49,7 @@ def generate(
     prompt: Sequence[int],
     *,
     max_tokens: int = 200,
-    mode: Mode = "slide",
+    mode: Mode | None = None,
     hop: int = 1,
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -65,7 +65,7 @@ def generate(
     prompt: str | Sequence[int],
     *,
     max_tokens: int = 200,
-    mode: Mode = "slide",
+    mode: Mode | None = None,
     hop: int = 1,
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -85,7 +85,9 @@ def generate(
     With `neighbors` each prediction is mixed with those of a store (`seqloom.retrieval`); with a `draft` a small model
     writes ahead (`seqloom.generation.drafting`); with `exits` layers are left out (`seqloom.generation.exits`).
 
-    Raises ValueError or TypeError at the call for invalid arguments: see `seqloom.generation.modes.check` for lengths.
+    `seqloom.generation.modes` says which mode is the default.
+
+    Raises ValueError or TypeError at the call for invalid arguments: see `modes.checked_mode` for lengths.
     """
     require_generates(model)
     check_flag("ignore_eos", ignore_eos)
@@ -120,7 +122,7 @@ def generate_ids(
     prompts: Ids,
     *,
     max_tokens: int = 200,
-    mode: Mode = "slide",
+    mode: Mode | None = None,
     hop: int = 1,
     sampling: Sampling | None = None,
     seed: int = 0,

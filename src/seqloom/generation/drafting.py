@@ -30,7 +30,7 @@ from seqloom.core.arguments import count, described
 from seqloom.core.model import Model, require_generates
 from seqloom.generation.ahead import Ahead, ahead
 from seqloom.generation.draws import at_rest
-from seqloom.generation.modes import Mode, check, window
+from seqloom.generation.modes import Mode, checked_mode, default_mode, window
 from seqloom.generation.sample import Sampling, probabilities
 
 
@@ -93,20 +93,23 @@ def drafted(
     prompt: list[int],
     *,
     max_tokens: int,
-    mode: Mode,
+    mode: Mode | None,
     hop: int,
     sampling: Sampling,
     generator: torch.Generator,
 ) -> Iterator[int]:
     """Writes `max_tokens` ids after a prompt, and counts in `draft` what came of the drafts.
 
-    In mode `slide` the small model slides over its own context. ValueError at the call where a model cannot write a
-    text of this length in that mode.
+    In mode `slide` the small model slides over its own context; without a mode each model has its default one.
+    ValueError at the call where a model cannot write a text of this length in that mode.
     """
     require_draft(draft, model)
-    check(model, mode, hop, len(prompt), max_tokens)
-    check(draft.model, mode, min(hop, window(draft.model)) if mode == "slide" else hop, len(prompt), max_tokens)
-    return _written(model, draft, prompt, max_tokens, mode, hop, sampling, generator)
+    large_mode = checked_mode(model, mode, hop, len(prompt), max_tokens)
+    small_mode = default_mode(draft.model, hop) if mode is None else mode
+    small_hop = min(hop, window(draft.model)) if small_mode == "slide" else hop
+    checked_mode(draft.model, small_mode, small_hop, len(prompt), max_tokens)
+    modes = ((large_mode, hop), (small_mode, small_hop))
+    return _written(model, draft, prompt, max_tokens, modes, sampling, generator)
 
 
 def _written(
@@ -114,19 +117,20 @@ def _written(
     draft: Draft,
     prompt: list[int],
     max_tokens: int,
-    mode: Mode,
-    hop: int,
+    modes: tuple[tuple[Mode, int], tuple[Mode, int]],
     sampling: Sampling,
     generator: torch.Generator,
 ) -> Iterator[int]:
-    """`drafted`, with checked arguments: draft, read the drafts, accept some, and so on."""
+    """`drafted`, with checked arguments: draft, read the drafts, accept some, and so on.
+
+    `modes` are the mode and the hop of the large model and of the small one.
+    """
     modules = [[*each_model.modules()] for each_model in (model, draft.model)]
     remaining = max_tokens
     with ExitStack() as stack:
         for model_modules in modules:
             stack.enter_context(at_rest(model_modules))
-        large = ahead(model, prompt, mode, hop)
-        small = ahead(draft.model, prompt, mode, min(hop, window(draft.model)) if mode == "slide" else hop)
+        large, small = (ahead(reading, prompt, *how) for reading, how in zip((model, draft.model), modes, strict=True))
     while remaining:
         with ExitStack() as stack:
             for model_modules in modules:

@@ -38,7 +38,7 @@ def tokens(
     prompts: Ids,
     *,
     max_tokens: int,
-    mode: Mode = "slide",
+    mode: Mode | None = None,
     hop: int = 1,
     sampling: Sampling | None = None,
     seed: int = 0,

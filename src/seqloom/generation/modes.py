@@ -9,6 +9,9 @@ t tokens of text so far, P of them the prompt; L is the context (or what the mod
 window is full, the oldest h tokens are dropped at once and the rest is read again; until it is full again each token is
 read alone. So with hop h the window holds L-h+1 to L tokens once it was full, and with h = 1 always L.
 
+A mode that is not named is `default_mode`: stream where every layer reads on from a state for any length, as recurrent
+models without learned positions do, which costs one token read per token written.
+
 Source: slide with h = 1 is the Extractor paper's Eq. 2. Longer hops and stream are ours.
 """
 
@@ -130,22 +133,31 @@ def streams(model: Model) -> bool:
     return model.traits.streams
 
 
-def reader(model: Model, mode: Mode, hop: int, prompt: int, max_tokens: int, step: Step | None = None) -> Reader:
+def default_mode(model: Model, hop: int = 1) -> Mode:
+    """The mode of a model where none is named: `stream` where it reads on from a state for any length, else `slide`.
+
+    A hop other than 1 is of `slide` alone.
+    """
+    traits = model.traits
+    return "stream" if hop == 1 and traits.streams and traits.longest is None else "slide"
+
+
+def reader(model: Model, mode: Mode | None, hop: int, prompt: int, max_tokens: int, step: Step | None = None) -> Reader:
     """The reader of a mode for prompts of `prompt` tokens that are continued by `max_tokens` tokens.
 
-    `step` replaces the model's own step. Raises ValueError as `check` does.
+    `step` replaces the model's own step. Raises ValueError as `checked_mode` does.
     """
-    check(model, mode, hop, prompt, max_tokens)
+    mode = checked_mode(model, mode, hop, prompt, max_tokens)
     return Slide(model, hop, step) if mode == "slide" else Stream(model, step)
 
 
-def check(model: Model, mode: Mode, hop: int, prompt: int, max_tokens: int) -> None:
-    """Raises ValueError, with an alternative, where the model cannot generate a text of this length in that mode.
+def checked_mode(model: Model, mode: Mode | None, hop: int, prompt: int, max_tokens: int) -> Mode:
+    """The mode, or the default one. ValueError where the model cannot generate a text of this length in it.
 
-    TypeError for another object than a model, and for numbers that are not ints.
+    The error names an alternative. TypeError for another object than a model, and for numbers that are not ints.
     """
     require_generates(model)
-    if mode not in get_args(Mode):
+    if mode is not None and mode not in get_args(Mode):
         raise ValueError(f"unknown mode {mode!r}; {suggestion(str(mode), get_args(Mode))}")
     for name, value in {"the prompt's length": prompt, "max_tokens": max_tokens, "hop": hop}.items():
         check_whole(name, value)
@@ -153,10 +165,12 @@ def check(model: Model, mode: Mode, hop: int, prompt: int, max_tokens: int) -> N
         raise ValueError("the prompt is empty: give at least one token")
     if max_tokens < 1:
         raise ValueError(f"max_tokens must be at least 1, not {max_tokens}")
+    mode = default_mode(model, hop) if mode is None else mode
     if mode == "stream":
         _check_stream(model, hop, prompt, max_tokens)
     elif not 1 <= hop <= window(model):
         raise ValueError(f"hop must lie in 1 … {window(model)} (the tokens of the window), not {hop}")
+    return mode
 
 
 def _check_stream(model: Model, hop: int, prompt: int, max_tokens: int) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from seqloom.core.model import Model
-from seqloom.generation.modes import Mode, check, streams, window
+from seqloom.generation.modes import Mode, checked_mode, streams, window
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,9 @@ class Price:
         return f"reads {self.tokens_read:,} tokens, {self.reads_per_token:.1f} for each one written, and {state}"
 
 
-def price(model: Model, prompt_tokens: int, max_tokens: int, mode: Mode = "slide", hop: int = 1) -> Price:
+def price(model: Model, prompt_tokens: int, max_tokens: int, mode: Mode | None = None, hop: int = 1) -> Price:
     """The price of one text that is not ended early; ValueError where `generate` raises one."""
-    check(model, mode, hop, prompt_tokens, max_tokens)
-    if mode == "stream":
+    if checked_mode(model, mode, hop, prompt_tokens, max_tokens) == "stream":
         read = longest = prompt_tokens + max_tokens - 1
     else:
         read, longest = _slide(prompt_tokens, max_tokens - 1, window(model), hop, streams(model))

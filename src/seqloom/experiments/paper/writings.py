@@ -47,7 +47,7 @@ def writings(grid: Grid, seed: int = 0) -> list[Writing]:
         if any((folder / "checkpoints").glob("step_*")):
             with progress(f"{cell.model.name} writes", TOKENS, "tokens") as advance:
                 pieces = []
-                for piece in generate(load(folder), PROMPT, max_tokens=TOKENS, top_p=TOP_P, seed=seed, hop=1):
+                for piece in generate(load(folder), PROMPT, max_tokens=TOKENS, top_p=TOP_P, seed=seed, mode="slide"):
                     pieces.append(str(piece))
                     advance()
                 text = PROMPT + "".join(pieces)
