@@ -1,9 +1,7 @@
-"""The equation as it is written, token by token, and its price, counted from it; slow.
+"""The equation as it is written, token by token, which is slow, and its price.
 
 The price has the summary of every region, and for every token its direct tokens and its regions.
 """
-
-from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -57,20 +55,18 @@ def _averaged(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return (k @ q / q.shape[0] ** 0.5).softmax(0) @ v
 
 
-def price(form: str, block: int, tokens: Iterable[int], dim: int, heads: int) -> Cost:
-    """The price of tokens at these positions, over all heads; a region counts with the first token that reads it."""
+def price(form: str, block: int, tokens: range, dim: int, heads: int) -> Cost:
+    """The price of tokens at consecutive positions, over all heads; a region counts with the first token to read it."""
     K = dim // heads
-    terms = 0  # keys that are read, by tokens and by regions
-    rows = 0  # averages: one for each token and each region
-    comparisons = 0  # for the largest query and key of each region
-    for i in tokens:
-        terms += _terms(form, block, i)
-        rows += 1
-        for size in _new_regions(form, block, i):
-            terms += size
-            rows += 1
-            comparisons += 2 * (size - 1) * K
-    pairs = heads * terms
+    direct, regions, summarized = (
+        after - before
+        for before, after in zip(
+            _totals(form, block, tokens.start), _totals(form, block, max(tokens.start, tokens.stop)), strict=True
+        )
+    )
+    rows = len(tokens) + regions  # averages: one for each token and each region
+    pairs = heads * (direct + summarized)  # keys that are read, by tokens and by regions
+    comparisons = 2 * (summarized - regions) * K  # for the largest query and key of each region
     return Cost(
         mul=2 * pairs * K,
         add=pairs * (K - 1) + (pairs - heads * rows) * (1 + K),
@@ -85,18 +81,21 @@ def price(form: str, block: int, tokens: Iterable[int], dim: int, heads: int) ->
     )
 
 
-def _terms(form: str, block: int, i: int) -> int:
-    """The number of direct tokens and regions of token i."""
+def _totals(form: str, block: int, n: int) -> tuple[int, int, int]:
+    """Of the first n tokens: the direct tokens and regions that they read, and the regions with their tokens."""
     if form == "logsparse":
-        return 1 + i.bit_count()
-    direct, earlier_blocks = i % block + 1, i // block
-    return direct + (earlier_blocks if form == "fixed" else block * (earlier_blocks > 0))
+        levels = range(n.bit_length())
+        ones = sum((n >> level + 1 << level) + max(0, n % (2 << level) - (1 << level)) for level in levels)
+        starting = [(n - 1 >> level) - (n - 1 >> level + 1) for level in levels]  # i < n with lowest bit 2^level
+        return n + ones, sum(starting), sum(count << level for level, count in zip(levels, starting, strict=True))
+    blocks, left = divmod(n, block)
+    direct = blocks * _triangle(block) + _triangle(left)
+    ended = max(n - 1, 0) // block  # blocks that are a region, or part of regions, of a token among these
+    if form == "fixed":
+        return direct + block * _triangle(blocks - 1) + left * blocks, ended, ended * block
+    return direct + block * max(0, n - block), ended * block, block * _triangle(ended)
 
 
-def _new_regions(form: str, block: int, i: int) -> list[int]:
-    """The sizes of the regions that token i is the first to read."""
-    if i == 0 or (form != "logsparse" and i % block):
-        return []
-    if form == "logsparse":
-        return [i & -i]
-    return [block] if form == "fixed" else [i // block] * block
+def _triangle(n: int) -> int:
+    """1 + 2 + … + n."""
+    return n * (n + 1) // 2

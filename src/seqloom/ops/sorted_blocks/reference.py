@@ -1,10 +1,8 @@
-"""The equation as it is written, token by token, and its price, counted from it; slow.
+"""The equation as it is written, token by token, which is slow, and its price.
 
 The maximum that would stabilize exponentials is left out. The price has every mixture once, then the slots that each
 token reads.
 """
-
-from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -60,25 +58,25 @@ def _sorted(k: Tensor, v: Tensor, weights: Tensor, blocks: list[list[int]]) -> t
 
 
 def price(
-    tokens: Iterable[int], T: int, block: int, dim: int, heads: int, causal: bool = True, cut: int | None = None
+    tokens: range, T: int, block: int, dim: int, heads: int, causal: bool = True, cut: int | None = None
 ) -> Cost:
-    """The price of tokens at these positions, over all heads; a mixture counts with the first token of its block."""
-    K, count = dim // heads, 0
-    terms = 0  # slots that are read, over all queries
-    mixtures, mixed = 0, 0  # slots of sorted blocks, and the tokens that they are mixtures of
-    sizes = [min(block, T - first) for first in range(0, T, block)]
-    slots = sizes[0] if sizes else 0
-    for t in tokens:
-        i, count = t // block, count + 1
-        if cut is not None:
-            terms += min(cut, len(sizes)) * slots
-        else:
-            terms += (slots if i or not causal else 0) + (t % block + 1 if causal else sizes[i])
-        if t % block == 0:
-            whole_text = T if cut is None or i < cut else 0
-            sources = i * block if causal else whole_text
-            mixed += sources
-            mixtures += slots if sources else 0
+    """The price of tokens at consecutive positions, over all heads; a mixture counts with its block's first token."""
+    K, count = dim // heads, len(tokens)
+    slots, N = min(block, T), -(-T // block)
+    terms = _direct_terms(tokens, T, block, causal)  # slots that are read, over all queries
+    if cut is not None:
+        terms = count * min(cut, N) * slots
+    elif causal:
+        terms += slots * len(range(max(tokens.start, block), tokens.stop))  # the first block has no sorted one
+    else:
+        terms += slots * count
+    first, end = (-(-t // block) for t in (tokens.start, max(tokens.start, tokens.stop)))  # blocks that begin here
+    if causal:
+        mixed = block * (_triangle(end - 1) - _triangle(first - 1))  # block i is a mixture of the i blocks before it
+        mixtures = slots * len(range(max(first, 1), end))
+    else:
+        mixing = len(range(first, end if cut is None else min(end, cut)))
+        mixed, mixtures = T * mixing, slots * mixing
     pairs = heads * terms
     return Cost(
         mul=2 * pairs * K + 2 * mixed * dim,
@@ -90,3 +88,20 @@ def price(
             *("cumulation", "division", "multiplication", "cumulation"),
         ),
     )
+
+
+def _direct_terms(tokens: range, T: int, block: int, causal: bool) -> int:
+    """The tokens of its own block that each of these reads: up to itself if `causal`, else all."""
+
+    def up_to(n: int) -> int:
+        if causal:
+            return n // block * _triangle(block) + _triangle(n % block)
+        full = (-(-T // block) - 1) * block  # the tokens before the last block
+        return block * min(n, full) + (T - full) * max(0, n - full)
+
+    return up_to(max(tokens.start, tokens.stop)) - up_to(tokens.start)
+
+
+def _triangle(n: int) -> int:
+    """1 + 2 + … + n."""
+    return n * (n + 1) // 2
