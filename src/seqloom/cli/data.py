@@ -1,4 +1,4 @@
-"""`seqloom data SOURCE`, `data vectors` and `data nearest`: a source of text, and vectors of its words."""
+"""`seqloom data SOURCE`, `data prepare`, `data vectors`, `data nearest`: a source of text, and vectors of its words."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 from typing_extensions import override
 
-from seqloom.cli.options import COLUMN, TEXT
+from seqloom.cli.options import COLUMN, TEXT, folder
 
 
 class SourceFirst(TyperGroup):
@@ -50,6 +50,25 @@ def survey(
     from seqloom.cli.survey import surveyed
 
     print(surveyed(source, vocab, tokenizer, column, as_json=as_json))
+
+
+@data.command()
+def prepare(
+    source: Annotated[str, typer.Argument(help=f"{TEXT}, gutenberg-children, stories")],
+    out: Annotated[Path, typer.Option(help="the file to write; its name ends in .tokens", parser=folder)],
+    preset: Annotated[str, typer.Option(help="the recipe whose settings of the text hold")] = "paper/small",
+    change: Annotated[list[str] | None, typer.Option("--set", help="a setting, e.g. data.vocab=2048")] = None,
+) -> None:
+    """Writes a text as one file of tokens, with its tokenizer: `train --data FILE` then needs the text no more.
+
+    A run of the file has the same batches and the same identity as one of the text, on any machine.
+    """
+    from seqloom.cli.checked import require_settings
+
+    require_settings(preset, change or [], source)
+    from seqloom.cli.survey import written
+
+    print(written(source, out, preset, change or []))
 
 
 @data.command()

@@ -1,14 +1,19 @@
 """`seqloom data`: the contents of a source of text, or of recorded episodes."""
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from seqloom.core.table import table
+from seqloom.data import archive
 from seqloom.data.corpora import require_column
 from seqloom.data.episodes import PREFIX, read_episodes
 from seqloom.data.given_tokenizer import chosen_tokenizer
 from seqloom.data.prepare import prepare
+from seqloom.training.preparation import text_of
+from seqloom.training.settings import resolve
 
 
 def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str, *, as_json: bool) -> str:
@@ -51,6 +56,18 @@ def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str,
         table(("skipped", "count"), sorted(survey.skipped.items())) if survey.skipped else "nothing was skipped",
     ]
     return "\n\n".join(parts)
+
+
+def written(source: str, out: Path, preset: str, changes: Sequence[str]) -> str:
+    """Writes the text as one file of tokens, as a run of these settings reads it; returns a line about it."""
+    config = resolve(preset, changes, source)
+    objective = config.training.objective
+    if not objective.reads_text or objective.labelled or objective.paired:
+        raise ValueError(f"{preset} reads no plain text (its objective is {objective.kind}): choose another --preset")
+    tokenizer, unit = chosen_tokenizer(config.data.tokenizer, config.data.vocab)
+    corpus = text_of(config.data, 1, tokenizer, unit)
+    archive.write(corpus, archive.shaping(config.data, tokenizer), out)
+    return f"{out}: {out.stat().st_size:,} bytes; {corpus.description}"
 
 
 def _recorded(source: str, as_json: bool) -> str:

@@ -83,15 +83,17 @@ class Tokens:
         write(path, ((self.ids[start:end], int(size)) for start, end, size in bounds), self.ids.dtype)
 
     @classmethod
-    def open(cls, path: str | Path) -> Self:
-        """Maps a file that `save` wrote, after verifying its checksum.
+    def open(cls, path: str | Path, first: int = 0, length: int | None = None) -> Self:
+        """Maps a file that `save` wrote, after verifying its checksum; or the `length` bytes of one from byte `first`.
 
         Raises FileNotFoundError, or ValueError where it is not such a file, of a newer format, truncated or changed.
         """
         path = Path(path)
         if not path.is_file():
             raise FileNotFoundError(f"{path}: there is no such token file")
-        raw = np.asarray(np.memmap(path, dtype=np.uint8, mode="r")) if path.stat().st_size else np.empty(0, np.uint8)
+        bytes_ = path.stat().st_size - first if length is None else length
+        mapped = np.memmap(path, dtype=np.uint8, mode="r", offset=first, shape=(bytes_,)) if bytes_ > 0 else ()
+        raw = np.asarray(mapped, dtype=np.uint8)
         magic = raw[: len(_MAGIC)].tobytes()
         if magic != _MAGIC[: len(magic)]:
             raise ValueError(f"{path}: not a token file of seqloom (it begins with {magic!r})")
@@ -110,6 +112,13 @@ class Tokens:
             raise ValueError(f"{path}: damaged: its content does not match its checksum; build it again")
         starts, sizes = raw[_HEADER : _HEADER + 16 * documents].view("<i8").reshape(2, documents)
         return cls(raw[_HEADER + 16 * documents :].view(f"<u{width}"), starts, sizes)
+
+
+def stored_checksum(path: str | Path, first: int = 0) -> str:
+    """The checksum in the header of a file, or of one that lies in it from byte `first`; "" where it has no header."""
+    with open(path, "rb") as file:
+        file.seek(first)
+        return file.read(_HEADER)[_FIELDS.size :].hex()
 
 
 def write(path: str | Path, documents: Iterable[tuple[Ids, int]], dtype: np.dtype[Any]) -> None:

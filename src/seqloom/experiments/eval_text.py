@@ -1,8 +1,10 @@
 """The text on which a run is evaluated: a given one, or what its training held out."""
 
+from pathlib import Path
 from typing import Any
 
 from seqloom.core.model import Model
+from seqloom.data import archive
 from seqloom.data.corpora import read
 from seqloom.data.given_tokenizer import UNITS
 from seqloom.data.prepare import encode_documents, prepare
@@ -40,8 +42,12 @@ def eval_text(run: Run, model: Model, data: str | None) -> tuple[Tokens | None, 
     arguments |= {"division": settings.get("division", "documents"), "unit": unit}
     if unit == "characters":
         arguments["vocab"] = settings.get("vocab")
+    arguments |= {"folds": settings.get("folds"), "fold": settings.get("fold")}
     try:
-        corpus = prepare(source, context=model.config.context, column=column, tokenizer=tokenizer, **arguments)
+        if archive.is_archive(source):
+            corpus = archive.read(Path(source).expanduser())
+        else:
+            corpus = prepare(source, context=model.config.context, column=column, tokenizer=tokenizer, **arguments)
     except (OSError, ValueError) as error:
         return None, f"the run's text cannot be read ({error}); give --data"
     if corpus.identity != settings.get("identity"):

@@ -1,13 +1,16 @@
 """What a run starts from: its text, its model and objective, and its identity."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from seqloom.core.device import chosen
 from seqloom.core.objective import Objective
+from seqloom.data import archive
+from seqloom.data.config import DataConfig
 from seqloom.data.episodes import described, opened, read_episodes, sides
-from seqloom.data.given_tokenizer import chosen_tokenizer
+from seqloom.data.given_tokenizer import Unit, chosen_tokenizer
 from seqloom.data.labelled import prepare_labelled
 from seqloom.data.packing import require_documents
 from seqloom.data.paired import prepare_paired
@@ -80,10 +83,20 @@ def _with_text(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
             unit=unit,
         )
         return with_corpus(config, corpus), corpus
-    corpus = prepare(
+    corpus = text_of(data, config.model.context, tokenizer, unit)
+    if data.packed:
+        require_documents(corpus.train, data.source)
+    return with_corpus(config, corpus), corpus
+
+
+def text_of(data: DataConfig, context: int, tokenizer: Tokenizer | None, unit: Unit) -> Corpus:
+    """The tokenized text of these settings, from a file of `seqloom data prepare` or from its documents."""
+    if archive.is_archive(data.source):
+        return archive.read(Path(data.source).expanduser(), archive.shaping(data, tokenizer))
+    return prepare(
         data.source,
         vocab=data.vocab,
-        context=config.model.context,
+        context=context,
         held_out=data.held_out,
         seed=data.seed,
         unwrap=data.unwrap,
@@ -94,9 +107,6 @@ def _with_text(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
         fold=data.fold,
         unit=unit,
     )
-    if data.packed:
-        require_documents(corpus.train, data.source)
-    return with_corpus(config, corpus), corpus
 
 
 def with_episodes(config: RunConfig) -> RunConfig:

@@ -57,9 +57,7 @@ def _sorted(k: Tensor, v: Tensor, weights: Tensor, blocks: list[list[int]]) -> t
     return keys, values
 
 
-def price(
-    tokens: range, T: int, block: int, dim: int, heads: int, causal: bool = True, cut: int | None = None
-) -> Cost:
+def price(tokens: range, T: int, block: int, dim: int, heads: int, causal: bool = True, cut: int | None = None) -> Cost:
     """The price of tokens at consecutive positions, over all heads; a mixture counts with its block's first token."""
     K, count = dim // heads, len(tokens)
     slots, N = min(block, T), -(-T // block)
