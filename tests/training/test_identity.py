@@ -92,7 +92,7 @@ WARMED_UP = {
 
 @pytest.mark.parametrize("recipe", WARMED_UP)
 def test_a_warm_up_in_percent_is_stored_as_its_steps(recipe: str) -> None:
-    config = resolve(recipe)
+    config = resolve(recipe, ["data.unwrap=true"])  # the default before `auto`
     assert (config.training.schedule.warmup, identity(config.identity("corpus"))) == WARMED_UP[recipe]
     share = WARMED_UP[recipe][0] / config.training.batches
     half = resolve(recipe, [f"training.batches={config.training.batches // 2}"])

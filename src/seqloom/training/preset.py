@@ -102,7 +102,9 @@ def _count_warmup(training: Any, own_batches: Any) -> None:
     A run under a schedule without an end may be continued beyond the `own_batches` of its preset: its warm-up stays.
     """
     schedule = training.get("schedule") if isinstance(training, dict) else None
-    warmup = schedule.get("warmup") if isinstance(schedule, dict) else None
+    if not isinstance(schedule, dict):
+        return
+    warmup = schedule.get("warmup")
     if not isinstance(warmup, str) or not warmup.endswith("%"):
         return  # a number; an error of other texts is reported by the check of types
     batches = training.get("batches")
