@@ -136,11 +136,14 @@ def test_a_state_of_another_size_is_an_error() -> None:
         scan_token(*one[:2], given["log_rate"], *one[2:4], numbers(2, 4, 2), *rest)
 
 
-def test_forward_mode_raises_an_error() -> None:
+def test_forward_mode_raises_an_error_where_c_is_forced() -> None:
     given = inputs(1, 3, 4, 2, True)
     with forward_ad.dual_level():
         given["u"] = forward_ad.make_dual(given["u"], given["u"])
-        with pytest.raises(RuntimeError, match="not implemented"):
+        with (
+            backends.use(selective_scan="native"),
+            pytest.raises(ValueError, match="'native' of selective_scan has no"),
+        ):
             selective(**given)
 
 

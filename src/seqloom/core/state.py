@@ -16,6 +16,8 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree
 
+from seqloom.core.transforms import transformed
+
 Entries: TypeAlias = dict[str, Tensor]
 """tensors by name, without `length`"""
 
@@ -262,7 +264,11 @@ def nbytes(state: State | ModelState) -> int:
 
 
 def require_reusable(state: State) -> None:
-    """Raises ValueError where the state has gradients: overwriting its tensors would make them wrong."""
+    """Raises ValueError where the state has gradients, or may have tangents: overwriting would make them wrong."""
+    if transformed():
+        raise ValueError(
+            "a state cannot be reused under torch.func's transforms or in forward mode: step with reuse=False"
+        )
     for tensor in state.values():
         if tensor.requires_grad:
             raise ValueError("a state with gradients cannot be reused: step with reuse=False, or under torch.no_grad()")

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from seqloom.core.extras import Extras
 from seqloom.core.shapes import Keep, Stream
+from seqloom.core.transforms import transformed
 from seqloom.models.block import Block
 from seqloom.ops import backends
 from seqloom.ops.bucketing import choices
@@ -30,8 +31,10 @@ def stack(blocks: Sequence[Block], x: Stream, keep: Keep | None) -> tuple[Stream
     """The outputs of all layers on both streams, concatenated (B, T, 2D), and the extras of each layer."""
     sublayers = [Sublayer(block, number, keep) for block in blocks for number in (0, 1)]
     parameters = list({id(p): p for sublayer in sublayers for p in sublayer.parameters}.values())
-    names: list[tuple[int, str, bool]] = []  # filled by the forward: sublayer, name, and whether it is a loss
     seed = int(torch.randint(2**31, ()))
+    if transformed():
+        return _followed(sublayers, x, seed)
+    names: list[tuple[int, str, bool]] = []  # filled by the forward: sublayer, name, and whether it is a loss
     y, *values = _Stack.apply(sublayers, seed, names, x, *parameters)  # type: ignore[no-untyped-call]  # torch leaves it
     extras = [Extras({}, {}) for _ in blocks]
     for (number, name, is_loss), value in zip(names, values, strict=True):
@@ -39,6 +42,18 @@ def stack(blocks: Sequence[Block], x: Stream, keep: Keep | None) -> tuple[Stream
         values_by_name: Any = layer_extras.losses if is_loss else layer_extras.statistics
         values_by_name[name] = value
     return y, extras
+
+
+def _followed(sublayers: Sequence["Sublayer"], x: Stream, seed: int) -> tuple[Stream, list[Extras]]:
+    """As `stack`, by torch's own operations, which hold what every layer read."""
+    a, b = x.chunk(2, -1)
+    extras = [Extras({}, {}) for _ in sublayers[::2]]
+    for number, sublayer in enumerate(sublayers):
+        y, own_extras = sublayer(b, seed + number)
+        a, b = b, a + y
+        extras[number // 2].losses.update(own_extras.losses)  # type: ignore[attr-defined]  # a dict, as it was made
+        extras[number // 2].statistics.update(own_extras.statistics)  # type: ignore[attr-defined]  # likewise
+    return torch.cat([a, b], -1), extras
 
 
 @final

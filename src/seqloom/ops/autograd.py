@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, final
 
 import torch
 from torch import Tensor
+from torch._library.autograd import make_autograd_impl
 from torch.autograd import forward_ad
 
 from seqloom.ops.native import observed
@@ -21,8 +22,32 @@ from seqloom.ops.native import observed
 Sizes: TypeAlias = Sequence[Sequence[int]]
 """the shape of each output"""
 Gradients: TypeAlias = tuple[Tensor | None, ...]
+LIBRARY = torch.library.Library("seqloom", "FRAGMENT")
 CPU, GPU = ("cpu",), ("cuda", "cpu")
 """device types; Triton's kernels also run on a CPU, under its interpreter"""
+
+
+def refuse_tangents(operator: torch.library.CustomOpDef) -> None:
+    """Makes an operator raise RuntimeError where an input has a tangent; torch's own rule would drop it.
+
+    It is so in a graph that was captured before and is now differentiated in forward mode.
+    """
+    overload = operator._opoverload
+    rule = make_autograd_impl(overload, operator)
+
+    def refusing(keyset: Any, *arguments: Any, **options: Any) -> Any:
+        if forward_ad._current_level >= 0:
+            tensors = [x for x in arguments if isinstance(x, Tensor)]
+            if any(forward_ad.unpack_dual(x).tangent is not None for x in tensors):
+                raise RuntimeError(_without_tangents(overload._schema.name))
+        return rule(keyset, *arguments, **options)
+
+    for key in ("AutogradCPU", "AutogradCUDA"):  # in front of "Autograd", where torch has put its rule
+        LIBRARY.impl(overload, refusing, key, with_keyset=True)
+
+
+def _without_tangents(name: str) -> str:
+    return f"forward-mode derivatives of {name} are not implemented: force backend 'reference'"
 
 
 @final
@@ -47,6 +72,7 @@ class Operator:
         self.operator = torch.library.custom_op(f"seqloom::{name}", run, mutates_args=(), device_types=devices)
         """the operator that graphs contain"""
         self.operator.register_fake(fake)
+        refuse_tangents(self.operator)
         self.backward: Operator | None = None
         """the operator of its gradients, if there is one"""
         self._function: Callable[..., Any] = self.operator
@@ -71,12 +97,10 @@ class Operator:
 
     def __call__(self, *arguments: Any) -> Any:
         """Returns what `run` returns; the first argument is a tensor. RuntimeError in forward-mode differentiation."""
+        if forward_ad._current_level >= 0:
+            raise RuntimeError(_without_tangents(self.name))
         if observed(arguments[0]) or arguments[0].is_meta:
             return self.operator(*arguments)
-        if forward_ad._current_level >= 0:
-            raise RuntimeError(
-                f"forward-mode derivatives of {self.name} are not implemented: force backend 'reference'"
-            )
         if torch.is_grad_enabled() and any(isinstance(tensor, Tensor) and tensor.requires_grad for tensor in arguments):
             return self._function(*arguments)
         return self.run(*arguments)

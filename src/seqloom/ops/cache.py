@@ -6,6 +6,7 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
+from seqloom.core.transforms import transformed
 from seqloom.ops import ring
 
 
@@ -22,7 +23,7 @@ def written(cache: Tensor, room: int, length: Tensor, count: int | None, new: Te
 
     `count` is the number of tokens that every row has read; None where rows differ.
     """
-    if count is None and not reuse:
+    if not reuse and (count is None or transformed()):  # transforms cannot follow a write into a new tensor
         return extended(cache, room, length, new, None)
     new = new[:, :, 0].detach() if reuse else new[:, :, 0]
     enlarged = ring.grow(cache.flatten(0, 1), room).unflatten(0, cache.shape[:2]) if cache.shape[2] < room else cache

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from seqloom.core.graphs import capturing, constant
 from seqloom.ops import gpu
-from seqloom.ops.autograd import GPU
+from seqloom.ops.autograd import GPU, refuse_tangents
 from seqloom.ops.native import observed
 
 NARROW = (torch.float16,) if gpu.INTERPRETED else (torch.bfloat16, torch.float16)
@@ -81,6 +81,8 @@ class Kernel:
         self.operator.register_fake(_outputs)
         self.backward.register_fake(lambda inputs, dy, dstate: [torch.empty_like(x) for x in inputs if x is not None])
         self.operator.register_autograd(self._gradients, setup_context=_save)
+        refuse_tangents(self.operator)
+        refuse_tangents(self.backward)
 
     def __call__(self, q: Tensor, *rest: Tensor | None) -> tuple[Tensor, Tensor]:
         """y and the new state. A second derivative raises RuntimeError."""

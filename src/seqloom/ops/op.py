@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 
 from torch import Tensor
 
+from seqloom.core.transforms import transformed
 from seqloom.ops import backends
 
 CHANNELS = 32
@@ -57,6 +58,9 @@ class Backend:
     """returns its name with the reason why this machine cannot run it; empty if it can"""
     fits: Callable[..., bool] = _always
     """whether it supports a call, given the arguments of the rule"""
+    plain: bool = False
+    """whether it runs torch's own operations alone, or ops, which torch.func's transforms and forward-mode
+    differentiation can follow; the reference always is"""
 
 
 @final
@@ -86,13 +90,30 @@ class Op:
     def choose(self, *arguments: Any) -> str:
         """The name of the backend for one call, forced or by the rule. ValueError if it cannot do the call.
 
-        `arguments` are those of the rule. It must be called once per call of the op, in its forward pass.
+        `arguments` are those of the rule. It must be called once per call of the op, in its forward pass. Under
+        torch.func's transforms and in forward mode a plain backend takes the place of one that is not, and a forced one
+        that is not plain raises ValueError.
         """
-        name = backends.choice(self.name, self.rule(*arguments))
+        name = self.rule(*arguments)
+        if transformed():
+            name = self._plain(name, arguments)
+        name = backends.choice(self.name, name)
         if not self.backends[name].fits(*arguments):
             able = [other for other, backend in self.backends.items() if backend.fits(*arguments)]
             raise ValueError(f"backend {name!r} of {self.name} cannot do this; able are {', '.join(able)}")
         return name
+
+    def _plain(self, by_size: str, arguments: tuple[Any, ...]) -> str:
+        """The backend by size where it is plain, else another one that is, and that supports the call."""
+        names = (by_size, *self.backends)
+        able = [name for name in names if self.backends[name].plain and self.backends[name].fits(*arguments)]
+        forced = backends.forced(self.name)
+        if forced not in (None, "reference") and not self.backends[forced].plain:
+            raise ValueError(
+                f"backend {forced!r} of {self.name} has no forward-mode derivatives and does not run under torch.func's"
+                f" transforms: force {(*able, 'reference')[0]!r}, or none"
+            )
+        return (*able, "reference")[0]
 
     def __getitem__(self, name: str) -> Any:
         """The function (or functions) of a backend."""

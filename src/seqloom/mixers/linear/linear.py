@@ -30,6 +30,7 @@ from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.core.transforms import transformed
 from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
@@ -128,6 +129,8 @@ class BidirectionalLinearAttention(LinearFeatures, BidirectionalMixer):
 
 
 def _feature(x: Tensor) -> Tensor:
+    if transformed():
+        return x.relu() + x.clamp(max=0.0).exp()
     y: Tensor = _Feature.apply(x)  # type: ignore[no-untyped-call]  # torch does not type apply
     return y
 

@@ -33,6 +33,7 @@ from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
+from seqloom.core.transforms import transformed
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.linear_decay import exponential_gate, normalised
@@ -178,7 +179,7 @@ def _epsilon(m: Tensor) -> Tensor | float:
 
     s, n and e^{-m} are scaled by e^{-m} with m as a constant, which cancels in the quotient but for this term.
     """
-    return EPS * (m - m.detach()).exp() if torch.is_grad_enabled() else EPS
+    return EPS * (m - m.detach()).exp() if torch.is_grad_enabled() or transformed() else EPS
 
 
 @register

@@ -109,7 +109,7 @@ def _span_per_query(draw: Draw, B: int, T: int) -> Tensor:
 
 OP = Op(
     "adaptive_span",
-    {"reference": Backend(reference.spanned), "tiles": Backend(tiles)},
+    {"reference": Backend(reference.spanned), "tiles": Backend(tiles, plain=True)},
     rule=by_size,
     examples=(_span_per_head, _span_per_query),
     price=reference.price,

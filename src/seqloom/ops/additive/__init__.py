@@ -108,7 +108,7 @@ def _bidirectional(draw: Draw, B: int, T: int) -> Tensor:
 
 OP = Op(
     "additive",
-    {"reference": Backend(reference.additive), "blocks": Backend(blocks)},
+    {"reference": Backend(reference.additive), "blocks": Backend(blocks, plain=True)},
     rule=by_size,
     examples=(_causal, _bidirectional),
     price=reference.price,

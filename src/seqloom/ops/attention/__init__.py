@@ -195,7 +195,7 @@ OP = Op(
     {
         "reference": Backend(reference.attend),
         "kernel": Backend(fast.kernel, fits=lambda q, scores, *_: scores.plain),
-        "formed": Backend(fast.formed),
+        "formed": Backend(fast.formed, plain=True),
         "by_distance": Backend(by_distance.attend, fits=lambda q, scores, *_: by_distance.able(q, scores)),
     },
     rule=by_size,

@@ -164,7 +164,7 @@ OP = Op(
     "sparse_attention",
     {
         "reference": Backend(None),
-        "masked": Backend(None),
+        "masked": Backend(None, plain=True),
         "tiles": Backend(portable, fits=_in_tiles),
         "native": Backend(native, native.lacking, _in_c),
         "flex": Backend(flex.attend, flex.lacking, _on_gpu),

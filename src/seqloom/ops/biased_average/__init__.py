@@ -91,8 +91,8 @@ OP = Op(
     "biased_average",
     {
         "reference": Backend(reference.average),
-        "blocks": Backend(blocks.average),
-        "lags": Backend(lagged.average, fits=_is_convolution),
+        "blocks": Backend(blocks.average, plain=True),
+        "lags": Backend(lagged.average, fits=_is_convolution, plain=True),
     },
     rule=by_size,
     examples=(_convolution, _table),

@@ -107,7 +107,7 @@ OP = Op(
     "bucketing",
     {
         "reference": Backend(reference.attend),
-        "chunks": Backend(chunks.attend),
+        "chunks": Backend(chunks.attend, plain=True),
         "blocks": Backend(blocks.attend, fits=_in_blocks),
     },
     rule=by_size,

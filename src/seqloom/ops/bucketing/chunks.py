@@ -39,7 +39,7 @@ def joined(
     """
     token, with_others = chunks.queries.flatten(), (~alone & chunks.real).flatten()
     with torch.no_grad():
-        has_others = torch.zeros(rows, dtype=torch.long, device=y.device).index_add_(0, token, with_others.long()) > 0
+        has_others = torch.zeros(rows, dtype=torch.long, device=y.device).index_add(0, token, with_others.long()) > 0
         hidden = ~chunks.real.flatten() | (alone.flatten() & has_others[token])
         lowest = torch.finfo(y.dtype).min
         top = top.flatten().masked_fill(hidden, lowest)

@@ -54,7 +54,7 @@ def _example(form: Form, last: bool = False) -> Example:
 
 OP = Op(
     "combiner",
-    {"reference": Backend(reference.combine), "blocks": Backend(blocks.combine)},
+    {"reference": Backend(reference.combine), "blocks": Backend(blocks.combine, plain=True)},
     rule=by_size,
     examples=tuple(_example(form, last) for form in FORMS for last in (False, True)),
     price=reference.price,

@@ -143,7 +143,7 @@ OP = Op(
     "delta_rule",
     {
         "reference": Backend(reference.delta),
-        "chunked": Backend(chunked.delta),
+        "chunked": Backend(chunked.delta, plain=True),
         "native": Backend(native.delta, native.lacking, lambda q: q.device.type == "cpu"),
         "fla": Backend(fla.delta, fla_kernels.lacking, fla_kernels.able),
     },

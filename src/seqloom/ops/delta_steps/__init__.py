@@ -123,7 +123,7 @@ def _whole_example(steps: int, decays: bool) -> Example:
 
 OP = Op(
     "delta_steps",
-    {"reference": Backend(reference.delta_steps), "micro_steps": Backend(micro_steps)},
+    {"reference": Backend(reference.delta_steps), "micro_steps": Backend(micro_steps, plain=True)},
     rule=by_size,
     examples=(_whole_example(2, True), _whole_example(3, False)),
     price=reference.price,

@@ -135,7 +135,11 @@ def _streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
 
 OP = Op(
     "diagonal_states",
-    {"reference": Backend(reference), "convolved": Backend(convolved), "blocks": Backend(blocks)},
+    {
+        "reference": Backend(reference),
+        "convolved": Backend(convolved, plain=True),
+        "blocks": Backend(blocks, plain=True),
+    },
     rule=lambda fastest: fastest,  # `by_size` or `at_once`, as the caller chooses
     examples=(_filtered, _responded),
     price=reference.price,

@@ -112,7 +112,7 @@ OP = Op(
     "forgetting",
     {
         "reference": Backend(reference.forgetting),
-        "columns": Backend(columns),
+        "columns": Backend(columns, plain=True),
     },
     rule=by_size,
     examples=(_example, _window),

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from seqloom.core.cost import Cost, Step, sigmoid
+from seqloom.core.transforms import transformed
 
 STRONGEST = 8.0
 """c"""
@@ -47,6 +48,10 @@ def with_1_at_start(root: Tensor, fresh: Tensor | bool) -> Tensor:
 
 def bounded_root(x: Tensor) -> Tensor:
     """√x, with a derivative of at most `STEEPEST`."""
+    if transformed():  # which do not follow the function below
+        is_steep = 4 * STEEPEST**2 * x < 1
+        fixed = x.detach()
+        return torch.where(is_steep, fixed.sqrt() + STEEPEST * (x - fixed), torch.where(is_steep, 1.0, x).sqrt())
     y: Tensor = _Root.apply(x)  # type: ignore[no-untyped-call]  # torch leaves apply untyped
     return y
 

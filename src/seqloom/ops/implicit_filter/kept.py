@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.state import Length
+from seqloom.core.transforms import transformed
 
 Compute = Callable[[int, int], Tensor]
 """(first, last) → the taps first … last - 1, (N, last - first, D)"""
@@ -31,13 +32,16 @@ class Kept:
     ) -> Float[Tensor, "N M D"]:
         """The taps that rows need which have read `length` tokens and read `tokens` more: at most `context` taps.
 
-        `compute` is called for taps that are not cached; with gradients, and while a graph is captured, for all taps.
+        `compute` is called for taps that are not cached; with gradients, under torch.func's transforms, and while a
+        graph is captured, for all taps.
         The caller must not write into the result.
         """
         if length.bound is None:
             return compute(0, context)  # inside a compiled graph the number of tokens is unknown
         count = min(length.bound + tokens, context)
-        return compute(0, count) if torch.is_grad_enabled() else self._taps(count, context, parameters, compute)
+        if torch.is_grad_enabled() or transformed():
+            return compute(0, count)
+        return self._taps(count, context, parameters, compute)
 
     def _taps(self, count: int, context: int, parameters: Sequence[Tensor], compute: Compute) -> Tensor:
         """The first `count` taps, of which only those that are not cached are computed."""

@@ -103,9 +103,9 @@ OP = Op(
     "lag_sum",
     {
         "reference": Backend(reference.lags),
-        "direct": Backend(direct.lags),
+        "direct": Backend(direct.lags, plain=True),
         "fft": Backend(fft.lags),
-        "toeplitz": Backend(direct.toeplitz, fits=lambda x, w: w.ndim == 1),
+        "toeplitz": Backend(direct.toeplitz, fits=lambda x, w: w.ndim == 1, plain=True),
         "native": Backend(native.lags, native.lacking, lambda x, w: w.ndim < 3 and x.device.type == "cpu"),
         "spectral": Backend(spectral.lags, spectral.lacking, lambda x, w: x.device.type == "cpu"),
         "divide_and_conquer": Backend(divide_and_conquer.lags),

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, Length, State, length_of
+from seqloom.core.transforms import transformed
 from seqloom.ops import ring
 from seqloom.ops.lag_sum import Taps, lags
 from seqloom.ops.lag_sum.reference import product
@@ -51,6 +52,8 @@ def advance(z: Token, w: Taps, window: Window, length: Length, reuse: bool) -> t
     count = length.bound if length.even else None  # the tokens that all rows have read
     for past, first_lag in _newest_first(window, length) if count is None else _slices(window, count):
         y = y + summed(past.to(z.dtype), w[first_lag : first_lag + past.shape[1]].to(z.dtype))
+    if transformed():  # which cannot follow a write into a new tensor
+        return y, ring.write(window.flip(1), length.tokens, z[:, None]).flip(1)
     window, token = (window, z.detach()) if reuse else (window.clone(), z)
     if count is None:
         return y, ring.write_(window, -1 - length.tokens, token)  # the ring is filled backwards
@@ -96,7 +99,7 @@ def _by_channel(past: Tensor, w: Tensor) -> Tensor:
     """Σ_k past_k w_k for channels that do not mix, a few lags at a time, so that products stay in the cache."""
     N = past.shape[1]
     count = max(1, ADDED // max(past[:, 0].numel(), 1))  # lags at a time
-    if 2 * count >= N or torch.is_grad_enabled() or torch.compiler.is_compiling():
+    if 2 * count >= N or torch.is_grad_enabled() or torch.compiler.is_compiling() or transformed():
         return (past * w).sum(1)
     sums = past[:, :count] * w[:count]
     for first in range(count, N, count):

@@ -214,8 +214,8 @@ OP = Op(
     "linear_decay",
     {
         "reference": Backend(reference.decay),
-        "chunked": Backend(chunked.decay),
-        "parallel": Backend(chunked.parallel),
+        "chunked": Backend(chunked.decay, plain=True),
+        "parallel": Backend(chunked.parallel, plain=True),
         "native": Backend(native.decay, native.lacking, lambda q, *_: q.device.type == "cpu"),
         "triton": Backend(
             gpu.decay, device.lacking, lambda q, by_channel, *_: device.able(q.device) and not by_channel

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from seqloom.core.transforms import transformed
 from seqloom.ops.linear_decay import chunks, inplace
 
 CHUNK = 64
@@ -17,7 +18,7 @@ def decay(
     if g is not None and g.ndim == 4:
         return chunks.by_channel(q, k, v, g, state, min(chunk or chunks.CHANNEL_CHUNK, T))
     chunk = chunk or CHUNK
-    run = chunks.by_head if torch.compiler.is_compiling() else inplace.by_head
+    run = chunks.by_head if torch.compiler.is_compiling() or transformed() else inplace.by_head
     split = T - T % chunk  # whole chunks before it, a shorter one after it
     if split in (0, T):
         return run(q, k, v, g, state, min(chunk, T))

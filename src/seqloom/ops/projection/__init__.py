@@ -111,7 +111,7 @@ OP = Op(
     "projection",
     {
         "reference": Backend(reference.project),
-        "torch": Backend(linear),
+        "torch": Backend(linear, plain=True),
         "onednn": Backend(onednn.project, onednn.lacking),
     },
     rule=by_size,

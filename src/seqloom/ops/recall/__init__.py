@@ -102,7 +102,7 @@ def _example(draw: Draw, B: int, T: int) -> Tensor:
 
 OP = Op(
     "recall",
-    {"reference": Backend(reference.recall), "formed": Backend(formed)},
+    {"reference": Backend(reference.recall), "formed": Backend(formed, plain=True)},
     rule=by_size,
     examples=(_example,),
     price=reference.price,

@@ -85,7 +85,7 @@ OP = Op(
     "short_convolution",
     {
         "reference": Backend(reference.convolve),
-        "lagged": Backend(reference.convolve_by_lag_sum),
+        "lagged": Backend(reference.convolve_by_lag_sum, plain=True),
         "native": Backend(native.convolve, native.lacking, lambda x: x.device.type == "cpu"),
     },
     rule=by_size,

@@ -61,7 +61,7 @@ def _example(causal: bool, columns: bool) -> Example:
 
 OP = Op(
     "sinkhorn",
-    {"reference": Backend(reference.balanced), "logarithms": Backend(logarithms)},
+    {"reference": Backend(reference.balanced), "logarithms": Backend(logarithms, plain=True)},
     rule=by_size,
     examples=(_example(False, True), _example(True, True), _example(True, False)),
     price=reference.price,

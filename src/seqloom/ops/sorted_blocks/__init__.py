@@ -57,7 +57,7 @@ def _example(causal: bool, cut: int | None = None) -> Example:
 
 OP = Op(
     "sorted_blocks",
-    {"reference": Backend(reference.attend), "blocks": Backend(blocks.attend)},
+    {"reference": Backend(reference.attend), "blocks": Backend(blocks.attend, plain=True)},
     rule=by_size,
     examples=(_example(True), _example(False), _example(False, 2)),
     price=reference.price,

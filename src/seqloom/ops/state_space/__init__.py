@@ -227,7 +227,9 @@ OP = Op(
         "reference": Backend(
             {"joint": reference.joint, "single": reference.single, "low_rank": reference.low_rank},
         ),
-        "parallel": Backend({"joint": scan.joint, "single": krylov.single, "low_rank": generating.low_rank}),
+        "parallel": Backend(
+            {"joint": scan.joint, "single": krylov.single, "low_rank": generating.low_rank}, plain=True
+        ),
     },
     rule=by_size,
     examples=(_joint, _single, _low_rank),

@@ -17,6 +17,8 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from seqloom.core.transforms import transformed
+
 Method: TypeAlias = Literal["bilinear", "zoh", "euler"]
 SMALL = 1.0
 """|z| below which the derivative of (e^z - 1) / z is summed as a series"""
@@ -90,6 +92,9 @@ DIAGONAL: dict[str, Callable[[Tensor, Tensor | float], tuple[Tensor, Tensor]]] =
 
 def growth(z: Tensor) -> Tensor:
     """(e^z - 1) / z elementwise, 1 at 0; it and its first and second derivatives are accurate near 0."""
+    if transformed():
+        is_small = z.abs() < SMALL
+        return torch.where(is_small, _sum(torch.where(is_small, z, 0.0)), _growth(torch.where(is_small, 1.0, z)))
     quotient: Tensor = _Growth.apply(z)  # type: ignore[no-untyped-call]  # torch does not type apply
     return quotient
 
@@ -149,6 +154,16 @@ def _growth(z: Tensor) -> Tensor:
     size = torch.where(is_zero, 1.0, size)
     real, imag = (real * a + imag * b) / size, (imag * a - real * b) / size
     return torch.complex(torch.where(is_zero, 1.0, real), imag)
+
+
+def _sum(z: Tensor) -> Tensor:
+    """(e^z - 1) / z as a series, Σ_{n≥0} z^n / (n+1)!, for |z| ≤ 1."""
+    factor = 1.0
+    factors = [factor := factor / (n + 1) for n in range(TERMS)]  # 1 / (n+1)!
+    total = torch.zeros_like(z)
+    for each in reversed(factors):
+        total = total * z + each
+    return total
 
 
 def _series(z: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ def _one(draw: Draw, B: int, T: int) -> Tensor:
 
 OP = Op(
     "triangular",
-    {"reference": Backend(reference.triangular), "masked": Backend(masked)},
+    {"reference": Backend(reference.triangular), "masked": Backend(masked, plain=True)},
     rule=by_size,
     examples=(_whole, _one),
     price=reference.price,

@@ -69,7 +69,7 @@ def _example(draw: Draw, B: int, T: int) -> Tensor:
 
 OP = Op(
     "usage",
-    {"reference": Backend(reference.usage), "formed": Backend(formed)},
+    {"reference": Backend(reference.usage), "formed": Backend(formed, plain=True)},
     rule=by_size,
     examples=(_example,),
     price=reference.price,
