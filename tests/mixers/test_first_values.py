@@ -1,6 +1,7 @@
 """The first values of every parameter, and what is spared weight decay, against the table of `first_values`."""
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -41,12 +42,17 @@ def fresh(kind: str, seed: int = 0, **settings: Any) -> Any:
     return mixer
 
 
-def pooled(kind: str, name: str, first: Any) -> Tensor:
+@lru_cache(MOST)
+def drawn(kind: str, seed: int) -> Any:
+    """The same mixer for all of its parameters."""
+    return fresh(kind, seed)
+
+
+def pooled(kind: str, name: str) -> Tensor:
     """A parameter of several mixers."""
-    count = min(MOST, max(1, -(-ENOUGH // first.get_parameter(name).numel())))
+    count = min(MOST, max(1, -(-ENOUGH // drawn(kind, 0).get_parameter(name).numel())))
     read = SCALED.get((kind, name), lambda mixer: mixer.get_parameter(name))
-    parts = [read(first)] + [read(fresh(kind, seed)) for seed in range(1, count)]
-    return torch.cat([part.detach().flatten() for part in parts])
+    return torch.cat([read(drawn(kind, seed)).detach().flatten() for seed in range(count)])
 
 
 def expected(kind: str, name: str, mixer: Any) -> Any:
@@ -81,7 +87,7 @@ def split_gates(kind: str, name: str, mixer: Any, values: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_parameter_begins_as_in_the_program_of_its_authors(kind: str) -> None:
-    mixer = fresh(kind)
+    mixer = drawn(kind, 0)
     named = dict(mixer.named_parameters())
     for name, parameter in named.items():
         if name in OF_OTHERS.get(kind, ()):
@@ -91,7 +97,7 @@ def test_every_parameter_begins_as_in_the_program_of_its_authors(kind: str) -> N
             continue
         law = expected(kind, name, mixer)
         if isinstance(law, Law):
-            fault = law.fault(split_gates(kind, name, mixer, pooled(kind, name, mixer)))
+            fault = law.fault(split_gates(kind, name, mixer, pooled(kind, name)))
             assert not fault, f"{name}: {fault}"
         else:
             values = torch.as_tensor(law(mixer)).to(parameter).expand_as(parameter)

@@ -27,6 +27,11 @@ FIRST_KEY = (
     "first_key = 0 if past is not None or window is None else max(0, start + 1 - window)"
 )
 
+BEYOND = (
+    "src/seqloom/ops/attention/by_distance.py: constant_beyond = after == 0 and 0 < last < min(T, before + 1)  "
+    "# then its gradient follows from all others"
+)
+
 PROVED: dict[str, str] = {
     f"{SPAN}257": SPANS,
     f"{SPAN}255": SPANS,
@@ -37,5 +42,6 @@ PROVED: dict[str, str] = {
     f"{SQUARES}: value - mean → mean - value": "it is squared, and rounding is symmetric about 0",
     f"{HIGHEST}: 0.0 → -1.0": "it is only read in max(highest, p), and no p is below 0",
     f"{FIRST_KEY}: 1 → 0": "one key more is read, which lies outside of the window of every query and is masked there",
+    f"{BEYOND}: 1 → 0": "where `last` is `before` the last value's gradient is then summed like that of the others",
     f"{ERROR}: 0.0 → -1.0": "of one run the error is only compared with a bound of 0 or more, and then dropped",
 }
