@@ -1,4 +1,7 @@
-"""Every form of every call of C, at sizes around its blocks, against another backend: outputs and gradients."""
+"""Every form of every call of C, at sizes around its blocks, against another backend: outputs and gradients.
+
+The other backends of an op are compared in the same forms.
+"""
 
 import sys
 from collections import defaultdict
@@ -23,6 +26,10 @@ BOUNDS = {torch.float64: 1e-10, torch.float32: 1e-3}
 """of an error, divided by the largest number of its tensor, or by 1"""
 GAP = 3
 """numbers between the rows of a tensor that is part of a wider one"""
+ELSEWHERE = ("triton", "flex", "fla")
+"""backends that are tested in files of their own"""
+SEVERAL = 2
+"""sizes at which backends in torch are compared"""
 NEVER = {
     ("selective_scan", "backward", "state"): "the states before each chunk are saved",
     ("selective_scan", "step", "lengths"): "a token is one token long",
@@ -104,6 +111,28 @@ def variants(case: Case, backend: str, patch: pytest.MonkeyPatch) -> Iterator[tu
     with patch.context() as patched:
         patched.setattr(native, "threads", lambda products: 3)
         yield "three threads", case.run(backend, torch.float64)
+
+
+OTHERS = [
+    pytest.param(name, backend, id=f"{name} by {backend}")
+    for name, form in FORMS.items()
+    for backend in backends.ops()[form.op].backends
+    if form.learns and backend not in (form.native, form.portable, "native", "reference", *ELSEWHERE)
+]
+
+
+@pytest.mark.parametrize(("name", "backend"), OTHERS)
+def test_other_backends_at_the_same_sizes(name: str, backend: str) -> None:
+    form = FORMS[name]
+    for sizes in form.sizes[:SEVERAL]:
+        case = Case(form, sizes)
+        try:
+            found = case.run(backend, torch.float64)
+        except ValueError as error:
+            if f"backend {backend!r} of {form.op} cannot do this" not in str(error):
+                raise
+            continue
+        case.compare(found, case.run(form.portable, torch.float64), torch.float64, "")
 
 
 LEARNING = [name for name, form in FORMS.items() if form.learns]
