@@ -39,6 +39,28 @@ def test_every_kind_of_string(tmp_path: Path, kind: pa.DataType) -> None:
     assert [document.text for document in read(tmp_path / "a.parquet")] == ["a", "b", "a"]
 
 
+NESTED = [{"text": "one", "n": 1}, None, {"text": None, "n": 2}, {"text": "two", "n": 3}]
+
+
+def test_a_column_inside_another(tmp_path: Path) -> None:
+    rows = pa.table({"meta": NESTED, "id": ["a", "b", "c", "d"], "dotted.text": ["A", "B", "C", "D"]})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    saved_folder(tmp_path, pa.array(NESTED))
+    for source, column in ((tmp_path / "a.parquet", "meta.text"), (tmp_path, "text.text")):
+        documents = read(source, column=column)
+        assert [document.text for document in documents] == ["one", "two"]
+        assert documents.skipped["rows without text"] == 2
+    assert [document.text for document in read(tmp_path / "a.parquet", column="dotted.text")] == ["A", "B", "C", "D"]
+    there = r"there is meta\.text \(string\), meta\.n \(int64\), id \(string\), dotted\.text \(string\): name one"
+    for column, message in (
+        ("meta.title", "no column 'meta.title'"),
+        ("text", "no column 'text'"),
+        ("meta.n", "int64"),
+    ):
+        with pytest.raises(ValueError, match=f"{message}.*{there}"):
+            read(tmp_path / "a.parquet", column=column)
+
+
 def test_a_folder_of_parquet_is_read_in_order(tmp_path: Path) -> None:
     for name in ("data/b.parquet", "data/a.parquet", "c.parquet"):
         table(tmp_path / name, [name])

@@ -109,6 +109,51 @@ def test_json_lines(tmp_path, capsys) -> None:
     assert "1 lines have no text" in capsys.readouterr().err
 
 
+def test_json_lines_are_read_under_any_name(tmp_path) -> None:
+    for name in ("a.json", "b.NDJSON", "c.txt", "d", "e.csv", "f.md"):
+        (tmp_path / name).write_text('\n{"text": "one", "n": 1}\n{"text": "two"}\n')
+        assert [document.text for document in read(tmp_path / name)] == ["one", "two"]
+        require_column(tmp_path / name)
+    for text in ("{curly} braces", "{\n}", '"a string"', '{"text": "one"} and more'):
+        (tmp_path / "c.txt").write_text(text)
+        assert [document.text for document in read(tmp_path / "c.txt")] == [text]
+        with pytest.raises(ValueError, match="has no columns"):
+            require_column(tmp_path / "c.txt")
+
+
+def test_shards_of_json_lines_are_read_next_to_texts(tmp_path) -> None:
+    for name, text in (("b/1.jsonl", "three"), ("a.txt", "one"), ("b/0.ndjson", "two"), ("readme.jsonl", "no")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text if name == "a.txt" else f'{{"text": "{text}"}}\n{{"text": null}}\n')
+    (tmp_path / "table.csv").write_text("a")
+    documents = read(tmp_path)
+    assert list(documents) == [
+        Document("a.txt", "one"),
+        Document("b/0.ndjson:1", "two"),
+        Document("b/1.jsonl:1", "three"),
+    ]
+    assert documents.skipped == {".csv files": 1, "READMEs": 1, "documents without text": 2}
+    require_column(tmp_path)
+    (tmp_path / "a.txt").unlink()
+    assert [document.text for document in read(tmp_path)] == ["two", "three"]
+
+
+def test_a_folder_without_text_says_what_it_has(tmp_path) -> None:
+    for name in ("a.csv", "b.csv", "c.pdf"):
+        (tmp_path / name).write_text("a")
+    with pytest.raises(
+        ValueError, match=r"no text in this folder \(.*\.jsonl.*\); there are 2 \.csv files, 1 \.pdf files"
+    ):
+        read(tmp_path)
+
+
+def test_a_text_that_looks_like_markup_is_read_with_a_hint(tmp_path, capsys) -> None:
+    for text, kind in (("<!doctype html>\n<p>a", "HTML or XML"), ('[{"text": "a"}]', "JSON")):
+        (tmp_path / "a.txt").write_text(text)
+        assert [document.text for document in read(tmp_path / "a.txt")] == [text]
+        assert f"a.txt: it looks like {kind}; read as it is" in capsys.readouterr().err
+
+
 def test_a_column_is_only_for_sources_that_have_columns(tmp_path) -> None:
     for name in ("texts/a.txt", "texts/b.parquet", "tables/a.parquet", "a.tsv", "a.jsonl"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -136,7 +181,18 @@ def test_a_column_is_only_for_sources_that_have_columns(tmp_path) -> None:
             r'no string field "text"; there is "body", "a\\nb": name one by --set data.column=NAME',
         ),
         ("a.jsonl", b'{"text": ' + b"[" * 200_000, "line 1: not JSON"),
-        ("a.jsonl", b'["text"]', "line 1: no string field"),
+        ("a.jsonl", b'{"text": "a"}\n["text"]', "line 2: no string field"),
+        ("a.jsonl", b'["text"]', "a JSON array, not a line for each text: write each text on a line of its own"),
+        ("a.json", b'[{"text": "a"}]', "JSON, and no JSON lines: write each text on a line of its own"),
+        ("a.json", b'{\n "text": "a"\n}', "JSON, and no JSON lines"),
+        ("a.ndjson", b"a", "line 1: not JSON"),
+        ("a.csv", b"id,text\n1,a", "a table, not a text: write its texts as JSON lines or as Parquet. .*call it .txt"),
+        ("a.TSV", b"id\ttext\n1\ta", "a table, not a text"),
+        ("a.html", b"<p>a", "HTML or XML: write the text of it without tags"),
+        ("a.xml", b"<a>b</a>", "HTML or XML"),
+        ("a.page", b" <!DOCTYPE html><p>a", "HTML or XML"),
+        ("a.txt.gz", b"no gzip", r"a\.txt\.gz: damaged, or not compressed as its name says"),
+        ("a.xz", b"no xz", "damaged, or not compressed as its name says"),
         ("a.jsonl", b'{"text": "\\ud800"}', "line 1: half a surrogate"),
         ("a.jsonl", b'{"text": ""}', "no line has any text"),
     ],

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-TEXT = "a text file, a folder, a .jsonl, a .parquet, a folder of datasets"
-COLUMN = "the column or field of the text, in a .jsonl, a .parquet or a folder of datasets"
+TEXT = "a text file, JSON lines, a folder, a .parquet, a folder of datasets"
+COLUMN = "the column or field of the text, in JSON lines, a .parquet or a folder of datasets; a.b for b inside a"
 Run = Annotated[Path, typer.Argument(help="the folder of a run: the --out of its training")]
 Knn = Annotated[
     Path | None,

@@ -72,9 +72,10 @@ class _Parquet:
     def rows(self, file: BinaryIO) -> int:
         return int(self._opened(file).metadata.num_rows)
 
-    def batches(self, file: BinaryIO, column: str) -> Iterator[Any]:
-        for batch in self._opened(file).iter_batches(batch_size=ROWS, columns=[column], use_threads=False):
-            yield batch.column(0)
+    def batches(self, file: BinaryIO, names: Sequence[str]) -> Iterator[Any]:
+        selected = [".".join(names)]
+        for batch in self._opened(file).iter_batches(batch_size=ROWS, columns=selected, use_threads=False):
+            yield batch.column(names[0])
 
     def _opened(self, file: BinaryIO) -> Any:
         from pyarrow.parquet import ParquetFile
@@ -95,9 +96,9 @@ class _Arrow:
     def rows(self, file: BinaryIO) -> int:
         return sum(batch.num_rows for batch in self._opened(file))
 
-    def batches(self, file: BinaryIO, column: str) -> Iterator[Any]:
+    def batches(self, file: BinaryIO, names: Sequence[str]) -> Iterator[Any]:
         for batch in self._opened(file):
-            yield batch.column(column)
+            yield batch.column(names[0])
 
     def _opened(self, file: BinaryIO) -> Any:
         import pyarrow as pa
@@ -115,23 +116,23 @@ def _documents(
     """The documents of a column of several files, which each pass reads again in batches."""
     if find_spec("pyarrow") is None:
         raise ValueError(f"{source}: reading it needs pyarrow: pip install 'seqloom[data]'")
-    counts, sizes_and_times = [], []
+    counts, sizes_and_times, paths_of_names = [], [], []
     for file in files:
         with _reading(file.path) as opened:
-            _require_strings(file.columns(opened), column, file.path)
+            paths_of_names.append(_names_of(file.columns(opened), column, file.path))
             opened.seek(0)
             counts.append(file.rows(opened))
             sizes_and_times.append(_size_and_time(opened))
 
     def start() -> Iterator[Document]:
-        for file, size_and_time in zip(files, sizes_and_times, strict=True):
+        for file, size_and_time, names in zip(files, sizes_and_times, paths_of_names, strict=True):
             with _reading(file.path) as opened:
                 if _size_and_time(opened) != size_and_time:
                     raise ValueError(f"{file.path} was changed while it was read: start again")
                 number = 0
-                for batch in file.batches(opened, column):
+                for batch in file.batches(opened, names):
                     batch.validate(full=True)  # pyarrow follows any offset, also to outside of its memory
-                    for text in batch.to_pylist():
+                    for text in _inside(batch, names).to_pylist():
                         number += 1
                         yield Document(f"{file.path.name}:{number}", change(text or ""))
 
@@ -153,18 +154,45 @@ def _reading(path: Path) -> Iterator[BinaryIO]:
             raise ValueError(f"{path}: damaged, or of another format ({reason})") from error
 
 
-def _require_strings(schema: Any, column: str, path: Path) -> None:
-    """ValueError unless the schema has exactly one column of that name, and it holds strings."""
+def _names_of(schema: Any, column: str, path: Path) -> list[str]:
+    """The name of a column, and the names inside it: a.b is the field b of the column a, unless one is called a.b.
+
+    ValueError unless there is exactly one such column, and it holds strings.
+    """
     from pyarrow import types
 
-    columns = ", ".join(f"{field.name} ({field.type})" for field in schema)
-    if schema.names.count(column) != 1:
-        count = "no" if column not in schema.names else "more than one"
-        raise ValueError(f"{path}: {count} column {column!r}; there is {columns or 'none'}: {NAME}")
-    kind = schema.field(column).type
+    names = [column] if column in schema.names else column.split(".")
+    fields = schema
+    for name in names:
+        found = [field for field in fields if field.name == name]
+        if len(found) != 1:
+            count = "more than one" if found else "no"
+            raise ValueError(f"{path}: {count} column {column!r}; there is {_described(schema) or 'none'}: {NAME}")
+        kind = found[0].type
+        fields = kind if types.is_struct(kind) else ()
     kind = kind.value_type if types.is_dictionary(kind) else kind
     if not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
-        raise ValueError(f"{path}: column {column!r} holds {kind}, not strings; there is {columns}: {NAME}")
+        raise ValueError(f"{path}: column {column!r} holds {kind}, not strings; there is {_described(schema)}: {NAME}")
+    return names
+
+
+def _described(fields: Any, outside: str = "") -> str:
+    """The columns with their types; of a column with fields inside, these."""
+    from pyarrow import types
+
+    return ", ".join(
+        _described(field.type, f"{outside}{field.name}.")
+        if types.is_struct(field.type) and field.type.num_fields
+        else f"{outside}{field.name} ({field.type})"
+        for field in fields
+    )
+
+
+def _inside(values: Any, names: Sequence[str]) -> Any:
+    """The strings of a column at the names inside it."""
+    from pyarrow import compute
+
+    return compute.struct_field(values, list(names[1:])) if len(names) > 1 else values
 
 
 def _size_and_time(file: BinaryIO) -> tuple[int, int]:

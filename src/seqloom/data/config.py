@@ -18,9 +18,10 @@ class DataConfig(Config):
 
     source: str = Field(
         min_length=1,
-        description="a UTF-8 text file, a folder of them, a .jsonl or .parquet file, a folder of .parquet files or "
-        "of datasets' save_to_disk, gutenberg-children, stories[:COUNT[:SEED]], or "
-        "markov:STATES:ORDER:SEED[:variable] or hmm:STATES:SYMBOLS:SEED, whose letters are the tokens; "
+        description="a UTF-8 text file or JSON lines, a folder of them, a .parquet file, a folder of such or of "
+        "datasets' save_to_disk (texts and JSON lines also as .gz, .xz, .zst), gutenberg-children, "
+        "stories[:COUNT[:SEED]], or markov:STATES:ORDER:SEED[:variable] or hmm:STATES:SYMBOLS:SEED, whose letters "
+        "are the tokens; "
         "for training.objective.kind=pairs a .tsv file (source, tab, target) or "
         "pairs:NAME[:COUNT[:SEED]], e.g. pairs:dates; for training.objective.kind=actions "
         "episodes:ENV:POLICY[:COUNT[:SEED]], e.g. episodes:CartPole-v1:mixed; for "
@@ -78,7 +79,11 @@ class DataConfig(Config):
         description="whether training windows do not overlap, so that an epoch reads each token once, except those "
         "after the last whole window",
     )
-    column: str = Field("text", min_length=1, description="the column (Parquet) or field (.jsonl) that holds the text")
+    column: str = Field(
+        "text",
+        min_length=1,
+        description="the column (Parquet) or field (JSON lines) that holds the text; a.b is the field b inside a",
+    )
     labels: Literal["given", "book", "later", "same"] = Field(
         "given",
         description="labels for training.objective.kind=labels: given (a .tsv file of label, text and optionally a "

@@ -8,8 +8,8 @@ episodes:ENV:POLICY        recorded actions of agents, not text: see `seqloom.da
 anything else              a path; write ./stories for a folder of that name
 """
 
-import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
@@ -17,39 +17,45 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seqloom.core.available_memory import require_memory
-from seqloom.core.files import open_regular
 from seqloom.core.seeds import require_seed
-from seqloom.data import columns, gutenberg
-from seqloom.data.documents import Document, Documents
+from seqloom.data import columns, gutenberg, json_lines
+from seqloom.data.documents import Document, Documents, counted
+from seqloom.data.json_lines import documents_in, holds_json_lines
+from seqloom.data.text_file import plain, read_text_file, stem_of, suffix_of
 
 if TYPE_CHECKING:
     from seqloom.data.markov import Chain, HiddenChain
 
 _SUFFIXES = (".txt", ".md", ".text")
-_JSON_LINES = ".jsonl"
 _PARQUET = ".parquet"
+_TABLES = (".csv", ".tsv")
+_MARKUP = (".html", ".htm", ".xhtml", ".xml")
+_TAGS = ("<!doctype html", "<html", "<?xml")
+"""what the text of a file in HTML or XML begins with"""
+_AS_IT_IS = "To train on the file as it is, call it .txt"
 _STORIES = 20000
 _MARKOV = 1000
 """documents of a Markov chain"""
 _STORY_BYTES = 500
 """bytes of memory that a story takes at least, with its name"""
-_NAMES, _NAME = 10, 40
-"""the most fields that an error lists, and the most characters of each"""
 
 
 def read(source: str | Path, *, column: str = "text", cache: str | Path | None = None) -> Documents:
     """The documents of a source, in a fixed order; none is empty.
 
-    Of a folder and its subfolders, .txt, .md and .text files are read in the order of their paths, without hidden files
-    and READMEs; if there are none, its .parquet files in the same order. A folder that `datasets` saved is read by
-    `columns.saved`. A .jsonl file has one document per line, in its string field `column`; a .parquet file has one per
-    row. Any other file is one document.
+    Of a folder and its subfolders, .txt, .md, .text, .jsonl and .ndjson files are read in the order of their paths,
+    without hidden files and READMEs; if there are none, its .parquet files in the same order. A folder that `datasets`
+    saved is read by `columns.saved`. JSON lines, under any name, have one document per line, in the string field
+    `column`, which is a.b for the field b of the object in a; a .parquet file has one per row. Any other file is one
+    document, except JSON, tables and markup, which are errors. Text files and JSON lines may be compressed
+    (`text_file`).
 
     Parquet files and saved datasets are read again in every pass; everything else is held in memory.
 
     Raises OSError or ValueError, in one line that names the file, where a file or a subfolder is missing, unreadable,
-    not regular, larger than the memory, empty, binary, or not UTF-8 (with the byte offset); for a wrong line of a
-    .jsonl file (with its number); for a folder without text; and as `columns.parquet` does.
+    not regular, larger than the memory, empty, binary, not UTF-8 (with the byte offset), or of a kind that holds no
+    plain text; for a wrong line of JSON lines (with its number); for a folder without text; and as `columns.parquet`
+    does.
     """
     name = str(source)
     if name == "gutenberg-children":
@@ -67,11 +73,10 @@ def read(source: str | Path, *, column: str = "text", cache: str | Path | None =
     if not path.exists():
         names = "gutenberg-children, stories, markov and hmm are the named corpora"
         raise FileNotFoundError(f"{path}: there is no such file or folder ({names})")
-    if path.suffix.lower() == _JSON_LINES:
-        return _json_lines(path, column)
     if path.suffix.lower() == _PARQUET:
-        return columns.parquet([path], column, name, _plain)
-    return Documents.of([Document(path.name, read_text_file(path))], name)
+        return columns.parquet([path], column, name, plain)
+    documents, unit = _documents_in(path, path.name, column)
+    return Documents.of(documents, name, unit=unit)
 
 
 def require_column(source: str | Path) -> None:
@@ -83,14 +88,22 @@ def require_column(source: str | Path) -> None:
     if name == "gutenberg-children" or name.partition(":")[0] in _GENERATED:
         has_columns = False
     elif (path := _path(name)).is_dir():
-        texts = (file for file in _files(path)[0] if file.suffix.lower() in _SUFFIXES)
-        has_columns = columns.is_saved(path) or next(texts, None) is None
+        files = _files(path)[0]
+        suffixes = {suffix_of(file) for file in files}
+        tables = suffixes <= {_PARQUET} or not suffixes.isdisjoint(json_lines.SUFFIXES)
+        has_columns = columns.is_saved(path) or tables or any(map(_holds_json_lines, files))
     else:
-        has_columns = not path.is_file() or path.suffix.lower() in (_JSON_LINES, _PARQUET)
+        has_columns = not path.is_file() or path.suffix.lower() == _PARQUET or _holds_json_lines(path)
     if not has_columns:
         raise ValueError(
-            f"{name[:100]} has no columns: leave out --column, which is for .jsonl, Parquet and folders of datasets"
+            f"{name[:100]} has no columns: leave out --column, which is for JSON lines, Parquet and folders of datasets"
         )
+
+
+def _holds_json_lines(path: Path) -> bool:
+    """Whether a text file is read as JSON lines."""
+    suffix = suffix_of(path)
+    return suffix in json_lines.SUFFIXES or (suffix != _PARQUET and holds_json_lines(read_text_file(path)))
 
 
 def _path(name: str) -> Path:
@@ -103,26 +116,30 @@ def _path(name: str) -> Path:
 
 
 def _folder(folder: Path, column: str) -> Documents:
-    """The documents of a folder: its text files, or its Parquet files if it has no text."""
+    """The documents of a folder: its text files and JSON lines, or its Parquet files if it has no text."""
     if columns.is_saved(folder):
-        return columns.saved(folder, column, _plain)
+        return columns.saved(folder, column, plain)
     files, skipped = _files(folder)
-    texts = [path for path in files if path.suffix.lower() in _SUFFIXES]
-    tables = [path for path in files if path.suffix.lower() == _PARQUET]
+    texts = [path for path in files if suffix_of(path) != _PARQUET]
+    tables = [path for path in files if suffix_of(path) == _PARQUET]
     if not texts and tables:
-        documents = columns.parquet(tables, column, str(folder), _plain)
+        documents = columns.parquet(tables, column, str(folder), plain)
     elif texts:
         skipped.update(f"{_PARQUET} files, next to texts" for _ in tables)
-        text_documents = [Document(path.relative_to(folder).as_posix(), read_text_file(path)) for path in texts]
-        documents = Documents.of(text_documents, str(folder))
+        parts = [_documents_in(path, path.relative_to(folder).as_posix(), column) for path in texts]
+        documents = Documents.of([document for part, _ in parts for document in part], str(folder))
     else:
-        raise ValueError(f"{folder}: no text in this folder (looked for {', '.join((*_SUFFIXES, _PARQUET))})")
+        looked_for = ", ".join((*_SUFFIXES, *json_lines.SUFFIXES, _PARQUET))
+        there = f"; there are {counted(skipped)}" if skipped else ""
+        raise ValueError(f"{folder}: no text in this folder (looked for {looked_for}){there}")
     documents.skipped.update(skipped)
     return documents
 
 
 def _files(folder: Path) -> tuple[list[Path], Counter[str]]:
     """The text and Parquet files below a folder, ordered by path, and how many other files it has, by reason.
+
+    Text files are those of `_SUFFIXES` and JSON lines, and the same compressed.
 
     Hidden files and folders are ignored. OSError for a folder that cannot be read.
     """
@@ -136,76 +153,33 @@ def _files(folder: Path) -> tuple[list[Path], Counter[str]]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             path = Path(parent) / name
-            suffix = path.suffix.lower()
+            suffix = suffix_of(path)
             if name.startswith("."):
                 skipped["hidden files"] += 1
-            elif suffix not in (*_SUFFIXES, _PARQUET):
+            elif suffix not in (*_SUFFIXES, *json_lines.SUFFIXES, _PARQUET):
                 skipped[f"{suffix or 'other'} files"] += 1
-            elif path.stem.lower() == "readme":
+            elif stem_of(path).lower() == "readme":
                 skipped["READMEs"] += 1
             else:
                 files.append(path)
     return sorted(files, key=lambda path: path.relative_to(folder).as_posix()), skipped
 
 
-def read_text_file(path: Path) -> str:
-    r"""The text of a file, with `\n` line ends. ValueError where it is binary, not UTF-8 or empty."""
-    raw = _bytes(path)
-    if (nul := raw.find(0)) >= 0:
-        raise ValueError(f"{path}: binary or UTF-16, not UTF-8 text (a NUL byte at offset {nul})")
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 at byte offset {error.start}; convert it to UTF-8") from error
-    text = _plain(text)
-    if not text.strip():
-        raise ValueError(f"{path}: empty")
-    return text
-
-
-def _bytes(path: Path) -> bytes:
-    """The contents of a file. ValueError where it is too large for the memory."""
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        require_memory(f"reading {path}", 2 * size, "cut it into several files and use fewer of them")
-        return file.read(size)
-
-
-def _plain(text: str) -> str:
-    r"""The text without a byte-order mark and with `\n` line ends."""
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _json_lines(path: Path, column: str) -> Documents:
-    """A document for each line of a .jsonl file, from its field `column`."""
-    documents: list[Document] = []
-    for number, line in enumerate(read_text_file(path).split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}, line {number}: not JSON ({error})") from error
-        text = row.get(column) if isinstance(row, dict) else None
-        if not isinstance(text, str):
-            raise ValueError(f'{path}, line {number}: no string field "{column}"; {string_fields(row)}')
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(f"{path}, line {number}: half a surrogate pair, which is no UTF-8") from error
-        documents.append(Document(f"{path.name}:{number}", _plain(text)))
-    return Documents.of(documents, str(path), unit="line")
-
-
-def string_fields(row: object) -> str:
-    """The end of an error about a missing field: the first fields of a line that hold strings, and what to do."""
-    if not isinstance(row, dict):
-        return 'a line holds an object, such as {"text": "Once"}'
-    names = [name for name, value in row.items() if isinstance(value, str)]
-    if not names:
-        return "no field of this line holds a string"
-    shown = ", ".join(json.dumps(name[:_NAME]) for name in names[:_NAMES]) + (", …" if len(names) > _NAMES else "")
-    return f"there is {shown}: {columns.NAME}"
+def _documents_in(path: Path, name: str, column: str) -> tuple[list[Document], str]:
+    """The documents of a text file, called `name`, and what holds one: a line, or else the whole file."""
+    suffix, text = suffix_of(path), read_text_file(path)
+    if suffix in json_lines.SUFFIXES or holds_json_lines(text):
+        return documents_in(path, name, text, column), "line"
+    begin = text[:100].lstrip().lower()
+    if suffix == ".json":
+        raise ValueError(f"{path}: JSON, and no JSON lines: {json_lines.ADVICE}")
+    if suffix in _TABLES:
+        raise ValueError(f"{path}: a table, not a text: write its texts as JSON lines or as Parquet. {_AS_IT_IS}")
+    if suffix in _MARKUP or (suffix not in _SUFFIXES and begin.startswith(_TAGS)):
+        raise ValueError(f"{path}: HTML or XML: write the text of it without tags. {_AS_IT_IS}")
+    if begin.startswith((*_TAGS, "[{")):
+        print(f"{path}: it looks like {'JSON' if begin[0] == '[' else 'HTML or XML'}; read as it is", file=sys.stderr)
+    return [Document(name, text)], "document"
 
 
 def _stories(name: str) -> Documents:

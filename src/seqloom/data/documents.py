@@ -83,6 +83,11 @@ class Documents:
         )
 
 
+def counted(skipped: Mapping[str, int]) -> str:
+    """Counts by reason, in words: "3 .csv files, 1 READMEs"."""
+    return ", ".join(f"{count:,} {reason}" for reason, count in sorted(skipped.items()))
+
+
 def unwrap(text: str) -> str:
     r"""Joins the lines of each paragraph with one space.
 

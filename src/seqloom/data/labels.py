@@ -10,6 +10,7 @@ A document is cut into passages of equal size in words. The seed chooses which o
 """
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, pairwise
@@ -18,9 +19,11 @@ from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 
-from seqloom.data.corpora import read, read_text_file, string_fields
+from seqloom.data.corpora import read
 from seqloom.data.documents import Document
+from seqloom.data.json_lines import MISSING, SUFFIXES, field_of, string_fields
 from seqloom.data.permutation import permute
+from seqloom.data.text_file import read_text_file, suffix_of
 
 Task: TypeAlias = Literal["given", "book", "later", "same"]
 
@@ -41,8 +44,8 @@ def from_file(source: str | Path, column: str = "text") -> list[Example]:
     Raises as `corpora.read` does for a file, and ValueError, with its number, for a line that is not an example.
     """
     path = Path(source).expanduser()
-    suffix = path.suffix.lower()
-    if path.is_dir() or suffix not in (".tsv", ".jsonl"):
+    suffix = suffix_of(path)
+    if path.is_dir() or suffix not in (".tsv", *SUFFIXES):
         raise ValueError(
             f"{source}: labels are given by a .tsv or .jsonl file; for others set data.labels=book, later or same"
         )
@@ -50,7 +53,12 @@ def from_file(source: str | Path, column: str = "text") -> list[Example]:
         raise FileNotFoundError(f"{path}: there is no such file")
     lines = ((number, line) for number, line in enumerate(read_text_file(path).split("\n"), 1) if line.strip())
     parse = _row if suffix == ".tsv" else _object
-    examples = [parse(f"{path}, line {number}", line, column) for number, line in lines]
+    rows = [parse(f"{path}, line {number}", line, column) for number, line in lines]
+    examples = [example for example in rows if example is not None]
+    if not examples:
+        raise ValueError(f"{path}: empty: no line has any text")
+    if len(examples) < len(rows):
+        print(f"{path}: {len(rows) - len(examples):,} lines have no text and were left out", file=sys.stderr)
     text_count = len(examples[0].texts)
     for example in examples:
         if len(example.texts) != text_count:
@@ -92,8 +100,8 @@ def _row(name: str, line: str, column: str) -> Example:
     return _example(name, cells[0], cells[1:])
 
 
-def _object(name: str, line: str, column: str) -> Example:
-    """The example in a line of a .jsonl file."""
+def _object(name: str, line: str, column: str) -> Example | None:
+    """The example in a line of a .jsonl file; None where its text is null."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -103,10 +111,14 @@ def _object(name: str, line: str, column: str) -> Example:
     label = row.pop("label", None)
     if not isinstance(label, str | int):
         raise ValueError(f'{name}: no field "label" with a string or a whole number')
-    if not isinstance(row.get(column), str):
+    text = field_of(row, column)
+    if text is None:
+        return None
+    if not isinstance(text, str):
         raise ValueError(f'{name}: no string field "{column}"; {string_fields(row)}')
-    texts = [row[field] for field in (column, f"{column}_2") if field in row]
-    if not all(isinstance(text, str) for text in texts):
+    second = field_of(row, f"{column}_2")
+    texts = [text, *([second] if isinstance(second, str) else [])]
+    if second is not None and second is not MISSING and not isinstance(second, str):
         raise ValueError(f'{name}: "{column}_2" is no string: the second text is one, or is left out')
     return _example(name, str(label), texts)
 

@@ -24,7 +24,7 @@ from seqloom.data import cache as cached
 from seqloom.data import tokens as token_files
 from seqloom.data.authors import PARTS, Division, divide
 from seqloom.data.corpora import chain_of, read
-from seqloom.data.documents import Document, Documents
+from seqloom.data.documents import Document, Documents, counted
 from seqloom.data.given_tokenizer import Unit
 from seqloom.data.learned_tokenizer import digest, learned_tokenizer, training_settings
 from seqloom.data.pieces import groups
@@ -158,6 +158,8 @@ def prepare(
     if test is not None:
         parts = dict(zip(PARTS, (train, held_out_tokens, test), strict=True))
     counts = [f"{name} {part.documents:,} documents, {len(part):,} tokens" for name, part in parts.items()]
+    if survey.skipped:
+        counts.append(f"skipped {counted(survey.skipped)}")
     description = f"{source}: {'; '.join(counts)}; vocabulary {tokenizer.vocab:,}"
     return Corpus(train, held_out_tokens, tokenizer, survey.identity, description, survey, test, author_division)
 

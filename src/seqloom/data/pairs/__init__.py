@@ -8,8 +8,8 @@ from pathlib import Path
 
 from seqloom.core.config import suggestion
 from seqloom.core.seeds import require_seed
-from seqloom.data.corpora import read_text_file
 from seqloom.data.pairs.generated import KINDS, Pair, pairs
+from seqloom.data.text_file import read_text_file, suffix_of
 
 __all__ = ["KINDS", "Pair", "pairs", "read_pairs"]
 
@@ -22,13 +22,13 @@ def read_pairs(source: str | Path) -> list[Pair]:
     """The pairs of a source, in its order.
 
     Raises FileNotFoundError for a missing file, ValueError for an unknown name and, with its number, for a line without
-    exactly two columns, and as `corpora.read_text_file` does.
+    exactly two columns, and as `text_file.read_text_file` does.
     """
     name = str(source)
     if name.partition(":")[0] == "pairs":
         return _generated(name)
     path = Path(name).expanduser()
-    if path.suffix.lower() != ".tsv" or path.is_dir():
+    if suffix_of(path) != ".tsv" or path.is_dir():
         raise ValueError(
             f"{name}: pairs come from a .tsv file (source, tab, target) or from pairs:NAME; {suggestion('', KINDS)}"
         )
