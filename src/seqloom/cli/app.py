@@ -16,6 +16,7 @@ from seqloom.cli.options import Run, folder
 from seqloom.cli.recall import recall
 from seqloom.cli.studies import board, calibrate, exits, paper, thresholds
 from seqloom.cli.text import evaluate, generate
+from seqloom.cli.time_limit import time_limited
 from seqloom.cli.train import train
 from seqloom.cli.verify import verify
 
@@ -198,8 +199,8 @@ def doctor(
 
 
 PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "Models": (train, generate, evaluate),
-    "Comparisons": (compare, bench, cost, verify),
+    "Models": (time_limited(train), generate, evaluate),
+    "Comparisons": (time_limited(compare), bench, cost, verify),
     "Information": (report, list_mixers, settings, runs, doctor),
     "More": (distill, arpa, demo),
 }
@@ -210,16 +211,16 @@ studies = typer.Typer(
     help="Studies of many runs: recall, texts beyond the trained length, Markov chains, agents, early exits, "
     "the Extractor paper's figures, the board (mixers at equal parameters).",
 )
-studies.command()(recall)
-studies.command()(extrapolate)
-studies.command()(markov_gap)
-studies.command()(agents)
-studies.command()(maze)
+studies.command()(time_limited(recall))
+studies.command()(time_limited(extrapolate))
+studies.command()(time_limited(markov_gap))
+studies.command()(time_limited(agents))
+studies.command()(time_limited(maze))
 studies.command()(calibrate)
-studies.command()(exits)
+studies.command()(time_limited(exits))
 studies.command()(thresholds)
-studies.command()(paper)
-studies.command()(board)
+studies.command()(time_limited(paper))
+studies.command()(time_limited(board))
 
 for _panel, _commands in PANELS.items():
     for _command in _commands:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from seqloom.cli.options import TEXT, folder
+from seqloom.cli.time_limit import is_over
 
 
 def train(
@@ -72,6 +73,8 @@ def train(
     outcome = run(config, out, allow_drift=allow_drift, trackers=log or [])
     if launch.rank() > 0:
         return 0 if outcome.asked is None else 128 + int(outcome.asked)
+    if outcome.asked is not None and outcome.step == outcome.first and is_over():
+        raise ValueError("--minutes ended before one step was done: allow more; nothing is lost")
     if outcome.asked is not None:
         print(f"stopped after step {outcome.step:,} and saved; the same command continues from there", file=sys.stderr)
         return 128 + int(outcome.asked)

@@ -1,0 +1,82 @@
+"""`--minutes N`: a command that ends N minutes after its process began, as by Ctrl-C: saved, and continued by the same.
+
+    seqloom train llama/small --data books/ --out runs/a --minutes 50        exit code 75 where batches are left
+
+The exit code is that of sysexits.h for "try again", so that a queue knows whether to run the command once more.
+"""
+
+import functools
+import inspect
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from math import isfinite
+from typing import Annotated, Any
+
+import typer
+
+from seqloom.core.launch import rank
+
+AGAIN = 75
+"""the exit code where the time was over and something is left to do"""
+INTERRUPTED = 128 + signal.SIGINT
+BEGAN = time.monotonic()
+"""about when the process began: this module is among the first that are loaded"""
+Minutes = Annotated[
+    float | None,
+    typer.Option(help="end after so many minutes, saved: the same command continues (exit code 75 if work is left)"),
+]
+_over = threading.Event()
+
+
+def is_over() -> bool:
+    """Whether the command's time is over."""
+    return _over.is_set()
+
+
+def time_limited(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with the option `--minutes`."""
+
+    @functools.wraps(command)
+    def limited(*arguments: Any, minutes: float | None = None, **named: Any) -> Any:
+        return _limited(minutes, lambda: command(*arguments, **named))
+
+    signature = inspect.signature(command)
+    option = inspect.Parameter("minutes", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Minutes)
+    limited.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]  # read by typer
+    limited.__annotations__ = {**command.__annotations__, "minutes": Minutes}
+    return limited
+
+
+def _limited(minutes: float | None, work: Callable[[], Any]) -> Any:
+    """Does the work, which is interrupted when its time is over; returns its exit code, or `AGAIN`."""
+    if minutes is None:
+        return work()
+    if not (isfinite(minutes) and minutes > 0):
+        raise ValueError(f"--minutes must be a number above 0, not {minutes:g}")
+    _over.clear()
+    timer = threading.Timer(max(0.0, 60 * minutes - (time.monotonic() - BEGAN)), _interrupt)
+    timer.daemon = True
+    try:
+        timer.start()
+        code = work()
+    except KeyboardInterrupt:
+        if not _over.is_set():
+            raise
+        code = INTERRUPTED
+    finally:
+        timer.cancel()
+    if not _over.is_set() or code != INTERRUPTED:
+        return code
+    if rank() == 0:
+        print(f"the {minutes:g} minutes are over; the same command continues", file=sys.stderr)
+    return AGAIN
+
+
+def _interrupt() -> None:
+    """Sends this process what Ctrl-C sends it."""
+    _over.set()
+    os.kill(os.getpid(), signal.SIGINT)

@@ -1,0 +1,91 @@
+"""`--minutes`: a command ends when its time is over, saved, and the same command continues."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from seqloom.cli import command, time_limit
+from seqloom.cli.time_limit import AGAIN
+from seqloom.runs.layout import Run
+from seqloom.training.loop import Update, Updates
+
+MANY = ["--set", "training.batches=100000", "--set", "training.save_every=100000"]
+
+
+@pytest.fixture
+def over_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Lets the time be over during the step of a number, whatever the clock says."""
+    compute = Updates.__call__
+
+    def set_step(last: int) -> None:
+        def step(updates: Updates, number: int) -> Update:
+            if number == last:
+                time_limit._interrupt()
+            return compute(updates, number)
+
+        monkeypatch.setattr(Updates, "__call__", step)
+
+    return set_step
+
+
+def steps(folder: Path) -> list[int]:
+    rows = [json.loads(line) for line in Run(folder).metrics.read_text().splitlines()]
+    return [row["step"] for row in rows if "loss" in row]
+
+
+def test_a_training_ends_saved_and_goes_on(
+    tmp_path: Path, over_after: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "tiny", "--data", "stories:30", "--out", str(tmp_path / "run"), *MANY, "--minutes", "9000"]
+    over_after(3)
+    assert command(words) == AGAIN
+    error = capsys.readouterr().err
+    assert "stopped after step 4 and saved" in error
+    assert "the 9000 minutes are over; the same command continues" in error
+    assert steps(tmp_path / "run") == [1, 2, 3, 4]
+    over_after(5)
+    assert command(words) == AGAIN
+    assert steps(tmp_path / "run") == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_command_that_ends_in_time_is_as_without_a_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "tiny", "--data", "stories:30", "--out", str(tmp_path), "--set", "training.batches=2"]
+    assert command([*words, "--minutes", "9000"]) == 0
+    assert "are over" not in capsys.readouterr().err
+
+
+def test_a_time_without_one_step_is_an_error_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "tiny", "--data", "stories:30", "--out", str(tmp_path / "run"), *MANY]
+    monkeypatch.setattr(time_limit, "BEGAN", time_limit.BEGAN - 1e6)
+    assert command([*words, "--minutes", "1"]) in (2, AGAIN)  # AGAIN where it came before the training began
+    lines = capsys.readouterr().err.splitlines()
+    assert "allow more; nothing is lost" in lines[-1] or "are over" in lines[-1]
+    assert "Traceback" not in "\n".join(lines)
+
+
+def test_a_study_ends_between_its_steps(
+    tmp_path: Path, over_after: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["study", "recall", "attention:heads=2", "--probe", "mqar", "--dim", "16", "--batches", "1000"]
+    over_after(2)
+    assert command([*words, "--out", str(tmp_path / "recall"), "--minutes", "9000"]) == AGAIN
+    assert "the 9000 minutes are over" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan", "inf"])
+def test_minutes_are_a_number_above_0(minutes: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["train", "tiny", "--out", str(tmp_path / "run"), f"--minutes={minutes}"]) == 2
+    assert "--minutes must be a number above 0" in capsys.readouterr().err
+
+
+def test_ctrl_c_before_the_time_is_over_is_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        time_limit._limited(10, interrupted)
+    assert time_limit._limited(10, lambda: 130) == 130
