@@ -171,6 +171,9 @@ def test_learned_exits(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
     by = ("--exit-by", tmp_path / "exits")
     text = seqloom("generate", run, "Once", "--max-tokens", 5, "--exit", 0, *by)
     assert (text.code, " of 3 layers on average over 4 tokens" in text.err) == (0, True)
+    own = seqloom("generate", run, "Once", "--max-tokens", 5, *by)
+    half = seqloom("generate", run, "Once", "--max-tokens", 5, "--exit", 0.5, *by)
+    assert (own.code, own.out.splitlines()[:1]) == (0, half.out.splitlines()[:1]), own.err
     ask = ("study", "calibrate", run, "--data", "stories:5", "--longest", 6, "--thresholds", "1,0.5")
     assert seqloom(*ask, "--delta", 0.9, "--epsilon", 0.5, *by).code == 0
     for other in (("--exit-by", tmp_path), ("--exit-by", "nowhere")):

@@ -260,7 +260,6 @@ def test_a_window_of_one_token_has_no_prompt() -> None:
     [
         (Exits(0.5, always("multinomial", 1)), "chooses the layer itself: leave the threshold out"),
         (Exits(None), "exits by softmax need a threshold from 0 to 1"),
-        (Exits(None, classifier_config({"kind": "learned", "depth": 3, "dim": 8}).build()), "give a threshold"),
         (Exits(0.5, first=4), "exits after layer 4 and later lie beyond the model's depth of 3"),
         (Exits(0.5, first=0), "the first layer of exits must be 1 or more"),
     ],
@@ -268,6 +267,19 @@ def test_a_window_of_one_token_has_no_prompt() -> None:
 def test_impossible_exits(exits: Exits, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         seqloom.generate(model(), [1], exits=exits)
+
+
+@pytest.mark.parametrize("kind", ["learned", "geometric"])
+def test_without_a_threshold_a_classifier_exits_where_it_is_more_probable(kind: str) -> None:
+    classifier = classifier_config({"kind": kind, "depth": 3, "dim": 8}).build()
+    ids = {}
+    for bias in (-1e-3, 1e-3):
+        with torch.no_grad():
+            classifier.bias.fill_(bias)  # the weights are 0
+        exits = Exits(None, classifier)
+        ids[bias] = list(seqloom.generate(model(), [1], max_tokens=5, mode="stream", exits=exits))
+        assert exits.depth == (1 if bias > 0 else 3)
+    assert len(ids[1e-3]) == len(ids[-1e-3]) == 5
 
 
 def test_what_is_asked_of_the_wrong_kind() -> None:

@@ -196,7 +196,6 @@ REFUSED: list[tuple[list[str], str]] = [
     (["decision/maze", "--data", "stories"], "unknown environment 'stories'"),
     (["decision/maze", "--set", "model.returns=to_go"], "set model.returns=none"),
     (["decision/maze", "--set", "data.packed=true"], "episodes have no use for data.packed"),
-    (["decision/maze", "--plan"], "cannot be timed before"),
     (["tiny", "--set", "training.objective.kind=actor_critic"], "choose model.kind=decision"),
 ]
 
@@ -208,6 +207,16 @@ def test_refusals(words: list[str], message: str, tmp_path: Path, capsys: pytest
     assert message in printed
     assert "\n" not in printed
     assert not (tmp_path / "none").exists()
+
+
+def test_a_plan_says_that_the_time_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["train", "decision/maze", "--plan"]) == 0
+    assert "time         not known: a step lasts as long as the model plays" in capsys.readouterr().out
+    assert command(["study", "maze", "gru", "--lengths", "10", "--batches", "7", "--plan"]) == 0
+    printed = capsys.readouterr().out
+    assert "1 runs of 7 batches in all, 0 finished, one after another" in printed
+    assert "not included: models that play, whose steps cannot be timed before" in printed
+    assert "hours" not in printed
 
 
 def test_an_environment_without_a_limit() -> None:

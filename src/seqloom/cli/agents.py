@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqloom.cli.options import folder, sizes
+from seqloom.cli.options import folder, out_folder, sizes
 
 if TYPE_CHECKING:
     from seqloom.experiments.agents import Reached
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MIXERS = ("attention", "he")
 AGENTS = ("gtrxl", "xl", "lstm")
 Out = Annotated[
-    Path,
+    Path | None,
     typer.Option(help="the folder for the models; the same command continues there", parser=folder, metavar="PATH"),
 ]
 Batches = Annotated[int, typer.Option(help="training batches of each model", min=1, max=10**6)]
@@ -28,7 +28,7 @@ Jobs = Annotated[int, typer.Option(help="models that train at once, each on a sh
 
 
 def agents(
-    out: Out,
+    out: Out = None,
     mixers: Annotated[
         list[str] | None, typer.Argument(help="KIND or KIND:NAME=VALUE,…; default: attention and he")
     ] = None,
@@ -58,11 +58,11 @@ def agents(
     contenders = [contender(text) for text in mixers or MIXERS]
     sources = data or ["CartPole-v1:mixed"]
     study = Agents(sources, contenders, counts, windows, shares, asked, played, batches, seeds, change or [])
-    return _run(study.study, out, plan, jobs, Reached, returns_table, write)
+    return _run(study.study, out_folder(out, planned=plan), plan, jobs, Reached, returns_table, write)
 
 
 def maze(
-    out: Out,
+    out: Out = None,
     players: Annotated[
         list[str] | None,
         typer.Argument(help="gtrxl, xl, or a mixer as KIND or KIND:NAME=VALUE,…; default: gtrxl, xl, lstm"),
@@ -80,7 +80,7 @@ def maze(
     from seqloom.report.maze import write
 
     study = Maze([agent(text) for text in players or AGENTS], maze_lengths, batches, seeds, change or [])
-    return _run(study.study, out, plan, jobs, Turned, turns_table, write)
+    return _run(study.study, out_folder(out, planned=plan), plan, jobs, Turned, turns_table, write)
 
 
 def _run(

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import folder
+from seqloom.cli.options import folder, out_folder
 
 
 def compare(
-    out: Annotated[Path, typer.Option(help="the folder for the runs", parser=folder, metavar="PATH")],
+    out: Annotated[Path | None, typer.Option(help="the folder for the runs", parser=folder, metavar="PATH")] = None,
     mixers: Annotated[
         list[str] | None,
         typer.Argument(help="KIND, KIND:NAME=VALUE,… (attention:heads=32) or a recipe (llama/small)"),
@@ -66,6 +66,7 @@ def compare(
     from seqloom.cli.checked import require_contenders
     from seqloom.experiments.contender import preset_of
 
+    runs_folder = out_folder(out, planned=plan)
     preset = preset or preset_of(mixers or [])
     models = [*(mixers or []), *(["attention"] if every else []), *([peer] if match else [])]
     require_contenders(models, preset, change or [], data)
@@ -88,7 +89,7 @@ def compare(
         probe_batches=probe_batches,
         again=again or [],
     )
-    return compared(options, out, Workers(jobs, cluster, tuple(cluster_set or ())), planned=plan)
+    return compared(options, runs_folder, Workers(jobs, cluster, tuple(cluster_set or ())), planned=plan)
 
 
 def bench(

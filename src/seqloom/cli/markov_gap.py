@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seqloom.cli.options import folder, sizes
+from seqloom.cli.options import folder, out_folder, sizes
 
 if TYPE_CHECKING:
     from seqloom.experiments.markov_gap import Gap
@@ -20,9 +20,9 @@ MARKOV = ("ngram/kneser_ney", "ngram/context_tree", "ngram/hmm:states=16", "ngra
 
 def markov_gap(
     out: Annotated[
-        Path,
+        Path | None,
         typer.Option(help="the folder for the models; the same command continues there", parser=folder, metavar="PATH"),
-    ],
+    ] = None,
     models: Annotated[
         list[str] | None,
         typer.Argument(help="KIND, KIND:NAME=VALUE,… or a recipe; default: eight mixers and the Markov models"),
@@ -50,6 +50,7 @@ def markov_gap(
     """Measures how far the loss of each model is above that of the true Markov chain, by the chain's order."""
     from seqloom.cli.checked import require_contenders
 
+    models_folder = out_folder(out, planned=plan)
     model_names = [*(models or (*MODELS, *MARKOV))]
     chain_orders = sizes("--orders", orders)
     require_contenders(model_names, "tiny", ["data.source=stories", *(change or [])])
@@ -77,10 +78,10 @@ def markov_gap(
     )
     workers = Workers(jobs)
     if plan:
-        print(planned(gap.study, out, workers))
+        print(planned(gap.study, models_folder, workers))
         return 0
     try:
-        results = run(gap.study, out, workers, command=typed_command())
+        results = run(gap.study, models_folder, workers, command=typed_command())
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         return stopped.code
@@ -88,7 +89,8 @@ def markov_gap(
         print(f"seqloom: {line}", file=sys.stderr)
     if rows := results.of(Gap):
         print("\n" + printed(rows))
-        print(f"\nthe report is {write(out)}: open it in a browser; the rows are in {out / RESULTS}")
+        rows_path = models_folder / RESULTS
+        print(f"\nthe report is {write(models_folder)}: open it in a browser; the rows are in {rows_path}")
     return 2 if results.failed else 0
 
 

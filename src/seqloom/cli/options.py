@@ -1,5 +1,7 @@
 """Options that several commands share, and how their text is read. Loads nothing heavy."""
 
+import tempfile
+import uuid
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +27,18 @@ def folder(name: str) -> Path:
     if not name.strip():
         raise typer.BadParameter("the folder has no name")
     return Path(name)
+
+
+def out_folder(out: Path | None, *, planned: bool) -> Path:
+    """The folder of --out. A plan writes nothing, so that without --out it is that of a folder that does not exist.
+
+    ValueError where there is no --out and something is to be written.
+    """
+    if out is not None:
+        return out
+    if not planned:
+        raise ValueError("Missing option '--out': the folder for what is trained; --plan alone needs none")
+    return Path(tempfile.gettempdir(), f"seqloom-{uuid.uuid4()}")
 
 
 def given_options(options: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seqloom.cli.options import folder
+from seqloom.cli.options import folder, out_folder
 
 if TYPE_CHECKING:
     from seqloom.experiments.probe_cell import Answers
@@ -23,9 +23,9 @@ Rates = Annotated[
 def recall(
     mixers: Annotated[list[str], typer.Argument(help="KIND or KIND:NAME=VALUE,…, e.g. mamba:state_dim=4")],
     out: Annotated[
-        Path,
+        Path | None,
         typer.Option(help="the folder for the models; the same command continues there", parser=folder, metavar="PATH"),
-    ],
+    ] = None,
     probe: Annotated[
         list[str] | None,
         typer.Option(
@@ -69,6 +69,7 @@ def recall(
     """Trains small models on synthetic probes and prints their accuracy by distance; Ctrl-C saves."""
     from seqloom.cli.checked import require_contenders
 
+    models_folder = out_folder(out, planned=plan)
     require_contenders(mixers, "demo", ["data.source=stories", *(change or [])])
     from seqloom.cli.comparison import require_unplanned, stopped_words, typed_command
     from seqloom.experiments.contenders import contender
@@ -98,10 +99,10 @@ def recall(
     workers = Workers(jobs, cluster, tuple(cluster_set or ()))
     if plan:
         require_unplanned(again or [])
-        print(planned(grid.study, out, workers))
+        print(planned(grid.study, models_folder, workers))
         return 0
     try:
-        results = run(grid.study, out, workers, command=typed_command(), again=again or [])
+        results = run(grid.study, models_folder, workers, command=typed_command(), again=again or [])
     except Stopped as stopped:
         print(stopped_words(stopped, again or []), file=sys.stderr)
         return stopped.code
@@ -109,7 +110,7 @@ def recall(
         print(f"seqloom: {line}", file=sys.stderr)
     for _, answers in groupby(results.of(Answers), key=lambda row: (row.probe, row.difficulty)):
         print("\n" + printed(list(answers)))
-    print(f"\nthe rows are in {out / RESULTS}")
+    print(f"\nthe rows are in {models_folder / RESULTS}")
     return 2 if results.failed else 0
 
 

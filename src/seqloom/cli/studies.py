@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seqloom.cli.options import TEXT, Run, folder, given_options, numbers
+from seqloom.cli.options import TEXT, Run, folder, given_options, numbers, out_folder
 
 
 def exits(
@@ -142,9 +142,9 @@ def paper(
 
 def board(
     out: Annotated[
-        Path,
+        Path | None,
         typer.Option(help="the folder for the runs; the same command continues there", parser=folder, metavar="PATH"),
-    ],
+    ] = None,
     data: Annotated[
         str | None, typer.Option("--data", "--source", help="a folder of texts with their authors (see data.division)")
     ] = None,
@@ -189,4 +189,4 @@ def board(
     options = Options(
         data, text, tuple(change or ()), scratch or results or STORED, scratch is not None, merge, race, plan
     )
-    return act(options, out, Workers(jobs))
+    return act(options, out_folder(out, planned=plan), Workers(jobs))

@@ -9,18 +9,18 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import TEXT, folder
+from seqloom.cli.options import TEXT, folder, out_folder
 from seqloom.cli.time_limit import is_over
 
 
 def train(
     preset: Annotated[str, typer.Argument(help="a recipe (paper/small, llama/small, tiny) or a .yaml file")],
     out: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             help="the folder of the run; the same command continues where it stopped", parser=folder, metavar="PATH"
         ),
-    ],
+    ] = None,
     data: Annotated[str | None, typer.Option(help=f"{TEXT}, gutenberg-children, stories")] = None,
     change: Annotated[list[str] | None, typer.Option("--set", help="a setting, e.g. model.mixer.kind=she")] = None,
     begin: Annotated[
@@ -48,6 +48,7 @@ def train(
     """
     from seqloom.cli.checked import require_settings
 
+    run_folder = out_folder(out, planned=plan)
     changes = [*(change or []), *(["data.within_documents=true"] if within_documents else [])]
     if begin is not None:
         changes.append(f"training.begin={json.dumps(begin)}")
@@ -70,7 +71,7 @@ def train(
     if launch.rank() == 0:
         for note in notes:
             print(note, file=sys.stderr)
-    outcome = run(config, out, allow_drift=allow_drift, trackers=log or [])
+    outcome = run(config, run_folder, allow_drift=allow_drift, trackers=log or [])
     if launch.rank() > 0:
         return 0 if outcome.asked is None else 128 + int(outcome.asked)
     if outcome.asked is not None and outcome.step == outcome.first and is_over():
@@ -79,8 +80,8 @@ def train(
         print(f"stopped after step {outcome.step:,} and saved; the same command continues from there", file=sys.stderr)
         return 128 + int(outcome.asked)
     if outcome.step == outcome.first:
-        print(f"{out} is trained: all {outcome.step:,} batches are done", file=sys.stderr)
-    print(f"{out}: {outcome.step:,} batches, {outcome.summary}")
+        print(f"{run_folder} is trained: all {outcome.step:,} batches are done", file=sys.stderr)
+    print(f"{run_folder}: {outcome.step:,} batches, {outcome.summary}")
     return 0
 
 

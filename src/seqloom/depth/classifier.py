@@ -85,8 +85,8 @@ class ConfidenceClassifier(Classifier, ABC):
     c_l = σ(w_l · x_l + b_l) with x_l the stream after layer l; before training all weights are 0.
     """
 
-    default_threshold: ClassVar[float | None] = None
-    """the threshold of every layer, unless a call or `thresholds` has another"""
+    default_threshold: ClassVar[float] = 0.5
+    """the threshold of every layer, unless a call or `thresholds` has another: the more probable answer"""
     thresholds: tuple[float, ...] | None = None
     """thresholds of all layers but the last, if a search was made: `seqloom.evaluation.thresholds`"""
 
@@ -96,12 +96,8 @@ class ConfidenceClassifier(Classifier, ABC):
         self.bias = nn.Parameter(torch.zeros(config.depth - 1))
 
     def threshold(self, layer: int) -> float:
-        """The threshold of a layer if a call gives none. ValueError if the classifier has none either."""
-        if self.thresholds is not None:
-            return self.thresholds[layer - 1]
-        if self.default_threshold is None:
-            raise ValueError(f"a classifier of kind {self.config.kind} ends where it is sure enough: give a threshold")
-        return self.default_threshold
+        """The threshold of a layer if a call gives none."""
+        return self.default_threshold if self.thresholds is None else self.thresholds[layer - 1]
 
     def confidence(self, layer: int, x: Float[Tensor, "... D"]) -> Float[Tensor, "..."]:
         """c of the stream after a layer, from 1 to L - 1."""

@@ -40,8 +40,6 @@ class GeometricConfig(TaughtConfig):
 class Geometric(ConfidenceClassifier):
     """A linear classifier for each layer but the last, which together give a distribution over all layers."""
 
-    default_threshold = 0.5
-
     def __init__(self, config: GeometricConfig) -> None:
         super().__init__(config)
         self.config: GeometricConfig = config

@@ -61,6 +61,13 @@ class Part:
         return weights(self.config.model)[0]
 
     @property
+    def untimed(self) -> str | None:
+        """Why a step cannot be timed before the training; None where it can be."""
+        if self.config.model.fits:
+            return "fitted without gradients"
+        return "a step lasts as long as the model plays" if self.config.training.objective.acts else None
+
+    @property
     def memory(self) -> int:
         """The fewest bytes of memory that training takes."""
         training = self.config.training
@@ -115,19 +122,23 @@ class Plan:
                 part.operations,
                 1e3 * part.seconds if part.timed else None,
                 part.timed,
-                None if part.config.model.fits else clock(part.left * part.seconds),
+                None if part.untimed and not part.timed else clock(part.left * part.seconds),
             )
             for part in self.parts
         ]
         runs = sum(part.runs for part in self.parts)
         batches = sum(part.batches for part in self.parts if not part.config.model.fits)
         finished = sum(part.finished for part in self.parts)
-        total = f"{runs:,} runs of {batches:,} batches in all, {finished:,} finished; about {self.hours:.2f} hours left"
+        known = any(part.timed or part.untimed is None for part in self.parts)
+        left = f"; about {self.hours:.2f} hours left" if known else ""
+        total = f"{runs:,} runs of {batches:,} batches in all, {finished:,} finished{left}"
         order = "one after another" if self.jobs == 1 else f"{self.jobs} at once"
         measurements = f", and {self.others:,} further measurements" if self.others else ""
         unplanned = list(self.unplanned)
         if any(part.config.model.fits for part in self.parts):
             unplanned.append("models that are fitted without gradients")
+        if any(part.config.training.objective.acts and not part.timed for part in self.parts):
+            unplanned.append("models that play, whose steps cannot be timed before")
         not_included = f"; not included: {', '.join(unplanned)}" if unplanned else ""
         return f"{table(head, rows)}\n\n{total}, {order}, held-out text included{measurements}{not_included}"
 
@@ -159,7 +170,7 @@ def timed(parts: Sequence[Part]) -> Sequence[Part]:
     for part in parts:
         if part.seconds_in_rows:
             part.seconds, part.timed = statistics.median(part.seconds_in_rows), "its rows"
-        elif part.left and not part.config.model.fits:
+        elif part.left and part.untimed is None:
             to_measure.append(part)
     if to_measure:
         keep_freed_memory()
@@ -184,8 +195,8 @@ def training(config: RunConfig) -> str:
         seconds_left += part.left * part.seconds
         if config.training.stages:
             lines.append((f"stage {number}", config.training.stages[number - 1].summary))
-        if stage.model.fits:
-            return _aligned([*lines, ("time", "not known: fitted without gradients")])
+        if part.untimed is not None:
+            return _aligned([*lines, ("time", f"not known: {part.untimed}")])
         time = f"{1e3 * part.seconds:,.3g} ms a batch ({part.timed}), {clock(part.left * part.seconds)} in all"
         lines += [("operations", f"{part.operations:,} a batch, forward"), ("time", time)]
     if config.training.stages:

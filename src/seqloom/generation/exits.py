@@ -207,10 +207,8 @@ def _require_threshold(exits: Exits) -> None:
     by = exits.by
     if isinstance(by, Chooser) and exits.threshold is not None:
         raise ValueError(f"a classifier of kind {by.config.kind} chooses the layer itself: leave the threshold out")
-    if exits.threshold is None and not isinstance(by, Chooser):
-        if not isinstance(by, ConfidenceClassifier):
-            raise ValueError(f"exits by {by} need a threshold from 0 to 1: give one, as 0.9")
-        by.threshold(1)
+    if exits.threshold is None and not isinstance(by, Classifier):
+        raise ValueError(f"exits by {by} need a threshold from 0 to 1: give one, as 0.9")
 
 
 def _require_fit(classifier: Classifier, model: Model) -> None:
