@@ -114,6 +114,22 @@ def test_every_backend_is_the_equation(case: str, backend: str) -> None:
         torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
 
 
+def test_keys_are_left_out_by_the_bias_and_the_products_of_each_head() -> None:
+    """Where no product of a head, in any row, can make up for the bias: eps² of float64 is e^-72."""
+    q, k, v = inputs()
+    q[1, 0], q[:, 1], k[:, 1], k[1, 2] = 3 * q[1, 0], 9 * q[:, 1], 9 * k[:, 1], 3 * k[1, 2]
+    values = -30.0 * torch.arange(T, dtype=torch.float64).expand(H, T)
+    kept = torch.isfinite(by_distance._biases(q, k, values, 0, T, 0, 1.0))[:, T - 1 :].sum(1)
+    largest = [float(q[:, h].norm(dim=-1).max() * k[:, h].norm(dim=-1).max()) for h in range(H)]
+    assert kept.tolist() == [min(T, 1 + int((2 * most - 2 * math.log(2.0**-52)) / 30)) for most in largest]
+    assert kept[0] < kept[1]
+    found = []
+    for backend in ("by_distance", "reference"):
+        with backends.use(attention=backend):
+            found.append(attend(q, k, v, bias=Bias(values), scale=1.0))
+    torch.testing.assert_close(*found, rtol=0, atol=1e-12)
+
+
 def test_a_bias_at_any_times_and_of_heads_in_groups() -> None:
     """Rows of a ring: the bias goes by the times, wherever keys lie."""
     q, k, v, bias = draw(B, 4, 2, K), draw(B, 2, 3, K), draw(B, 2, 3, V), Bias(draw(4, 3))

@@ -57,6 +57,25 @@ def test_every_kind_of_tensor(tmp_path: Path) -> None:
     assert len(set(pointers)) == len(pointers)
 
 
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [(OSError(28, "No space left on device", "/x"), "No space left on device"), (OSError("gone"), "gone")],
+)
+def test_why_a_save_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, cause: str) -> None:
+    """The reason of the system, or the text of an error that has none."""
+
+    def seal(folder: Path) -> None:
+        raise error
+
+    monkeypatch.setattr(manifest, "seal", seal)
+    with pytest.raises(OSError, match="cannot save step 3") as raised:
+        checkpoint.save(tmp_path, 3, {"model": {}}, {})
+    assert str(raised.value).endswith(
+        f"cannot save step 3 in {tmp_path}: {cause}; the earlier checkpoints are untouched"
+    )
+    assert raised.value.errno == (error.errno or 0)
+
+
 @pytest.mark.parametrize("dtype", sorted(_STORED - {torch.complex32}, key=str), ids=str)
 def test_every_dtype(tmp_path: Path, dtype: torch.dtype) -> None:
     bits = torch.arange(64, dtype=torch.uint8)
