@@ -51,8 +51,8 @@ PROVED: dict[str, str] = {
     f"{FIRST_KEY}: 1 → 0": "one key more is read, which lies outside of the window of every query and is masked there",
     f"{BEYOND}: 1 → 0": "where `last` is `before` the last value's gradient is then summed like that of the others",
     f"{SLOTS}: 1 + entry.axis → 1 - entry.axis": (
-        "in `_fits`: what it does not recognize is left to `check`, and what it recognizes has that many slots (in `check` "
-        "a test notices the same fault)"
+        "in `_fits`: what it does not recognize is left to `check`, and what it recognizes has that many slots (in "
+        "`check` a test notices the same fault)"
     ),
     f"{WEIGHTS}: 0 → -1": "both are vectors, which have one axis",
     f"{ERROR}: 0.0 → -1.0": "of one run the error is only compared with a bound of 0 or more, and then dropped",
