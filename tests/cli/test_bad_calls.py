@@ -101,7 +101,7 @@ CALLS: list[tuple[str, Call, tuple[str, ...]]] = [
     ("prompt-empty", says(""), ("the prompt is empty",)),
     ("prompt-no-ids", says([]), ("the prompt is empty",)),
     ("prompt-id", says([0, 300]), ("token id 300", "0 … 299")),
-    ("prompt-surrogate", says("\ud800"), ("surrogates not allowed",)),
+    ("prompt-surrogate", says("\ud800"), ("not UTF-8", "half a surrogate pair")),
     ("stop-text", says("Once", stop="end"), ("list of strings", "['end']")),
     ("stop-empty", says("Once", stop=[""]), ("empty string",)),
     ("stop-ids", says([0], stop=["end"]), ("stop is for a text prompt",)),

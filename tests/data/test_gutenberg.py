@@ -145,7 +145,7 @@ def test_the_named_corpus_is_the_hundred(shelf, tmp_path, monkeypatch) -> None:
 def test_a_damaged_record_is_reported(tmp_path) -> None:
     (tmp_path / "gutenberg").mkdir()
     (tmp_path / "gutenberg" / "sha256.json").write_text("[1")
-    with pytest.raises(ValueError, match="delete it"):
+    with pytest.raises(ValueError, match="move it elsewhere"):
         books([11], cache=tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import random
 
 import pytest
@@ -75,8 +76,12 @@ def test_training_is_deterministic_and_small_texts_give_small_vocabularies() -> 
 
 
 def test_half_a_surrogate_pair_is_an_error(tokenizer: Tokenizer) -> None:
-    with pytest.raises(ValueError, match="surrogates"):
+    with pytest.raises(ValueError, match="not UTF-8: its character 2 is half a surrogate pair; write it in UTF-8"):
         tokenizer.encode("a\ud800")
+    argument = os.fsdecode(b"caf\xe9")  # a prompt in Latin-1, as the command line gives it
+    with pytest.raises(ValueError, match="its character 4 is half a surrogate pair, the byte 0xe9; write") as caught:
+        tokenizer.encode(argument)
+    assert str(caught.value).isascii()
 
 
 @pytest.mark.parametrize("id", [-1, 400, 10**9])

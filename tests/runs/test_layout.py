@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,17 +77,51 @@ def test_forbidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("text", [b"", b'{"a": 1', b"\xff\xfe", b"[1]", b"nonsense"])
 def test_broken_settings(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "config.json").write_bytes(text)
-    with pytest.raises(ValueError, match="repair or remove it") as raised:
+    with pytest.raises(ValueError, match="put it back as it was written, or give another folder") as raised:
         open_run(tmp_path, CONFIG)
     assert str(tmp_path / "config.json") in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("text", [b'{"lr": 1, "sha256": "0"}', b'{"lr": 1}'])
+@pytest.mark.parametrize("text", [b'{"lr": 1, "sha256": "0"}', b'{"lr": 2, "sha256": 3}'])
 def test_settings_that_are_not_under_their_digest(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "config.json").write_bytes(text)
     with pytest.raises(ValueError, match="is altered: its sha256 is not that of its settings"):
         open_run(tmp_path, {"lr": 1})
+
+
+HUGGING_FACE = (
+    ({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}, '"gpt2"'),
+    ({"architectures": ["LlamaForCausalLM"]}, '"LlamaForCausalLM"'),
+)
+
+
+@pytest.mark.parametrize(("settings", "kind"), HUGGING_FACE)
+def test_a_model_of_hugging_face_is_no_run(tmp_path: Path, settings: dict[str, Any], kind: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    what = rf"{tmp_path} is a model of Hugging Face \({kind}\), not a run .* data\.tokenizer={tmp_path} takes its"
+    for read in (lambda: find_run(tmp_path).settings, lambda: open_run(tmp_path, CONFIG)):
+        with pytest.raises(ValueError, match=what) as caught:
+            read()
+        for word in ("altered", "remove", "repair", "\n"):
+            assert word not in str(caught.value)
+
+
+@pytest.mark.parametrize("settings", [{}, {"lr": 1}, {"architectures": None}, {"architectures": [3]}])
+def test_a_config_that_no_run_has_written(tmp_path: Path, settings: dict[str, Any]) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(ValueError, match=r"is not a run: its config\.json has no sha256, so seqloom did not write it"):
+        open_run(tmp_path, CONFIG)
+
+
+def test_a_text_that_changed_since_is_said_in_words(tmp_path: Path) -> None:
+    before = {"lr": 1, "data": {"vocab": 300, "identity": "a" * 64}, "tokenizer": "b" * 64}
+    open_run(tmp_path, before)
+    changed = {**before, "data": {"vocab": 300, "identity": "c" * 64}, "tokenizer": "d" * 64}
+    with pytest.raises(ValueError, match=r"holds a run on another text, .* it has changed since the run was begun, or"):
+        open_run(tmp_path, changed)
+    with pytest.raises(ValueError, match=r"other settings: data\.vocab is 300 there and 400 here; choose another"):
+        open_run(tmp_path, {**changed, "data": {"vocab": 400, "identity": "c" * 64}})
 
 
 @pytest.mark.parametrize("data", [3, None, [1], {"unwrap": "no"}])

@@ -105,7 +105,7 @@ def read_json(path: str | Path, limit: int = DOCUMENT, *, follow: bool = True) -
     try:
         return parse_json(data)
     except ValueError as error:
-        raise ValueError(f"{path} is not readable JSON ({error}): repair or remove it") from None
+        raise ValueError(f"{path} is not readable JSON ({error}): put it back as it was written") from None
 
 
 def parse_json(data: bytes | str) -> Any:

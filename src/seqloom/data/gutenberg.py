@@ -62,7 +62,9 @@ def _digests(path: Path) -> dict[str, str]:
     try:
         return {str(id): str(digest) for id, digest in read_json(path).items()}
     except (ValueError, AttributeError) as error:
-        raise ValueError(f"{path}: damaged; delete it, and the books in its folder are downloaded again") from error
+        raise ValueError(
+            f"{path}: damaged; move it elsewhere, and the books in its folder are downloaded again"
+        ) from error
 
 
 def _book(id: int, address: str, folder: Path, digests: dict[str, str], attempts: int, pause: float) -> str:

@@ -82,10 +82,12 @@ def document(path: Path) -> dict[str, Any]:
         problem = (
             f"of format {version}, and this seqloom reads {FORMAT}" if version is not None else "no rows of a study"
         )
-        raise ValueError(f"{path} is {problem}: {'choose another --out' if older else 'update seqloom or remove it'}")
+        raise ValueError(f"{path} is {problem}: {'' if older else 'update seqloom, or '}choose another --out")
     digest = content.pop("sha256", None)
     if digest is None or read_bytes(path, LARGEST, follow=False) != sealed(content):
-        raise ValueError(f"{path} is altered: its sha256 is not that of its rows: remove it, and the cell is run again")
+        raise ValueError(
+            f"{path} is altered: its sha256 is not that of its rows: put it back, or move it to run the cell again"
+        )
     return content
 
 

@@ -62,10 +62,10 @@ def followed(store: Store, k: int, show: Show = progress) -> Table:
             sync(folder)
             discard(_record(folder))
     if manifest.verify(folder).get(VALUES) != 4 * N * k:
-        raise Damaged(f"{folder} is of another store: move it away, and it is made again")
+        raise Damaged(f"{folder} is of another store: move it elsewhere, and it is made again")
     table = np.memmap(folder / VALUES, np.dtype("<i4"), "r", shape=(N, k))
     if table.min() < -1 or table.max() > int(store.values.max()):
-        raise Damaged(f"{folder} has tokens that are not in the store: move it away, and it is made again")
+        raise Damaged(f"{folder} has tokens that are not in the store: move it elsewhere, and it is made again")
     return table
 
 

@@ -32,6 +32,9 @@ __all__ = [
 ]
 
 _ABSENT = "absent"
+_ADVICE = "put it back as it was written, or give another folder"
+_CONTENTS = ("data.identity", "tokenizer")
+"""settings that are digests of a text and of what was learned from it"""
 _LARGEST = 1 << 20
 """bytes that config.json may have"""
 _LARGEST_TOKENIZER = 64 << 20
@@ -71,12 +74,13 @@ class Run:
         try:
             settings = parse_json(data)
         except ValueError as error:
-            raise ValueError(f"{self.config} is not readable JSON ({error}): repair or remove it") from None
+            raise ValueError(f"{self.config} is not readable JSON ({error}): {_ADVICE}") from None
         if not isinstance(settings, dict):
-            raise ValueError(f"{self.config} does not hold settings (a JSON object): repair or remove it")
-        settings.pop("sha256", None)
+            raise ValueError(f"{self.config} does not hold settings (a JSON object): {_ADVICE}")
+        if settings.pop("sha256", None) is None:
+            raise ValueError(_foreign(self.folder, settings))
         if data != sealed(settings):
-            raise ValueError(f"{self.config} is altered: its sha256 is not that of its settings: repair or remove it")
+            raise ValueError(f"{self.config} is altered: its sha256 is not that of its settings: {_ADVICE}")
         return settings
 
     @property
@@ -98,7 +102,9 @@ class Run:
         digest = self.settings.get("tokenizer")
         if digest is None:
             if self.tokenizer.exists():
-                raise ValueError(f"{self.tokenizer} is not of this run, whose {self.config.name} names none: remove it")
+                raise ValueError(
+                    f"{self.tokenizer} is not of this run, whose {self.config.name} names none: move it elsewhere"
+                )
             return False
         try:
             data = read_bytes(self.tokenizer, _LARGEST_TOKENIZER, follow=False)
@@ -188,18 +194,40 @@ def make_inside(folder: Path, name: str) -> Path:
     return require_own(folder, name)
 
 
+def _foreign(folder: Path, settings: Mapping[str, Any]) -> str:
+    """What a folder is whose config.json no run has written, and what can be done with it."""
+    names = settings.get("architectures")
+    kind = settings.get("model_type") or (names[0] if isinstance(names, list) and names else None)
+    if isinstance(kind, str):
+        return (
+            f"{folder} is a model of Hugging Face ({_short(kind)}), not a run of seqloom; its weights are not read: "
+            f"give the folder of a run (the --out of its training); data.tokenizer={folder} takes its tokenizer"
+        )
+    return f"{folder} is not a run: its config.json has no sha256, so seqloom did not write it; give another folder"
+
+
 def _refuse_other_settings(run: Run, config: Mapping[str, Any]) -> None:
     """ValueError, with the first differences, where the run has other settings than `config`."""
     settings = run.settings
     if identity(settings) == identity(config):
         return
     shown = differing(settings, config)
+    if not shown:
+        raise ValueError(
+            f"{run.folder} holds a run on another text, or by another tokenizer: it has changed since the run was "
+            "begun, or another one is named here; put it back, or choose another --out"
+        )
     raise ValueError(f"{run.folder} holds a run of other settings: {shown}; choose another --out, or the same")
 
 
 def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """The first three settings that differ, each with its value there (before) and here (now); "" where none does."""
+    """The first three settings that differ, each with its value there (before) and here (now); "" where none does.
+
+    Where a text differs, its digest and that of its tokenizer, which say nothing to a reader, are left out.
+    """
     differences = list(_differences(before, now))
+    if any(name == _CONTENTS[0] for name, *_ in differences):
+        differences = [difference for difference in differences if difference[0] not in _CONTENTS]
     shown = ", ".join(f"{setting} is {old} there and {new} here" for setting, old, new in differences[:3])
     return f"{shown}, and {len(differences) - 3} more" if len(differences) > 3 else shown
 

@@ -95,7 +95,9 @@ def stored(path: Path) -> dict[str, dict[str, Any]]:
             values = json.loads(line)
             row = row_of(values)
         except (ValueError, TypeError, AttributeError):
-            raise ValueError(f"{path}: line {number:,} is no row of the board: repair or remove it") from None
+            raise ValueError(
+                f"{path}: line {number:,} is no row of the board: put back the file as it was written"
+            ) from None
         lines[row.digest] = values
     return lines
 
@@ -160,7 +162,7 @@ def read_times(path: Path) -> list[dict[str, Any]]:
     try:
         return [json.loads(line) for line in read_text(path, LARGEST).splitlines()]
     except ValueError:
-        raise ValueError(f"{path} holds no times of the board: repair or remove it") from None
+        raise ValueError(f"{path} holds no times of the board: put back the file as it was written") from None
 
 
 def encoded(lines: Sequence[Mapping[str, Any]]) -> bytes:
