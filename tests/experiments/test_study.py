@@ -54,6 +54,23 @@ def test_a_later_stage_reads_the_rows_of_an_earlier_one(tmp_path: Path) -> None:
     assert [cell.name for cell in preview(whole, tmp_path)] == ["one", "next"]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [{}, {"cell": "x"}, {"rows": 3}, {"rows": [3]}, {"rows": None}, {"cell": None}, {"origin": []}, {"cell": ["x"]}],
+)
+def test_rows_that_no_cell_wrote(tmp_path: Path, content: dict[str, Any]) -> None:
+    whole = {"format": 1, "cell": "x", "rows": [], "origin": {}}
+    odd = {**whole, **content} if content else {"format": 1}
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two/rows.json").write_bytes(sealed(odd))
+    if odd == whole:  # rows of other settings: the cell is run again
+        assert numbers(run(study([Square("two", 2)]), tmp_path)) == {"two": 4}
+        return
+    with pytest.raises(ValueError, match=r"two/rows\.json has no rows of a cell") as raised:
+        run(study([Square("two", 2)]), tmp_path)
+    assert "\n" not in str(raised.value)
+
+
 @pytest.mark.parametrize("error", ["", "fault"])
 @pytest.mark.parametrize("odd", ["link", "fifo"])
 @pytest.mark.parametrize("jobs", [1, 2])

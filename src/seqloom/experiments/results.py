@@ -88,6 +88,10 @@ def document(path: Path) -> dict[str, Any]:
         raise ValueError(
             f"{path} is altered: its sha256 is not that of its rows: put it back, or move it to run the cell again"
         )
+    rows, origin = content.get("rows"), content.get("origin")
+    named = isinstance(content.get("cell"), str) and isinstance(origin, dict)
+    if not named or not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError(f"{path} has no rows of a cell: move it away, and the cell is run again")
     return content
 
 

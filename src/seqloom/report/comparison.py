@@ -3,12 +3,17 @@
 The classes follow comparison.json (format 2) name by name; `losses` and `held_out` of a run are of its metrics.jsonl.
 """
 
-from typing import Annotated, Literal, final
+from typing import Annotated, Literal, TypeAlias, final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from seqloom.report.charts.style import LineStyle, styles
 
+LARGEST = 1e100
+"""the largest size of a number, so that sums and squares of many are finite"""
+Number: TypeAlias = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+Count: TypeAlias = Annotated[int, Field(ge=0, le=2**53)]
+AtLeastOne: TypeAlias = Annotated[int, Field(ge=1, le=2**53)]
 FORMAT = 2
 """the newest format of comparison.json that is read here"""
 LOSS, INTERVAL, TRAINING = "held-out loss", "± held-out", "training loss"
@@ -56,10 +61,10 @@ class Text(_Part):
 
     description: str
     identity: str
-    held_out_tokens: int
-    held_out_documents: int | None = None
-    unigram: float | None = None
-    floor: float | None = None
+    held_out_tokens: Count
+    held_out_documents: Count | None = None
+    unigram: Number | None = None
+    floor: Number | None = None
 
 
 @final
@@ -68,18 +73,18 @@ class Sample(_Part):
 
     prompt: str
     seed: int
-    tokens: list[tuple[str, float]]
+    tokens: list[tuple[str, Number]]
 
 
 @final
 class View(_Part):
     """A view of a layer: a line over one axis or a picture over two (rows are `axes[0]`)."""
 
-    layer: int
+    layer: Count
     name: str
     meaning: Sentence
     axes: list[str] = Field(min_length=1, max_length=2)
-    values: list[float] | list[list[float]]
+    values: list[Number] | list[list[Number]]
     signed: bool
     labels: list[str] | None = None
 
@@ -109,13 +114,13 @@ class Contender(_Part):
     """the mixer that its own equals in every layer, because its pattern covers the context"""
     matched_to: str | None = None
     matched: str | None = None
-    row: dict[str, float | int | None]
-    spread: dict[str, list[float | None]] = {}
+    row: dict[str, Annotated[float | int, Field(ge=-LARGEST, le=LARGEST)] | None]
+    spread: dict[str, list[Number | None]] = {}
     runs: list[str]
-    by_position: list[list[float | None]] = []
-    operations_a_batch: float | None = None
-    tokens_a_batch: float | None = None
-    seconds_a_batch: float | None = None
+    by_position: list[list[Number | None]] = []
+    operations_a_batch: Number | None = None
+    tokens_a_batch: Number | None = None
+    seconds_a_batch: Number | None = None
     samples: list[Sample] = []
     views: list[View] = []
     limitations: list[str] = []
@@ -145,18 +150,18 @@ class Comparison(_Part):
 
     preset: str
     changes: list[str]
-    seeds: int
-    batches: int
-    batch: int
-    context: int
-    stretch: int
+    seeds: AtLeastOne
+    batches: AtLeastOne
+    batch: AtLeastOne
+    context: AtLeastOne
+    stretch: AtLeastOne
     baseline: str
     paired: bool
     origin: Origin
     text: Text
     columns: list[Column]
     equal: Literal["params", "mul", "time"] | None = None
-    probe_batches: int | None = None
+    probe_batches: Count | None = None
     """training batches of a probe at most; None without probes"""
     contenders: list[Contender] = Field(min_length=1)
     left_out: list[LeftOut] = []

@@ -92,7 +92,8 @@ def rows_of(comparison: Comparison) -> list[Row]:
 def needs(rows: Sequence[Row]) -> list[Need]:
     """Every need that the rows have the columns for."""
     losses = [row[LOSS] for row in rows if row.get(LOSS) is not None]
-    limit = (1 + NEAR) * min(losses, default=0.0)
+    lowest = min(losses, default=0.0)
+    limit = lowest + NEAR * abs(lowest)
     near_lowest = [row for row in rows if row.get(LOSS) is not None and row[LOSS] <= limit]
     among = f"among those within {NEAR:.0%} of the lowest held-out loss"
     longest = farthest(rows)
@@ -133,7 +134,7 @@ def tied(row: Row, best: Row, column: str) -> bool:
     """Whether a row cannot be distinguished from the best one, in a column that is no loss."""
     value, best_value = row[column], best[column]
     if column.startswith("ms "):
-        return bool(value <= (1 + TIE["time"]) * best_value)
+        return bool(value <= best_value + TIE["time"] * abs(best_value))
     return bool(best_value - value <= TIE["right"]) if column.endswith(" right") else value == best_value
 
 

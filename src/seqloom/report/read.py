@@ -3,7 +3,6 @@
 A damaged row is left out, and its line is named; so are missing rows, by what the run's checkpoint counts.
 """
 
-import math
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from seqloom.core.files import parse_json, read_bytes
-from seqloom.report.comparison import FORMAT, Comparison, Contender, Run, View
+from seqloom.report.comparison import FORMAT, LARGEST, Comparison, Contender, Run, View
 from seqloom.runs.about import marked
 from seqloom.runs.rows import START, damage, lacking, scan
 
@@ -100,4 +99,4 @@ def _number(row: dict[str, Any], name: str) -> float | None:
     value = row.get(name)
     if type(value) is int and abs(value) < 2**53:
         return float(value)
-    return value if isinstance(value, float) and math.isfinite(value) else None
+    return value if isinstance(value, float) and abs(value) <= LARGEST else None

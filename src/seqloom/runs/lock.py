@@ -49,7 +49,7 @@ def lock(folder: str | Path) -> Iterator[None]:
         raise ValueError(f"cannot write in {folder} ({error.strerror}): choose another --out") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise ValueError(f"{path} is not a regular file: choose another --out")
+        raise ValueError(f"{path} is not a regular file, so the run cannot be locked: choose another --out")
     _held.add(descriptor)
     owner = os.getpid()
     try:
