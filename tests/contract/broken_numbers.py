@@ -28,12 +28,38 @@ class _WrongSecond(_WrongFirst):
         return 2.0 * ctx.saved_tensors[0].detach() * dy
 
 
-@caught_by(check_derivatives="the slope is", check_second_derivatives="Jacobian mismatch")
+@caught_by(
+    check_derivatives="the slope is",
+    check_second_derivatives="Jacobian mismatch",
+    check_gradients="forward over 5 tokens: the gradient of .* is wrong",
+)
 class WrongDerivative(Average):
     """A hand-written derivative is wrong by 1/2000."""
 
     def read(self, total: Tensor, count: Tensor) -> Tensor:
         return _WrongFirst.apply(super().read(total, count))
+
+
+class _RightUpToEight(_WrongFirst):
+    @staticmethod
+    def backward(ctx, dy: Tensor) -> Tensor:
+        return torch.cat([2.0 * ctx.saved_tensors[0][:, :8] * dy[:, :8], torch.zeros_like(dy[:, 8:])], 1)
+
+
+@caught_by(check_gradients="forward over 263 tokens: the gradient of .* is wrong")
+class RightUpToEight(Average):
+    """A hand-written backward ends after its first block of 8 tokens."""
+
+    def mix(self, x: Tensor) -> Tensor:
+        return _RightUpToEight.apply(super().mix(x))
+
+
+@caught_by(check_gradients="the gradient of w.weight is wrong: its slope is 0 in a random direction")
+class ForgetsItsWeight(Average):
+    """The gradient of a parameter is zero."""
+
+    def read(self, total: Tensor, count: Tensor) -> Tensor:
+        return torch.tanh(total / count[..., None] @ self.w.weight.detach().mT)
 
 
 @caught_by(check_second_derivatives="Jacobian mismatch")

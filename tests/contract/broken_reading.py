@@ -104,7 +104,11 @@ class DropsWhatIsFull(Cached):
         return self.read(cache.sum(1), length), {"cache": cache, "length": length}
 
 
-@caught_by(check_gradients_through_pieces="off by", check_refusals="carries no gradient")
+@caught_by(
+    check_gradients_through_pieces="off by",
+    check_refusals="carries no gradient",
+    check_gradients=r"extend over 2 \+ 3 tokens: the gradient of the input that its state has read is wrong",
+)
 class CutsGradients(Average):
     """The state of a piece carries no gradient."""
 

@@ -92,14 +92,27 @@ every_kind_in_one_form = pytest.mark.parametrize(
 other_examples = pytest.mark.parametrize("make", [case for case in CASES if not case.first], ids=str)
 
 
-def holds(promise: Promise, make: Make, wide: bool = False, contexts: tuple[int, ...] = ()) -> None:
+def holds(
+    promise: Promise,
+    make: Make,
+    wide: bool = False,
+    contexts: tuple[int, ...] = (),
+    lengths: tuple[int, ...] = (257,),
+) -> None:
     """Fails with the message of the promise unless it holds or does not apply.
 
     The promise is tested at these contexts; by default at a small one, and at a larger one too if `wide` or if the
-    mixer uses the lag sum, whose backends are chosen by size.
+    mixer uses the lag sum, whose backends are chosen by size. Causality is also tested at `lengths`.
     """
     contexts = contexts or ((5, 16) if wide or sums_lags(make) else (5,))
-    subject = Subject(str(make), DIM, lambda context, dtype: make(context=context, dtype=dtype), contexts, exact=True)
+    subject = Subject(
+        str(make),
+        DIM,
+        lambda context, dtype: make(context=context, dtype=dtype),
+        contexts,
+        exact=True,
+        lengths=lengths,
+    )
     finding = promise(subject)
     if finding.verdict == "breaks":
         raise AssertionError(f"{finding.promise}: {finding.detail}") from finding.error

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from seqloom.contracts.causality import causality, leak
+from seqloom.contracts.subject import LENGTHS
 from seqloom.ops import backends
 from seqloom.ops.lag_sum import choice
 from tests.contract.cases import CASES, DIM, Make, draw, every_mixer, holds, refused, streams, sums_lags
@@ -45,6 +46,12 @@ def check_longest(make: Make) -> None:
 @every_mixer
 def test_no_output_depends_on_a_later_input(make: Make) -> None:
     check_causal(make)
+
+
+@pytest.mark.slow
+@every_mixer
+def test_no_output_depends_on_a_later_input_of_a_long_sequence(make: Make) -> None:
+    holds(causality, make, wide=True, lengths=LENGTHS)
 
 
 @every_mixer

@@ -3,6 +3,7 @@
 h_t = a h_{t-1} + x_t,   y_t = h_t W        a: one number for each channel
 """
 
+import sys
 from collections.abc import Callable
 
 import torch
@@ -57,7 +58,7 @@ class Decay(nn.Module):
         return Cost(mul=T * dim, add=T * dim, params=dim) + linear(T, dim, dim)
 
 
-@breaks("causality", r"inputs from \d+ on moved by .* output \d+ moved by")
+@breaks("causality", r"inputs from \d+ of \d+ on moved by .* output \d+ moved by")
 class LooksAhead(Decay):
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
         return super().forward(x, keep) + 1e-6 * x.roll(-1, 1)
@@ -74,6 +75,22 @@ class LeaksGradient(Decay):
 class ReadsNothing(Decay):
     def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
         return super().forward(x, keep) * 0
+
+
+@breaks("causality", r"inputs from \d+ of 257 on moved by 100, output \d+ moved by")
+class LooksAheadWhenLong(Decay):
+    """Right up to 256 tokens."""
+
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        y = super().forward(x, keep)
+        return y + 1e-6 * x.roll(-1, 1) if x.shape[1] > 256 else y
+
+
+@breaks("causality", r"outputs before \d+ of \d+ have a gradient to later inputs of")
+class LeaksGradientInLaterBlocks(Decay):
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        later = torch.cat([torch.zeros_like(x[:, :256]), x[:, 256:].roll(-1, 1)], 1)
+        return super().forward(x, keep) + (later - later.detach())
 
 
 @breaks("rows", r"row \d next to others is off by")
@@ -267,3 +284,45 @@ def makes_nothing() -> None:
 
 instance = Decay(8)
 number = 7
+
+
+class Exits(Decay):
+    """Ends the program where it is read in one row, as a script does that was meant to be run."""
+
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        if len(x) == 1:
+            sys.exit(0)
+        return super().forward(x, keep)
+
+
+class ExitsAtOnce(Decay):
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
+        sys.exit(0)
+
+
+class ExitsWhenBuilt(Decay):
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        sys.exit(0)
+
+
+class Half(Bare):
+    """Reads into fewer channels, and writes all."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self.w = nn.Linear(dim, dim // 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).repeat(1, 1, 2)
+
+
+class Either(Bare):
+    """Has both forms, by an argument."""
+
+    def __init__(self, dim: int, causal: bool = True) -> None:
+        super().__init__(dim)
+        self.causal = causal
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.w(x.cumsum(1) if self.causal else x.sum(1, keepdim=True).expand_as(x))

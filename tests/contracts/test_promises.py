@@ -2,20 +2,22 @@
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from seqloom.contracts import PROMISES, Finding, Subject
 from seqloom.contracts.finding import Largest, Promise
 from seqloom.contracts.target import subject_of
+from tests.contracts import layers_trained
 from tests.contracts.layers import BROKEN, Bare, Decay, Limited, OnlySingle, Single, Unpriced
 
-NAMES = ("causality", "rows", "padding", "gaps", "pieces", "steps", "price", "bfloat16", "compile")
+NAMES = ("causality", "rows", "padding", "gaps", "pieces", "steps", "gradients", "price", "bfloat16", "compile")
 BY_NAME: dict[str, Promise] = dict(zip(NAMES, PROMISES, strict=True))
 GRAPH = pytest.mark.graph
 
 
 def finding(kind: type[nn.Module], promise: str, dim: int = 8) -> Finding:
-    subject = subject_of(f"{kind.__module__}:{kind.__qualname__}", dim=dim, context=6)
+    context = None if promise in ("causality", "gradients") and kind is not Limited else 6  # None: as long as need be
+    subject = subject_of(f"{kind.__module__}:{kind.__qualname__}", dim=dim, context=context)
     return BY_NAME[promise](subject)
 
 
@@ -133,3 +135,27 @@ def test_a_subject_builds_the_same_module_each_time() -> None:
     for name, tensor in one.state_dict().items():
         assert torch.equal(tensor, other.state_dict()[name])
         assert bool(tensor.any()), f"{name} is 0 throughout"
+
+
+@pytest.mark.parametrize(
+    ("longest", "listed"), [(1024, "20, 31-33, 63-65, 127-129, 255-257, 511-513, 1023-1024"), (40, "20, 31-32")]
+)
+def test_causality_names_the_lengths_that_a_layer_takes(longest: int, listed: str) -> None:
+    """What raises an error for more tokens is tested up to a usual limit."""
+
+    class Bounded(layers_trained.Keyed):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x + torch.zeros(longest, 8, dtype=x.dtype)[torch.arange(x.shape[1])])
+
+    module = Bounded(8)
+    subject = Subject("bounded", 8, lambda context, dtype: module.to(dtype), contexts=(16,))
+    assert BY_NAME["causality"](subject).detail == f"exactly (at lengths of {listed})"
+
+
+def test_a_mixer_is_built_for_the_lengths_that_it_reads() -> None:
+    subject = subject_of("attention", dim=8, settings={"heads": 2})
+    assert subject.far(1100) == (1100, 1100)
+    assert subject_of("attention", dim=8, context=32, settings={"heads": 2}).far(1100) == (32, 1100)
+    assert subject_of("tests.contracts.layers:Limited", dim=8).far(1100) == (1100, 1100)
+    assert subject_of("tests.contracts.layers:Limited", dim=8, context=40).far(1100) == (40, 40)
+    assert subject_of("tests.contracts.layers:Limited", dim=8, context=40).far(20) == (40, 20)

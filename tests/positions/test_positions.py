@@ -151,7 +151,7 @@ def test_attention_with_it_keeps_the_contract(promise: Promise, form: str) -> No
         torch.manual_seed(2)
         return AttentionConfig(heads=2).build(DIM, context, FORMS[form], position=RotaryConfig()).to(dtype)
 
-    result = promise(Subject(form, DIM, make, exact=True))
+    result = promise(Subject(form, DIM, make, exact=True, lengths=(257,)))
     assert result.verdict == (
         "holds" if FORMS[form] or promise.__name__ not in ("pieces", "token_steps") else "does not apply"
     ), result

@@ -1,6 +1,7 @@
 """Promise 1: no output depends on a later input, by gradient and by perturbation."""
 
 import math
+from collections.abc import Iterable
 from contextlib import nullcontext
 
 import torch
@@ -36,15 +37,57 @@ def causality(subject: Subject) -> Largest | str:
         with backends.use(**forced):
             share = 0.0 if subject.exact else _rounding_share(subject, module, x)
             worst = _larger(worst, _influence(subject, module, x, share))
-    if len(subject.contexts) == 1:
-        return worst
+    if len(subject.contexts) > 1:
+        worst = _larger(worst, _in_wide_context(subject))
+    lengths = [x.shape[1]]
+    worst = _larger(worst, _at_lengths(subject, lengths))
+    worst.tried = f"at lengths of {_listed(lengths)}"
+    return worst
+
+
+def _in_wide_context(subject: Subject) -> Largest:
+    """The largest influence in the last context, by the FFT too where lags are summed."""
+    worst = Largest(subject.scale)
     wide = subject.module(subject.contexts[-1])
     x = subject.draw(4, subject.fits(wide, (subject.contexts[-1] or 16) + 5), subject.dim)
-    forced_backends = [{}, {"lag_sum": "fft"}] if _uses_lag_sum(wide, x) else [{}]
+    forced_backends: list[dict[str, str]] = [{}, {"lag_sum": "fft"}] if _uses_lag_sum(wide, x) else [{}]
     for forced in forced_backends:
         with backends.use(**forced):
             worst = _larger(worst, _influence(subject, wide, x, _rounding_share(subject, wide, x)))
     return worst
+
+
+def _at_lengths(subject: Subject, tried: list[int]) -> Largest:
+    """The largest influence in long sequences, at few positions; the lengths that were tried are added to `tried`.
+
+    Where the direct forms must be exact they are tested: taps that grow with the lag leave the FFT's bound no meaning.
+    """
+    context, most = subject.far(max(subject.lengths, default=0))
+    module = subject.module(context)
+    lengths = sorted({min(length, most) for length in subject.lengths} - {*tried})
+    forced = {"lag_sum": "direct"} if subject.exact else {}
+    with largest(subject.scale) as worst, backends.use(**forced):
+        for T in lengths:
+            x = subject.draw(1, T, subject.dim)
+            share = 0.0 if subject.exact else _rounding_share(subject, module, x)
+            positions = {T // 2, T - 1}
+            if lengths[-1] == T:  # over the borders of all blocks
+                positions |= {2**n + 1 for n in range(1, T.bit_length()) if 2**n + 1 < T}
+            _perturb(module, x, share, worst, sorted(positions), CHANGES[-1:])
+            _differentiate_sums(module, x, share, worst, sorted(positions))
+            tried.append(T)
+    return worst
+
+
+def _listed(lengths: list[int]) -> str:
+    """The lengths as text, with ranges: 21, 31-33, 100."""
+    ranges: list[list[int]] = []
+    for length in sorted(lengths):
+        if ranges and ranges[-1][-1] == length - 1:
+            ranges[-1].append(length)
+        else:
+            ranges.append([length])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in ranges)
 
 
 def _uses_lag_sum(module: nn.Module, x: Tensor) -> bool:
@@ -96,16 +139,24 @@ def _rounding_share(subject: Subject, module: nn.Module, x: Tensor) -> float:
 
 def _influence(subject: Subject, module: nn.Module, x: Tensor, share: float) -> Largest:
     """The largest influence of a later token on an output, by perturbing inputs and by gradients."""
+    changes = FAR if isinstance(module, Mixer) else CHANGES
     with largest(subject.scale) as by_perturbation:
-        _perturb(module, x, share, by_perturbation)
+        _perturb(module, x, share, by_perturbation, range(1, x.shape[1]), changes)
     with largest(subject.scale) as by_gradient:
         _differentiate(module, x, share, by_gradient)
     return _larger(by_perturbation, by_gradient)
 
 
 @choices.soft_too()
-def _perturb(module: nn.Module, x: Tensor, share: float, worst: Largest) -> None:
-    """Changes later inputs and notes the change of earlier outputs.
+def _perturb(
+    module: nn.Module,
+    x: Tensor,
+    share: float,
+    worst: Largest,
+    positions: Iterable[int],
+    changes: Iterable[float],
+) -> None:
+    """Makes each change to the inputs from each of the positions on, and notes the change of earlier outputs.
 
     What a mixer chooses by later tokens (`selects_ahead`) is held fixed: only what it reads must be earlier.
     """
@@ -113,29 +164,47 @@ def _perturb(module: nn.Module, x: Tensor, share: float, worst: Largest) -> None
     with torch.no_grad():
         with choices.recorded() as recorded:
             y = module(x)
-        for change in FAR if isinstance(module, Mixer) else CHANGES:
-            for position in range(1, x.shape[1]):
-                signs = draw(*x[:, position:].shape, seed=position, dtype=x.dtype).sign()
+        for change in changes:
+            for position in positions:
+                signs = draw(*x[:, position:].shape, seed=position, dtype=x.dtype, device=x.device).sign()
                 changed = torch.cat([x[:, :position], x[:, position:] + change * signs], 1)
                 with choices.fixed(recorded) if selects_ahead else nullcontext():
                     differences = (module(changed) - y)[:, :position].abs().amax((0, 2))
                 allowed = share * change
                 first = int((differences > allowed).int().argmax())
                 where = f"output {first} moved by" if differences[first] > allowed else "earlier outputs moved by"
-                message = f"with inputs from {position} on moved by {change:g}, {where}"
+                message = f"with inputs from {position} of {x.shape[1]} on moved by {change:g}, {where}"
                 worst.note(float(differences.max()), allowed, message)
+
+
+def _with_fixed_choices(module: nn.Module, x: Tensor) -> Tensor:
+    """The outputs, with gradients; choices, also those by weights, are fixed constants."""
+    with choices.soft_too():
+        with torch.no_grad(), choices.recorded() as recorded:
+            module(x)
+        with choices.fixed(recorded):
+            y: Tensor = module(x)
+    return y
+
+
+def _differentiate_sums(module: nn.Module, x: Tensor, share: float, worst: Largest, positions: Iterable[int]) -> None:
+    """Notes the gradients to the inputs from each of the positions on, of a weighted sum of all outputs before it."""
+    x = x.clone().requires_grad_()
+    y = _with_fixed_choices(module, x)
+    for position in positions:
+        dy = draw(*y[:, :position].shape, seed=position, dtype=x.dtype, device=x.device)
+        (dx,) = torch.autograd.grad(y[:, :position], x, dy, retain_graph=True)
+        allowed = share * max(1.0, float(dy.abs().max()))
+        message = f"outputs before {position} of {x.shape[1]} have a gradient to later inputs of"
+        worst.note(float(dx[:, position:].abs().max()), allowed, message)
 
 
 def _differentiate(module: nn.Module, x: Tensor, share: float, worst: Largest) -> None:
     """Notes the gradients of each output to later inputs; choices, also those by weights, are fixed constants."""
     x = x.clone().requires_grad_()
-    with choices.soft_too():
-        with torch.no_grad(), choices.recorded() as recorded:
-            module(x)
-        with choices.fixed(recorded):
-            y = module(x)
+    y = _with_fixed_choices(module, x)
     for position in range(x.shape[1]):
-        dy = draw(len(x), x.shape[2], seed=position, dtype=x.dtype)
+        dy = draw(len(x), x.shape[2], seed=position, dtype=x.dtype, device=x.device)
         (dx,) = torch.autograd.grad(y[:, position], x, dy, retain_graph=True)
         allowed = share * max(1.0, float(dy.abs().max()))
         later = dx[:, position + 1 :].abs()

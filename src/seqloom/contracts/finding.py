@@ -26,7 +26,7 @@ class Finding:
     """where it breaks and by how much, the largest difference where it holds, or why it does not apply"""
     difference: float | None = None
     """the largest measured difference; None where nothing was measured"""
-    error: Exception | None = field(default=None, compare=False, repr=False)
+    error: BaseException | None = field(default=None, compare=False, repr=False)
     """the error that the subject raised, where it broke that way"""
 
 
@@ -50,6 +50,8 @@ class Largest:
         """`least`: the least scale of a comparison, for tensors of small numbers."""
         self.least = least
         self.difference = 0.0
+        self.tried = ""
+        """what was compared, for the finding; nothing where it is the same for every subject"""
         self._share = -1.0
         self._message = ""
 
@@ -97,7 +99,7 @@ Promise: TypeAlias = Callable[[Subject], Finding]
 def promise(name: str) -> Callable[[Check], Promise]:
     """Makes a promise of a check, which returns what it measured, or raises Broken or NotApplicable.
 
-    Whatever else the subject raises breaks the promise too.
+    Whatever else the subject raises breaks the promise too, also an attempt to end the program. Ctrl-C ends it.
     """
 
     def decorate(check: Check) -> Promise:
@@ -109,13 +111,16 @@ def promise(name: str) -> Callable[[Check], Promise]:
                 return Finding(name, "does not apply", str(why))
             except Broken as why:
                 return Finding(name, "breaks", str(why), why.difference, why)
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
                 return Finding(name, "breaks", f"raised {type(error).__name__}: {first_line(error)}", None, error)
             if isinstance(measured, str):
                 return Finding(name, "holds", measured)
             exact = measured.difference == 0
             detail = "exactly" if exact else f"largest difference {measured.difference:.2g}"
-            return Finding(name, "holds", detail, measured.difference)
+            tried = f" ({measured.tried})" if measured.tried else ""
+            return Finding(name, "holds", f"{detail}{tried}", measured.difference)
 
         return judge
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from seqloom.contracts.finding import Broken, Largest, first_line, largest, promise
+from seqloom.contracts.finding import Broken, Largest, NotApplicable, first_line, largest, promise
 from seqloom.contracts.subject import Subject, at_each_size, draw, forward
 from seqloom.ops.bucketing import choices
 
@@ -53,10 +53,12 @@ def bfloat16(subject: Subject) -> Largest:
 
     Both have the same rounded weights, and make the same discrete choices.
     """
+    if subject.dtype.itemsize < torch.float32.itemsize:
+        raise NotApplicable(f"it is compared in {str(subject.dtype).removeprefix('torch.')}, which is no wider")
     wide = subject.module(subject.contexts[-1])
     narrow = subject.build(subject.contexts[-1], torch.bfloat16)
     T = subject.fits(wide, TOKENS)
-    x = draw(4, T, subject.dim, dtype=torch.bfloat16)
+    x = draw(4, T, subject.dim, dtype=torch.bfloat16, device=subject.device)
     with torch.no_grad():
         for name, parameter in narrow.named_parameters():
             wide.get_parameter(name).copy_(parameter)

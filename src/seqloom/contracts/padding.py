@@ -55,7 +55,7 @@ def _check_masks(subject: Subject, masks: Callable[[int], Tensor]) -> Largest:
 
     def read(module: nn.Module, T: int) -> None:
         x = subject.draw(ROWS, T, subject.dim)
-        keep = masks(T)
+        keep = masks(T).to(x.device)
         y = _check_values(subject, module, x, keep, worst)
         _check_noise(subject, module, x, keep, y)
         if isinstance(module, Mixer):
@@ -100,7 +100,7 @@ def _check_gradients(subject: Subject, module: nn.Module, x: Tensor, keep: Tenso
     for noise in (0.5, math.nan):
         module.zero_grad()
         noisy = torch.where(keep[..., None], x, noise).requires_grad_()
-        (forward(module, noisy, keep) * draw(*x.shape, seed=2, dtype=x.dtype)).sum().backward()
+        (forward(module, noisy, keep) * draw(*x.shape, seed=2, dtype=x.dtype, device=x.device)).sum().backward()
         assert noisy.grad is not None
         if not bool((noisy.grad[~keep] == 0).all()):
             raise Broken(f"dropped inputs that hold {noise} have gradients", float(noisy.grad[~keep].abs().max()))

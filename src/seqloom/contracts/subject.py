@@ -19,6 +19,11 @@ from seqloom.ops import backends
 
 MASKS = ("keep", "mask", "attention_mask", "padding_mask")
 """names of the argument that says which tokens are real"""
+CPU = torch.device("cpu")
+POWERS = tuple(2**n for n in range(10, 4, -1))
+"""the lengths 1024 to 32, which are usual limits of a layer"""
+LENGTHS = (*(2**n + more for n in range(5, 11) for more in (-1, 0, 1)), 1100)
+"""around powers of two, where the blocks of an op begin and end"""
 
 
 class Build(Protocol):
@@ -49,6 +54,14 @@ class Subject:
     """the most tokens it takes; for a mixer, its traits have the number"""
     exact: bool = False
     """whether the direct forms must be causal exactly, and not up to rounding"""
+    device: torch.device = CPU
+    """where parameters and inputs are"""
+    free: bool = True
+    """whether `build` may be given another context than those: the user has named none"""
+    lengths: tuple[int, ...] = LENGTHS
+    """the lengths of long sequences whose causality is tested"""
+    reference: Build | None = None
+    """the same layer, written plainly, on the CPU: what its outputs and gradients are compared with"""
 
     def module(self, context: int | None = None) -> nn.Module:
         """The module in the dtype of the comparison, of the smallest context unless another is given."""
@@ -58,6 +71,29 @@ class Subject:
         """T, or the longest sequence that the module takes."""
         longest = module.traits.longest if isinstance(module, Mixer) else self.longest
         return T if longest is None else min(T, longest)
+
+    def far(self, tokens: int) -> tuple[int | None, int]:
+        """The context to build the module with for a sequence of up to `tokens`, and the most tokens it takes of these.
+
+        A layer that declares no longest sequence may have one still: then it is read to see whether it raises an error.
+        """
+        last = self.contexts[-1]
+        shorter = [length for length in (*POWERS, last) if length is not None and length < tokens]
+        for most in (tokens, *sorted(shorter, reverse=True)):
+            context = most if self.free else last
+            limit = most if self.free else self.longest
+            try:
+                module = self.module(context)
+                if isinstance(module, Mixer):
+                    return context, self.fits(module, most)
+                if limit is None or most <= limit:
+                    with torch.no_grad():
+                        module(self.draw(1, most, self.dim))
+                    return context, most
+            except Exception:  # whatever a layer of a user raises for a sequence or a context that is too long
+                continue
+        module = self.module(last)
+        return last, self.fits(module, (last or 16) + 4)
 
     @property
     def eps(self) -> float:
@@ -72,17 +108,17 @@ class Subject:
     @property
     def strict(self) -> float:
         """The allowed difference between sums in the same order, relative to the largest number."""
-        return max(self.rounding / 100, 32 * self.eps)
+        return min(self.rounding, max(self.rounding / 100, 32 * self.eps))
 
     def draw(self, *shape: int, seed: int = 0) -> Tensor:
         """Normal numbers that depend on the shape and the seed alone."""
-        return draw(*shape, seed=seed, dtype=self.dtype)
+        return draw(*shape, seed=seed, dtype=self.dtype, device=self.device)
 
 
-def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Normal numbers in `dtype` that depend on the shape and the seed alone."""
+def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
+    """Normal numbers in `dtype` on `device` that depend on the shape and the seed alone."""
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).to(device, dtype)
 
 
 def at_each_size(read: Callable[[nn.Module, int], None], subject: Subject, small: int = 4, wide: int = 5) -> None:
