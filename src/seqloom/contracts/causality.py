@@ -28,7 +28,7 @@ def causality(subject: Subject) -> Largest | str:
     may_look_ahead = isinstance(module, Mixer) and module.traits.causal != "always"
     if may_look_ahead or not subject.causal:
         raise NotApplicable("it may look ahead")
-    x = subject.draw(2, subject.fits(module, (subject.contexts[0] or 16) + 4), subject.dim)
+    x = subject.draw_with_repeats(2, subject.fits(module, (subject.contexts[0] or 16) + 4))
     worst = Largest(subject.scale)
     forced_backends: list[dict[str, str]] = [{}]
     if subject.exact and _uses_lag_sum(module, x):
@@ -49,7 +49,7 @@ def _in_wide_context(subject: Subject) -> Largest:
     """The largest influence in the last context, by the FFT too where lags are summed."""
     worst = Largest(subject.scale)
     wide = subject.module(subject.contexts[-1])
-    x = subject.draw(4, subject.fits(wide, (subject.contexts[-1] or 16) + 5), subject.dim)
+    x = subject.draw_with_repeats(4, subject.fits(wide, (subject.contexts[-1] or 16) + 5))
     forced_backends: list[dict[str, str]] = [{}, {"lag_sum": "fft"}] if _uses_lag_sum(wide, x) else [{}]
     for forced in forced_backends:
         with backends.use(**forced):

@@ -26,7 +26,7 @@ def rows(subject: Subject) -> Largest:
     worst = Largest(subject.scale)
 
     def read(module: nn.Module, T: int) -> None:
-        _rows_alone(subject, module, subject.draw(4, T, subject.dim), worst)
+        _rows_alone(subject, module, subject.draw_with_repeats(4, T), worst)
 
     at_each_size(read, subject, 1, 5)
     return worst

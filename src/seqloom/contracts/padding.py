@@ -54,7 +54,7 @@ def _check_masks(subject: Subject, masks: Callable[[int], Tensor]) -> Largest:
     worst = Largest(subject.scale)
 
     def read(module: nn.Module, T: int) -> None:
-        x = subject.draw(ROWS, T, subject.dim)
+        x = subject.draw_with_repeats(ROWS, T)
         keep = masks(T).to(x.device)
         y = _check_values(subject, module, x, keep, worst)
         _check_noise(subject, module, x, keep, y)

@@ -42,7 +42,7 @@ def token_steps(subject: Subject) -> Largest:
         if isinstance(module, Mixer):
             _steps_are_the_whole(subject, module, T, worst)
         else:
-            x = subject.draw(2, T, subject.dim)
+            x = subject.draw_with_repeats(2, T)
             y, _ = in_steps(module, x, start(module, 2), [False] * T)
             _by_position(worst, y, forward(module, x), subject.rounding, "by steps")
 
@@ -87,7 +87,7 @@ def _require_streams(subject: Subject) -> None:
 def _pieces_are_the_whole(subject: Subject, module: nn.Module, T: int, worst: Largest) -> None:
     """Compares outputs, and in a mixer the final states, of a sequence read at once and in pieces cut in many ways."""
     draws = random.Random(0)
-    x = subject.draw(2, T, subject.dim)
+    x = subject.draw_with_repeats(2, T)
     whole = forward(module, x)
     _, end_state = in_pieces(module, x, [])
     one_cut = [[cut] for cut in range(T + 1)] if T < 10 else [[1], [T // 2], [T - 1]]
@@ -104,7 +104,7 @@ def _pieces_are_the_whole(subject: Subject, module: nn.Module, T: int, worst: La
 
 def _steps_are_the_whole(subject: Subject, mixer: Mixer, T: int, worst: Largest) -> None:
     """Compares outputs of a sequence read at once, by steps, and by a prompt, steps and a last piece."""
-    x = subject.draw(2, T, subject.dim)
+    x = subject.draw_with_repeats(2, T)
     draws = random.Random(1)
     whole = mixer(x)
     mixed = [draws.random() < 0.5 for _ in range(T)]

@@ -114,6 +114,12 @@ class Subject:
         """Normal numbers that depend on the shape and the seed alone."""
         return draw(*shape, seed=seed, dtype=self.dtype, device=self.device)
 
+    def draw_with_repeats(self, B: int, T: int) -> Tensor:
+        """Tokens (B, T, dim), in every second row two that take turns, so that choices among tokens have ties."""
+        x = self.draw(B, T, self.dim)
+        x[1::2] = x[1::2, torch.arange(T) % 2]
+        return x
+
 
 def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
     """Normal numbers in `dtype` on `device` that depend on the shape and the seed alone."""

@@ -248,8 +248,9 @@ class Mixer(nn.Module, ABC):
             self.check_state(state, len(x))
             accepted.take(None if autocasts(x.device) else x)
             if reuse:
+                require_reusable(state)
                 require_apart(state)
-        if reuse:
+        elif reuse:
             require_reusable(state)
         return x
 

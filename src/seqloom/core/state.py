@@ -79,7 +79,7 @@ class State(dict[str, Tensor]):
         self.owner = None
         super().clear()
 
-    def setdefault(self, name: str, tensor: Tensor) -> Tensor:  # type: ignore[override]  # as narrow as it is used
+    def setdefault(self, name: str, tensor: Tensor) -> Tensor:
         """The entry, which is set to `tensor` where there is none."""
         if name not in self:
             self[name] = tensor

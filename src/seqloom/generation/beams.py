@@ -23,6 +23,7 @@ from torch import Tensor
 
 from seqloom.core.arguments import count, described
 from seqloom.core.config import Config
+from seqloom.core.largest import largest
 from seqloom.core.model import Model
 from seqloom.core.shapes import Ids
 from seqloom.generation.draws import at_rest, check_prompts
@@ -115,7 +116,7 @@ def search(
                 ended = ((texts[row, k], float(ending[row, k]), True) for k in range(K))
                 closed[row] = _ranked(closed[row], ended, length, beams)
             continued[:, eos::W] = -torch.inf
-        total, chosen = continued.topk(K, 1)
+        total, chosen = largest(continued, K)
         parents = chosen // W  # the hypotheses that are continued (B, K)
         ids = chosen % W  # and their next tokens (B, K)
         parent_texts = texts.gather(1, parents[:, :, None].expand(-1, -1, length - 1))

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, final
 import torch
 from torch import Tensor
 from torch._library.autograd import make_autograd_impl
+from torch._library.custom_ops import CustomOpDef
 from torch.autograd import forward_ad
 
 from seqloom.ops.native import observed
@@ -27,7 +28,7 @@ CPU, GPU = ("cpu",), ("cuda", "cpu")
 """device types; Triton's kernels also run on a CPU, under its interpreter"""
 
 
-def refuse_tangents(operator: torch.library.CustomOpDef) -> None:
+def refuse_tangents(operator: CustomOpDef) -> None:
     """Makes an operator raise RuntimeError where an input has a tangent; torch's own rule would drop it.
 
     It is so in a graph that was captured before and is now differentiated in forward mode.

@@ -20,6 +20,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from seqloom.core.config import suggestion
+from seqloom.core.largest import largest
 from seqloom.core.progress import Show
 from seqloom.retrieval.store import Store
 from seqloom.runs.durable import replacing
@@ -47,7 +48,7 @@ class Search(ABC):
 
 @final
 class Exact(Search):
-    """Compares queries with all keys, in blocks of keys."""
+    """Compares queries with all keys, in blocks of keys; of equally near keys it takes the first."""
 
     def __init__(self, keys: Float[Tensor, "N D"]) -> None:
         self._keys = keys
@@ -57,19 +58,19 @@ class Exact(Search):
         queries = queries.float().cpu()
         N, Q = len(self._keys), len(queries)
         block = max(AT_ONCE // max(Q, 1), k)
-        distances, numbers = torch.empty(Q, 0), torch.empty(Q, 0, dtype=torch.int64)
+        nearness, numbers = torch.empty(Q, 0), torch.empty(Q, 0, dtype=torch.int64)
         squared_norms = queries.square().sum(1, keepdim=True)
         for first in range(0, N, block):
             keys = self._keys[first : first + block].float()
             all_distances = torch.addmm(keys.square().sum(1), queries, keys.T, alpha=-2) + squared_norms
-            block_distances, index = all_distances.topk(min(k, len(keys)), largest=False)
+            # a key that is not finite has no distance, and is as if it were missing
+            block_nearness, index = largest(torch.where(all_distances.isnan(), -torch.inf, -all_distances), k)
             # the k nearest of those found so far and those of this block
-            distances = torch.cat([distances, block_distances], 1)
+            nearness = torch.cat([nearness, block_nearness], 1)
             numbers = torch.cat([numbers, index + first], 1)
-            distances, order = distances.topk(min(k, distances.shape[1]), largest=False)
+            nearness, order = largest(nearness, k)
             numbers = numbers.gather(1, order)
-        # a key that is not finite has no distance (NaN, which comes last): as if it were missing
-        return torch.where(distances.isnan(), torch.inf, distances).clamp(min=0), numbers
+        return (-nearness).clamp(min=0), numbers
 
 
 @final

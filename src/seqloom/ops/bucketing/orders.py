@@ -107,11 +107,14 @@ def by_bucket(buckets: Int[Tensor, "B H R T"], time: Int[Tensor, "B T"], togethe
 def balanced(scores: Float[Tensor, "B H T N"], time: Int[Tensor, "B T"]) -> Order:
     """For each of N clusters the ⌈T / N⌉ tokens with the highest scores, by time; a token may be in several clusters.
 
+    Of tokens with equal scores the first are taken.
+
     T is the number of tokens of a row whose time is not negative.
     """
     T, N = scores.shape[2:]
     real = time >= 0
-    best = scores.masked_fill(~real[:, None, :, None], -torch.inf).topk(-(-T // N), dim=2).indices
+    real_scores = scores.masked_fill(~real[:, None, :, None], -torch.inf)
+    best = real_scores.sort(stable=True, dim=2, descending=True).indices[:, :, : -(-T // N)]
     rank = torch.arange(best.shape[2], device=time.device)
     cluster_size = -(-real.sum(1) // N)
     times = time[:, None, :, None].expand_as(scores).gather(2, best)

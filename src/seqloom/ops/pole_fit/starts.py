@@ -62,7 +62,7 @@ def leading(w: Tensor, rows: int, count: int) -> Tensor:
     for _ in range(ITERATIONS):
         q, _ = qr(_applied(w, q))
     values, vectors = eigh(q.mT @ _applied(w, q))  # H is symmetric
-    index = values.abs().argsort(-1, descending=True)[:, None, :count]
+    index = values.abs().argsort(dim=-1, descending=True, stable=True)[:, None, :count]
     return q @ vectors.gather(2, index.expand(-1, vectors.shape[1], -1))
 
 
@@ -76,7 +76,7 @@ def largest(poles: Tensor, target: Target, order: int) -> tuple[Tensor, Tensor]:
     rates = torch.complex(logs.real.clamp(-FASTEST, -target.slowest), logs.imag)
     upper = rates.imag >= 0
     size = fit_weights(rates, target, upper).abs() * norms(waves(rates, target))
-    index = torch.where(upper, size, -1.0).argsort(1, descending=True)[:, :order]
+    index = torch.where(upper, size, -1.0).argsort(dim=1, descending=True, stable=True)[:, :order]
     rates = rates.gather(1, index)
     rates = torch.complex(rates.real, rates.imag.abs())
     missing = rates.new_full((len(rates), order - rates.shape[1]), -1 / target.length)

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from seqloom.core.largest import largest as first_largest
 from seqloom.ops.bucketing.choices import chosen
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.recall import reference
@@ -87,7 +88,7 @@ def formed(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, count: int) -> Tensor:
 def _tile(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, count: int) -> Tensor:
     """The outputs of a tile of queries."""
     scores = q @ k.mT
-    largest = chosen(lambda: scores.masked_fill(~seen, -torch.inf).topk(min(count, k.shape[2])).indices)
+    largest = chosen(lambda: first_largest(scores.masked_fill(~seen, -torch.inf), count)[1])
     old = seen.expand_as(scores).gather(3, largest)  # False where a query has fewer old keys than `count`
     z = scores.gather(3, largest) / k.shape[3] ** 0.5
     a = torch.where(old, z, -torch.inf).softmax(3)
