@@ -73,6 +73,13 @@ def mask(pattern: Pattern, n: int) -> Tensor:
 
 
 @every_pattern
+def test_whether_a_later_token_is_seen(name: str) -> None:
+    pattern = PATTERNS[name]
+    sees = any(bool(mask(pattern, n).triu(1).any()) for n in (2, 7, T))
+    assert pattern.causal == (not sees)
+
+
+@every_pattern
 @pytest.mark.parametrize("n", [1, 7, T])
 @pytest.mark.usefixtures("size")
 def test_tiles_are_the_predicate(name: str, n: int) -> None:
