@@ -77,7 +77,7 @@ WORDS = [
     (
         "evaluate-no-columns-txt",
         ["evaluate", "{run}", "--data", "{shelf}/short.txt", "--column", "a"],
-        ("leave out --column, which is for .jsonl, Parquet and folders of datasets",),
+        ("leave out --column, which is for JSON lines, Parquet and folders of datasets",),
     ),
     (
         "evaluate-far-positions",

@@ -139,7 +139,7 @@ SOURCES = [
     reads("short", "{shelf}/short.txt", "tokens", "one window of context 16 needs 17", "lower the context"),
     reads("jsonl", "{shelf}/broken.jsonl", "line 2", "not JSON"),
     reads("jsonl-field", "{shelf}/other.jsonl", "line 1", 'no string field "text"'),
-    reads("jsonl-list", "{shelf}/list.jsonl", "line 1", 'no string field "text"'),
+    reads("jsonl-list", "{shelf}/list.jsonl", "a JSON array", "write each text on a line of its own"),
     reads("jsonl-number", "{shelf}/number.jsonl", "line 1", 'no string field "text"'),
     reads("jsonl-blank", "{shelf}/blank.jsonl", "no line has any text"),
     reads("jsonl-surrogate", "{shelf}/surrogate.jsonl", "line 1", "surrogate"),
