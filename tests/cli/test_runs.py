@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from seqloom.cli import command
+from seqloom.runs import checkpoint
 from seqloom.runs.layout import open_run
 from seqloom.runs.lock import held, lock
 from seqloom.runs.metrics import Metrics
@@ -41,6 +43,39 @@ def test_state_loss_time_and_what_differs(tmp_path: Path, capsys: pytest.Capture
     printed = json.loads(capsys.readouterr().out)["runs"]
     assert [run["state"] for run in printed] == ["training", "done"]
     assert printed[0]["settings"] == {"model.mixer.kind": "he"}
+
+
+ODD_ROWS: list[dict[str, Any]] = [
+    {"loss": "x", "seconds": 1.0},
+    {"loss": [1], "seconds": "x"},
+    {"loss": {}, "seconds": [2.0]},
+    {"held_out": "x"},
+    {"held_out": [3], "seconds": True},
+    {"loss": 1e308, "seconds": 1e308},
+    {"loss": -1, "seconds": -1, "held_out": -1},
+    {"loss": None, "seconds": None, "held_out": None},
+]
+
+
+@pytest.mark.parametrize("row", ODD_ROWS)
+def test_rows_that_no_training_wrote(tmp_path: Path, row: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    made(tmp_path / "run", "she", 0.001, scored=True)
+    with Metrics(tmp_path / "run/metrics.jsonl") as rows:
+        rows.append({"step": 4, **row})
+        rows.append({"step": 4, **row})
+    assert command(["runs", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split()[0] == "run"
+
+
+@pytest.mark.parametrize("config", [{}, {"training": {}}, {"training": 3}, {"training": {"batches": "x"}}, 3, None])
+def test_a_checkpoint_without_the_number_of_batches(
+    tmp_path: Path, config: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made(tmp_path / "run", "she", 0.001, scored=True)
+    checkpoint.save(tmp_path / "run/checkpoints", 3, {"model": {"w": torch.ones(2)}}, {"config": config})
+    assert command(["runs", str(tmp_path)]) == 0
+    state = "stopped" if config == {"training": {"batches": "x"}} else "done"
+    assert capsys.readouterr().out.splitlines()[-1].split()[:2] == ["run", state]
 
 
 def head_of(text: str) -> list[str]:

@@ -22,6 +22,8 @@ LONGEST = 8
 """the most entries of a list of numbers or names that is shown"""
 WIDEST = 40
 """the most characters of a value in the table"""
+LARGEST = 1e100
+"""the size of a number from which it is not one that training writes"""
 INTERNAL = ("data.identity", "tokenizer", "model.mean", "model.deviation", "model.digest")
 """settings that follow from the data: hashes, and the mean and deviation of an environment's states"""
 
@@ -77,16 +79,16 @@ def _described(root: Path, folder: Path) -> dict[str, Any] | None:
         rows = read(run.metrics) if run.metrics.is_file() else []
     except (OSError, ValueError) as error:
         return {"run": name, "state": f"damaged: {error}", **no_rows, "settings": {}}
-    steps = [row for row in rows if "loss" in row]
+    losses = [_number(row["loss"]) for row in rows if "loss" in row]
     scores = [row for row in rows if "held_out" in row]
     batches = rows[-1]["step"] if rows else 0
     return {
         "run": name,
         "state": _state(run, batches, bool(scores) and scores[-1]["step"] == batches),
         "batches": batches,
-        "loss": steps[-1]["loss"] if steps else None,
-        "held_out": scores[-1]["held_out"] if scores else None,
-        "seconds": sum(row.get("seconds") or 0.0 for row in rows),
+        "loss": losses[-1] if losses else None,
+        "held_out": _number(scores[-1]["held_out"]) if scores else None,
+        "seconds": sum(_number(row.get("seconds")) or 0.0 for row in rows),
         "settings": dict(_flat(settings)),
     }
 
@@ -101,10 +103,16 @@ def _state(run: Run, batches: int, scored: bool) -> str:
         except (OSError, ValueError):
             continue
         config = meta.get("config")
-        asked = config["training"]["batches"] if isinstance(config, dict) else None
+        training = config.get("training") if isinstance(config, dict) else None
+        asked = training.get("batches") if isinstance(training, dict) else None
         has_ended = meta.get("solved") or asked in (None, batches)
         return "done" if scored and has_ended else "stopped"
     return "done" if scored else "stopped"
+
+
+def _number(value: object) -> float | None:
+    """A number of a row; None for what is none, or is larger than any that training writes."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST else None
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Sequence[tuple[str, Any]]:
