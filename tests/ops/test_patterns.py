@@ -225,7 +225,7 @@ def test_pairs_between_permuted_blocks_are_counted_without_tiles(permutation: tu
     pattern = Permuted(permutation).of(T)
     times = torch.arange(T)
     mask = pattern(times[:, None], times[None])
-    assert pattern.counted(T) == (int(mask.any(1).sum()), int(mask.sum()))
+    assert (pattern.seeing(T, T), pattern.pairs(T, T)) == (int(mask.any(1).sum()), int(mask.sum()))
 
 
 def test_a_query_that_looks_at_nothing_has_no_weights() -> None:

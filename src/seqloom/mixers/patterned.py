@@ -29,7 +29,7 @@ from seqloom.ops import ring
 from seqloom.ops.attention import attend, everywhere, sparse, weights
 from seqloom.ops.attention.drawing import by_heads
 from seqloom.ops.attention.patterns import Pattern, Union, Within
-from seqloom.ops.attention.plan import terms
+from seqloom.ops.attention.plan import keys, terms
 from seqloom.ops.attention.reference import price
 
 EITHER = replace(TRAITS, causal="either")
@@ -76,8 +76,8 @@ def _terms(pattern: Pattern, span: Span) -> tuple[int, int]:
     """The queries of a span that attend to at least one key, and their pairs of query and key."""
     if span.per == "sequence":
         return terms(pattern, span.T)
-    keys = len(pattern.keys(span.T - 1))
-    return min(keys, 1), keys
+    seen = keys(pattern, span.T - 1)
+    return min(seen, 1), seen
 
 
 def views(mixer: Heads, patterns: Sequence[Pattern], x: Stream) -> list[View]:

@@ -14,6 +14,8 @@ from torch.nn.functional import pad
 from seqloom.ops.attention.patterns import Pattern
 from seqloom.ops.attention.tiles import Tiles
 
+COUNTED = 1 << 20
+"""the most tokens whose pairs are counted, where no formula has them: random blocks that a context cuts"""
 EVALUATED = 1 << 22
 """pairs of query and key whose predicate is evaluated at a time"""
 
@@ -48,15 +50,28 @@ def plan(pattern: Pattern, T: int) -> tuple[Part, ...]:
 @lru_cache(maxsize=64)
 def terms(pattern: Pattern, T: int) -> tuple[int, int]:
     """(queries that see any key, visible pairs) of a pattern over T tokens."""
-    counts = pattern.counted(T)
-    if counts is not None:
-        return counts
+    seeing, pairs = pattern.seeing(T, max(T, 1)), pattern.pairs(T, max(T, 1))
+    if seeing is not None and pairs is not None:
+        return seeing, pairs
+    if T > COUNTED:
+        raise ValueError(f"the pairs of {T:,} tokens would be counted one by one: choose at most {COUNTED:,} tokens")
     has_keys = torch.zeros(T + 1, dtype=torch.bool)  # the last entry is that of empty slots, whose time is -1
     parts = plan(pattern.of(T), T) if T else ()
     for part in parts:
         sees_a_key = (part.table.any(-1)[part.masks] & (part.blocks >= 0)[:, :, None]).any(1)
         has_keys[torch.where(sees_a_key, part.queries, -1)] = True
     return int(has_keys[:T].sum()), sum(part.pairs for part in parts)
+
+
+def keys(pattern: Pattern, t: int) -> int:
+    """How many keys the query at time t attends to, among those up to t."""
+    if pattern.causal and not pattern.measured:
+        after, before = pattern.pairs(t + 1, t + 1), pattern.pairs(t, t + 1)
+        if after is not None and before is not None:
+            return after - before
+    if t >= COUNTED and not (pattern.reach or t) < COUNTED:
+        raise ValueError(f"the keys of token {t + 1:,} would be counted one by one: choose at most {COUNTED:,} tokens")
+    return len(pattern.keys(t))
 
 
 def _part(tiles: Tiles) -> Part:

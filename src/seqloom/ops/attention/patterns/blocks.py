@@ -8,6 +8,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from seqloom.ops.attention.patterns.pattern import Pattern
+from seqloom.ops.attention.patterns.sums import band
 from seqloom.ops.attention.tiles import Tiles, blocks_of, ranges, vectors
 
 
@@ -66,6 +67,24 @@ class Raster(Pattern):
         then = (y[:, None] * self.width + x).flatten()
         return then[then <= t]
 
+    @override
+    def pairs(self, T: int, within: int) -> int | None:
+        """Counted over one row of rectangles, which repeats; None for a text of few rows."""
+        period = self.rows * self.width
+        first = -(-self.above // self.rows) * period  # before it the halo ends at the top of the picture
+        if first + 2 * period > T:
+            return None
+        repeats, rest = divmod(T - first, period)
+        i = torch.arange(first + rest + period)[:, None]
+        j = i - torch.arange(min(self.reach, within))
+        counts = ((j >= 0) & self(i, j)).sum(1)
+        return int(counts[: first + rest].sum()) + repeats * int(counts[first + rest :].sum())
+
+    @override
+    def seeing(self, T: int, within: int) -> int:
+        """All: each query attends to itself."""
+        return T
+
 
 @final
 @dataclass(frozen=True)
@@ -110,9 +129,20 @@ class Permuted(Pattern):
         return [Tiles(queries, keys, ranges(first // keys.shape[1], last // keys.shape[1]), bound)]
 
     @override
-    def counted(self, T: int) -> tuple[int, int]:
-        size = -(-T // len(self.permutation))
-        tokens = [max(0, min(size, T - block * size)) for block in range(len(self.permutation))]
-        keys = [tokens[other] for other in self.permutation]
-        queries_with_keys = sum(queries for queries, seen in zip(tokens, keys, strict=True) if seen)
-        return queries_with_keys, sum(queries * seen for queries, seen in zip(tokens, keys, strict=True))
+    def pairs(self, T: int, within: int) -> int:
+        return sum(band(queries, keys, within) for queries, keys in self._blocks(T))
+
+    @override
+    def seeing(self, T: int, within: int) -> int:
+        return sum(
+            len(range(max(queries.start, keys.start - within + 1), min(queries.stop, keys.stop + within - 1)))
+            for queries, keys in self._blocks(T)
+            if keys
+        )
+
+    def _blocks(self, T: int) -> list[tuple[range, range]]:
+        """The times of each block of a text of T tokens, with those of the block that it attends to."""
+        n = len(self.permutation)
+        size = -(-T // n)
+        blocks = [range(min(T, number * size), min(T, (number + 1) * size)) for number in range(n)]
+        return [(block, blocks[other]) for block, other in zip(blocks, self.permutation, strict=True)]

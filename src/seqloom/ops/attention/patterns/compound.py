@@ -55,6 +55,15 @@ class Union(Pattern):
         return [tiles for part in self.parts for tiles in part.tiles(T)]
 
     @override
+    def pairs(self, T: int, within: int) -> int | None:
+        counts = [part.pairs(T, within) for part in self.parts]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+    @override
+    def seeing(self, T: int, within: int) -> int | None:
+        return T if any(part.seeing(T, within) == T for part in self.parts) else None
+
+    @override
     def keys(self, t: int) -> Tensor:
         return torch.cat([part.keys(t) for part in self.parts]).sort().values
 
@@ -100,8 +109,12 @@ class Within(Pattern):
         return then[t - then < self.context]
 
     @override
-    def counted(self, T: int) -> tuple[int, int] | None:
-        return self.inner.counted(T) if self.context >= T else None
+    def pairs(self, T: int, within: int) -> int | None:
+        return self.inner.pairs(T, min(within, self.context))
+
+    @override
+    def seeing(self, T: int, within: int) -> int | None:
+        return self.inner.seeing(T, min(within, self.context))
 
 
 def _and_within(visible: Predicate, context: int) -> Predicate:

@@ -8,6 +8,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from seqloom.ops.attention.patterns.pattern import Pattern, positive
+from seqloom.ops.attention.patterns.sums import clipped
 from seqloom.ops.attention.tiles import Tiles, blocks_of, ranges, vectors
 
 
@@ -49,6 +50,35 @@ class Neighbors(Pattern):
     def keys(self, t: int) -> Tensor:
         low = 0 if self.before is None else t // self.block * self.block - self.before
         return torch.arange(max(0, low), t + 1)
+
+    @override
+    def pairs(self, T: int, within: int) -> int:
+        return self._pairs_behind(T, within) + (0 if self.causal else self._pairs_ahead(T, within))
+
+    @override
+    def seeing(self, T: int, within: int) -> int:
+        """All: each query attends to itself."""
+        return T
+
+    def _pairs_behind(self, T: int, within: int) -> int:
+        """The pairs whose key is not after the query."""
+        if self.before is None:
+            return clipped(T, within)
+        start = min(T, -(-self.before // self.block) * self.block)  # the queries before it see all keys behind them
+        blocks, left = divmod(T - start, self.block)
+
+        def of_first(queries: int) -> int:  # of the first queries of a block
+            return clipped(self.before + queries, within) - clipped(self.before, within)
+
+        return clipped(start, within) + blocks * of_first(self.block) + of_first(left)
+
+    def _pairs_ahead(self, T: int, within: int) -> int:
+        """The pairs whose key is after the query."""
+        if self.before is None:
+            return clipped(T - 1, within - 1)
+        blocks = max(0, T - self.after) // self.block  # those whose keys end before the text does
+        of_block = clipped(self.after + self.block - 1, within - 1) - clipped(self.after - 1, within - 1)
+        return blocks * of_block + clipped(T - blocks * self.block - 1, within - 1)
 
     def _first_and_last_key(self, i: Tensor) -> tuple[Tensor, Tensor]:
         """The first and the last time that a query at time i attends to; may be outside of the text."""
@@ -117,6 +147,24 @@ class Dilated(Pattern):
             blocks = torch.where(part.blocks < 0, -1, shifted).flatten(0, 1)
             tiles.append(Tiles(queries, keys, blocks, self))
         return tiles
+
+    @override
+    def pairs(self, T: int, within: int) -> int | None:
+        length, longer = divmod(T, self.by)  # `longer` of the `by` texts have a token more
+        nearest, end = -(-self.least // self.by), -(-within // self.by)  # distances within such a text
+        counts = [
+            self.inner.pairs(tokens, limit) for tokens in (length + 1, length) for limit in (end, min(nearest, end))
+        ]
+        if None in counts:
+            return None
+        far_longer, near_longer, far, near = (count for count in counts if count is not None)
+        return longer * (far_longer - near_longer) + (self.by - longer) * (far - near)
+
+    @override
+    def seeing(self, T: int, within: int) -> int | None:
+        """All that see themselves; not counted for a `least` distance."""
+        whole = not self.least and isinstance(self.inner, Neighbors)
+        return T if whole else None
 
     @override
     def keys(self, t: int) -> Tensor:

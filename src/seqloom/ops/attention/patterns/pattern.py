@@ -39,8 +39,12 @@ class Pattern(ABC):
         then = torch.arange(t + 1)
         return then[self(torch.tensor(t), then)]
 
-    def counted(self, T: int) -> tuple[int, int] | None:
-        """(queries that see any key, visible pairs) of T tokens; None where they must be counted from the tiles."""
+    def pairs(self, T: int, within: int) -> int | None:
+        """The visible pairs of T tokens that are less than `within` apart; None where they must be counted."""
+        return None
+
+    def seeing(self, T: int, within: int) -> int | None:
+        """How many of T queries have a visible key less than `within` away; None where they must be counted."""
         return None
 
     def of(self, length: "Tensor | int") -> "Pattern":

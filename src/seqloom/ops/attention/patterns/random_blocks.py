@@ -8,6 +8,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from seqloom.ops.attention.patterns.pattern import Pattern
+from seqloom.ops.attention.patterns.sums import clipped
 from seqloom.ops.attention.tiles import Tiles, listed, padded
 
 
@@ -100,6 +101,47 @@ class RandomBlocks(Pattern):
         blocks = torch.cat([torch.arange(self.first), neighbors, drawn[drawn >= 0]]).unique()
         then = (blocks[:, None] * self.size + torch.arange(self.size)).flatten()
         return then[then <= t]
+
+    @override
+    def pairs(self, T: int, within: int) -> int | None:
+        """None where a context, or the end of the text, cuts the random blocks, which are drawn for each block."""
+        if within < T:
+            return None
+        return self._causal_pairs(T) if self.causal else self._pairs(T)
+
+    @override
+    def seeing(self, T: int, within: int) -> int:
+        """All: each query attends to itself."""
+        return T
+
+    def _causal_pairs(self, T: int) -> int:
+        """The pairs of a causal text: with the blocks before the query's block, and with its own up to itself."""
+        rows, left = divmod(T, self.size)
+        most = self.half + self.random  # a block sees that many of those after the global ones, as far as there are
+        in_first, after = min(rows, self.first), max(0, rows - self.first)
+        blocks = clipped(in_first - 1, in_first) + after * self.first + clipped(after - 1, most)
+        of_last = rows if rows < self.first else self.first + min(rows - self.first, most)
+        own = rows * clipped(self.size, self.size) + clipped(left, left)
+        return self.size * (self.size * blocks + left * of_last) + own
+
+    def _pairs(self, T: int) -> int | None:
+        """The pairs of a bidirectional text; None where some of the random blocks are shorter."""
+        n = -(-T // self.size)
+        if self.first + self.last >= n:
+            return T * T
+        missing = n * self.size - T
+        if missing and not self.last:
+            return None
+        M = n - self.first - self.last  # blocks that are not global; these see `seen` of themselves
+        windows = (min(u + self.half + 1, M) - max(u - self.half, 0) for u in range(min(M, self.half)))
+        edges = [min(M, window + self.random) for window in windows]
+        if 2 * self.half < M:
+            seen = 2 * sum(edges) + (M - 2 * self.half) * min(M, 2 * self.half + 1 + self.random)
+        else:
+            windows = (min(u + self.half + 1, M) - max(u - self.half, 0) for u in range(M))
+            seen = sum(min(M, window + self.random) for window in windows)
+        keys = self.size * ((self.first + self.last) * M + seen) - missing * M
+        return (T - M * self.size) * T + self.size * keys
 
 
 def _hashed(row: Tensor, number: int, seed: int) -> Tensor:

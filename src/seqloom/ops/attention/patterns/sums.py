@@ -1,0 +1,19 @@
+"""Sums in closed form, of which the patterns count their pairs."""
+
+
+def clipped(n: int, most: int) -> int:
+    """min(1, most) + min(2, most) + … + min(n, most); 0 where n or `most` is below 1."""
+    if n < 1 or most < 1:
+        return 0
+    rising = min(n, most)
+    return rising * (rising + 1) // 2 + (n - rising) * most
+
+
+def band(queries: range, keys: range, within: int) -> int:
+    """The pairs of a query time and a key time that are less than `within` apart."""
+
+    def up_to(ahead: int) -> int:  # pairs of a query and a key at most `ahead` later
+        shift = ahead - keys.start
+        return clipped(queries.stop + shift, len(keys)) - clipped(queries.start + shift, len(keys))
+
+    return up_to(within - 1) - up_to(-within) if queries and keys else 0
