@@ -62,13 +62,14 @@ class Neighbors(Pattern):
 
     def _pairs_behind(self, T: int, within: int) -> int:
         """The pairs whose key is not after the query."""
-        if self.before is None:
+        before = self.before
+        if before is None:
             return clipped(T, within)
-        start = min(T, -(-self.before // self.block) * self.block)  # the queries before it see all keys behind them
+        start = min(T, -(-before // self.block) * self.block)  # the queries before it see all keys behind them
         blocks, left = divmod(T - start, self.block)
 
         def of_first(queries: int) -> int:  # of the first queries of a block
-            return clipped(self.before + queries, within) - clipped(self.before, within)
+            return clipped(before + queries, within) - clipped(before, within)
 
         return clipped(start, within) + blocks * of_first(self.block) + of_first(left)
 
