@@ -67,7 +67,7 @@ def test_the_residual_goes_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
     model = decoder("attention").train()
     x = torch.randn(2, 5, DIM, dtype=torch.float64)
     nothing: Any = lambda self, given: torch.zeros_like(given)  # noqa: E731
-    monkeypatch.setattr(nn.Dropout, "forward", nothing)
+    monkeypatch.setattr(Dropout, "forward", nothing)
     block = model.blocks[0]
     assert block(x).equal(x)
     y, state, _, _ = block.extend_with_extras(x, block.start(2), {})

@@ -18,12 +18,12 @@ from itertools import pairwise
 from typing import final
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
 from seqloom.core.arguments import count
 from seqloom.core.model import Model, require_streams
 from seqloom.core.progress import Show, progress
+from seqloom.core.rest import Rest
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import require_tokens
 from seqloom.generation.exits import Exits, Measure, read_on, require_exits
@@ -74,22 +74,17 @@ def calibrate(
     losses = np.zeros((tokens.documents, len(thresholds)))
     layers = np.zeros(len(thresholds))
     tokens_read = 0
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad(), show("reading", tokens.documents, "texts") as advance:
-            for number, (start, end) in enumerate(zip(tokens.starts, tokens.ends, strict=True)):
-                ids = tokens.ids[start : min(end, start + longest_text - 1)].astype(np.int64).tolist()
-                _, full_likeliest = read_on(model, partial(model.step, reuse=True), [tokens.eos], ids)
-                for column, threshold in enumerate(thresholds):
-                    exits = Exits(threshold, by, most=longest)
-                    _, likeliest = read_on(model, partial(exits.step, model), [tokens.eos], ids)
-                    losses[number, column] = np.mean(np.not_equal(likeliest, full_likeliest))
-                    layers[column] += exits.layers
-                tokens_read += len(ids)
-                advance()
-    finally:
-        model.train(training)
+    with Rest(model), show("reading", tokens.documents, "texts") as advance:
+        for number, (start, end) in enumerate(zip(tokens.starts, tokens.ends, strict=True)):
+            ids = tokens.ids[start : min(end, start + longest_text - 1)].astype(np.int64).tolist()
+            _, full_likeliest = read_on(model, partial(model.step, reuse=True), [tokens.eos], ids)
+            for column, threshold in enumerate(thresholds):
+                exits = Exits(threshold, by, most=longest)
+                _, likeliest = read_on(model, partial(exits.step, model), [tokens.eos], ids)
+                losses[number, column] = np.mean(np.not_equal(likeliest, full_likeliest))
+                layers[column] += exits.layers
+            tokens_read += len(ids)
+            advance()
     p = p_values(losses, delta)
     valid = passed(p, epsilon)
     return Calibrated(

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from seqloom.core.progress import progress
+from seqloom.core.rest import Rest
 from seqloom.data.episodes import Environment, opened, require_end
 from seqloom.models.decision import Decision, Layers
 
@@ -70,17 +71,12 @@ def play(
     if not 1 <= episodes * len(targets) <= MOST or batch < 1:
         raise ValueError(f"from 1 to {MOST:,} episodes are played, at least one at once, not {episodes:,}, {batch:,}")
     to_play = [(target or 0.0, number) for target in targets for number in range(episodes)]
-    training = model.training
-    model.eval()
     reached: list[float] = []
-    try:
-        with torch.no_grad(), progress("playing", len(to_play), "episodes") as advance:
-            for first in range(0, len(to_play), batch):
-                side_by_side = to_play[first : first + batch]
-                reached += _play_batch(model, side_by_side, seed)
-                advance(len(side_by_side))
-    finally:
-        model.train(training)
+    with Rest(model), progress("playing", len(to_play), "episodes") as advance:
+        for first in range(0, len(to_play), batch):
+            side_by_side = to_play[first : first + batch]
+            reached += _play_batch(model, side_by_side, seed)
+            advance(len(side_by_side))
     rows = np.array(reached).reshape(len(targets), episodes)
     return [
         Played(None if target is None else float(target), tuple(map(float, row)))

@@ -14,6 +14,7 @@ from torch.nn.functional import cross_entropy
 from seqloom.core.arguments import count
 from seqloom.core.model import Model
 from seqloom.core.progress import Show, require_show, silent
+from seqloom.core.rest import Rest
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import held_out
 from seqloom.evaluation.scores import Scores, require_tokens, summed, widened
@@ -38,22 +39,17 @@ def score_pseudo(model: Model, tokens: Tokens, *, batch: int = 64, show: Show = 
     require_show(show)
     nats = torch.zeros(context, dtype=torch.float64)
     counts = torch.zeros(context, dtype=torch.float64)
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad(), show("scoring", len(tokens), "tokens") as advance:
-            for _, ids, keep in held_out(tokens, context, 1):
-                length = int(keep.sum())
-                for positions in torch.arange(length).split(batch):
-                    copies = ids[:, :length].repeat(len(positions), 1)
-                    rows = torch.arange(len(positions))
-                    copies[rows, positions] = mask
-                    x = model.features(copies.to(model.device))
-                    logits = model.logits(x[rows.to(model.device), positions.to(model.device)][None])[0]
-                    loss = cross_entropy(widened(logits).cpu(), ids[0, positions], reduction="none")
-                    nats[positions] += loss.double()
-                    counts[positions] += 1
-                    advance(len(positions))
-    finally:
-        model.train(training)
+    with Rest(model), show("scoring", len(tokens), "tokens") as advance:
+        for _, ids, keep in held_out(tokens, context, 1):
+            length = int(keep.sum())
+            for positions in torch.arange(length).split(batch):
+                copies = ids[:, :length].repeat(len(positions), 1)
+                rows = torch.arange(len(positions))
+                copies[rows, positions] = mask
+                x = model.features(copies.to(model.device))
+                logits = model.logits(x[rows.to(model.device), positions.to(model.device)][None])[0]
+                loss = cross_entropy(widened(logits).cpu(), ids[0, positions], reduction="none")
+                nats[positions] += loss.double()
+                counts[positions] += 1
+                advance(len(positions))
     return summed(nats, counts, tokens)

@@ -15,6 +15,7 @@ from seqloom.core.arguments import count
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model, require_streams
 from seqloom.core.progress import Advance, Show, require_show, silent
+from seqloom.core.rest import Rest
 from seqloom.core.state import select
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import Scores, require_logits, require_tokens, summed, widened
@@ -61,14 +62,9 @@ def score_reading(
     nats = torch.zeros(context, dtype=torch.float64)
     counts = torch.zeros(context, dtype=torch.float64)
     longest_first = np.argsort(tokens.starts - tokens.ends, kind="stable")
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad(), show("scoring", len(tokens), "tokens") as advance:
-            for first in range(0, tokens.documents, batch):
-                _read(model, tokens, longest_first[first : first + batch], context, nats, counts, neighbors, advance)
-    finally:
-        model.train(training)
+    with Rest(model), show("scoring", len(tokens), "tokens") as advance:
+        for first in range(0, tokens.documents, batch):
+            _read(model, tokens, longest_first[first : first + batch], context, nats, counts, neighbors, advance)
     return summed(nats, counts, tokens)
 
 

@@ -25,6 +25,7 @@ from seqloom.core.arguments import count, described
 from seqloom.core.available_memory import require_memory
 from seqloom.core.model import Model, require_generates
 from seqloom.core.progress import Show, require_show, silent
+from seqloom.core.rest import Rest
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import cut, held_out
 from seqloom.retrieval.neighbors import Neighbors, require_neighbors
@@ -95,20 +96,15 @@ def score(
     require_logits(model, min(batch, len(cut(tokens, context, stride)[0])), context)
     sums = torch.zeros(context, dtype=torch.float64)
     counts = torch.zeros(context, dtype=torch.float64)
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad(), show("scoring", len(tokens), "tokens") as advance:
-            for inputs, targets, keep in held_out(tokens, context, batch, stride):
-                logits = model(inputs.to(device))  # padding is on the right, where a causal model cannot see it
-                nats = cross_entropy(widened(logits).transpose(1, 2), targets.to(device), reduction="none").cpu()
-                if neighbors is not None:
-                    nats = neighbors.nats(nats, targets, keep)
-                sums += torch.where(keep, nats.double(), 0.0).sum(0)
-                counts += keep.sum(0)
-                advance(int(keep.sum()))
-    finally:
-        model.train(training)
+    with Rest(model), show("scoring", len(tokens), "tokens") as advance:
+        for inputs, targets, keep in held_out(tokens, context, batch, stride):
+            logits = model(inputs.to(device))  # padding is on the right, where a causal model cannot see it
+            nats = cross_entropy(widened(logits).transpose(1, 2), targets.to(device), reduction="none").cpu()
+            if neighbors is not None:
+                nats = neighbors.nats(nats, targets, keep)
+            sums += torch.where(keep, nats.double(), 0.0).sum(0)
+            counts += keep.sum(0)
+            advance(int(keep.sum()))
     return summed(sums, counts, tokens)
 
 

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from seqloom.core.model import Model, require_generates
 from seqloom.core.progress import Show, progress
+from seqloom.core.rest import Rest
 from seqloom.core.seeds import require_seed
 from seqloom.data.probes.draws import Draws
 from seqloom.data.tokens import Tokens
@@ -85,17 +86,12 @@ def search_thresholds(
     windows = Windows(tokens, context, seed)
     count = max(1, READ // (ROWS * context))
     confidences, correct = [], []
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad(), show("reading", count * ROWS, "windows") as advance:
-            for step in range(count):
-                read = layer_predictions(model, windows.batch(step, ROWS).to(model.device))
-                confidences.append(torch.sigmoid(classifier.logits(read.streams)).flatten(0, 1).cpu())
-                correct.append(read.right.flatten(0, 1).cpu())
-                advance(ROWS)
-    finally:
-        model.train(training)
+    with Rest(model), show("reading", count * ROWS, "windows") as advance:
+        for step in range(count):
+            read = layer_predictions(model, windows.batch(step, ROWS).to(model.device))
+            confidences.append(torch.sigmoid(classifier.logits(read.streams)).flatten(0, 1).cpu())
+            correct.append(read.right.flatten(0, 1).cpu())
+            advance(ROWS)
     c = torch.cat(confidences)  # (N, L - 1)
     right = torch.cat(correct)  # (N, L)
     indices = combinations(len(grid), classifier.config.depth - 1, seed)  # into the grid (M, L - 1)

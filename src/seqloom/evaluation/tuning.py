@@ -17,6 +17,7 @@ from seqloom.core.arguments import count
 from seqloom.core.config import read
 from seqloom.core.model import Model, require_generates
 from seqloom.core.progress import Show, progress
+from seqloom.core.rest import Rest
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import held_out
 from seqloom.evaluation.scores import require_logits, require_tokens, widened
@@ -64,28 +65,23 @@ def tune(
     require_logits(model, batch, context)
     sums = dict.fromkeys(grid, 0.0)
     plain = 0.0
-    training = model.training
-    model.eval()
-    try:
-        with (
-            Neighbors(model, store, Mix(k=largest), search) as neighbors,
-            torch.no_grad(),
-            show("predicting", len(tokens), "tokens") as advance,
-        ):
-            for inputs, targets, keep in held_out(tokens, context, batch):
-                logits = widened(model(inputs.to(model.device))).transpose(1, 2)
-                nats = cross_entropy(logits, targets.to(model.device), reduction="none").cpu()[keep].double()
-                distances, numbers = neighbors.nearest(keep, largest)
-                hits = neighbors.followed(numbers) == targets[keep][:, None]
-                plain += float(nats.sum())
-                for temperature in temperatures:
-                    # relative to the nearest, so that none of the sums is 0
-                    relative = torch.exp((distances[:, :1] - distances).double().nan_to_num(-torch.inf) / temperature)
-                    shares = torch.where(hits, relative, 0.0).cumsum(1) / relative.cumsum(1).clamp(min=1e-300)
-                    for k, weight in product(ks, weights):
-                        p = weight * shares[:, k - 1] + (1 - weight) * torch.exp(-nats)
-                        sums[Mix(k=k, weight=weight, temperature=temperature)] -= float(p.log().sum())
-                advance(int(keep.sum()))
-    finally:
-        model.train(training)
+    with (
+        Neighbors(model, store, Mix(k=largest), search) as neighbors,
+        Rest(model),
+        show("predicting", len(tokens), "tokens") as advance,
+    ):
+        for inputs, targets, keep in held_out(tokens, context, batch):
+            logits = widened(model(inputs.to(model.device))).transpose(1, 2)
+            nats = cross_entropy(logits, targets.to(model.device), reduction="none").cpu()[keep].double()
+            distances, numbers = neighbors.nearest(keep, largest)
+            hits = neighbors.followed(numbers) == targets[keep][:, None]
+            plain += float(nats.sum())
+            for temperature in temperatures:
+                # relative to the nearest, so that none of the sums is 0
+                relative = torch.exp((distances[:, :1] - distances).double().nan_to_num(-torch.inf) / temperature)
+                shares = torch.where(hits, relative, 0.0).cumsum(1) / relative.cumsum(1).clamp(min=1e-300)
+                for k, weight in product(ks, weights):
+                    p = weight * shares[:, k - 1] + (1 - weight) * torch.exp(-nats)
+                    sums[Mix(k=k, weight=weight, temperature=temperature)] -= float(p.log().sum())
+            advance(int(keep.sum()))
     return Tuned(plain / len(tokens), {mix: total / len(tokens) for mix, total in sums.items()})

@@ -25,8 +25,9 @@ from seqloom.core.arguments import count, described
 from seqloom.core.config import Config
 from seqloom.core.largest import largest
 from seqloom.core.model import Model
+from seqloom.core.rest import Rest
 from seqloom.core.shapes import Ids
-from seqloom.generation.draws import at_rest, check_prompts
+from seqloom.generation.draws import check_prompts
 from seqloom.generation.modes import Mode, Reader, reader
 
 
@@ -80,7 +81,7 @@ def beam_search(
     if eos is not None:
         count("eos", eos)
     reading = reader(model, mode, hop, prompts.shape[1], max_tokens)
-    with at_rest(list(model.modules())):
+    with Rest(model):
         return search(reading, reading.prompt(prompts.to(model.device)), max_tokens, beams, eos)
 
 

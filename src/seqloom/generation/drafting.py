@@ -18,7 +18,6 @@ The number of drafts is bounded there, too, in the second.
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -28,8 +27,8 @@ from torch import Tensor
 
 from seqloom.core.arguments import count, described
 from seqloom.core.model import Model, require_generates
+from seqloom.core.rest import Rest
 from seqloom.generation.ahead import Ahead, ahead
-from seqloom.generation.draws import at_rest
 from seqloom.generation.modes import Mode, checked_mode, default_mode, window
 from seqloom.generation.sample import Sampling, probabilities
 
@@ -125,16 +124,12 @@ def _written(
 
     `modes` are the mode and the hop of the large model and of the small one.
     """
-    modules = [[*each_model.modules()] for each_model in (model, draft.model)]
+    rest = Rest(model, draft.model)
     remaining = max_tokens
-    with ExitStack() as stack:
-        for model_modules in modules:
-            stack.enter_context(at_rest(model_modules))
+    with rest:
         large, small = (ahead(reading, prompt, *how) for reading, how in zip((model, draft.model), modes, strict=True))
     while remaining:
-        with ExitStack() as stack:
-            for model_modules in modules:
-                stack.enter_context(at_rest(model_modules))
+        with rest:
             ids, q = _drafts(small, draft, min(draft.tokens, remaining - 1), sampling, generator)
             logits = large.predict(ids)
             p = probabilities(logits, sampling)

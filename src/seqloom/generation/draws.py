@@ -4,17 +4,17 @@ logits = read(prompts);   repeat:  ids ~ p(logits),  logits = read(ids)
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from seqloom.core.arguments import described
 from seqloom.core.model import Model, require_generates
+from seqloom.core.rest import Rest
 from seqloom.core.seeds import require_seed
 from seqloom.core.shapes import Ids
 from seqloom.generation.exits import Exits, require_exits
@@ -62,7 +62,7 @@ def tokens(
     require_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     if exits is not None:
-        with at_rest(list(model.modules())):
+        with Rest(model):
             exits.begin(model, prompts.to(model.device))
     draws = drawn(model, reading, prompts, max_tokens, sampling or Sampling(), generator, neighbors)
     return draws if exits is None else exits.followed(draws)
@@ -100,34 +100,17 @@ def drawn(
     neighbors: Neighbors | None = None,
 ) -> Iterator[Drawn]:
     """`tokens` of a given reader, whose model is `model`; nothing is checked."""
-    modules = list(model.modules())
-    with at_rest(modules):
+    rest = Rest(model)
+    with rest:
         logits = _mixed(reading.prompt(prompts.to(model.device)), neighbors)
     for remaining in range(count, 0, -1):
         ids = draw(logits, sampling, generator)
         yield Drawn(ids, logits)
         if remaining > 1:
-            with at_rest(modules):
+            with rest:
                 logits = _mixed(reading.token(ids), neighbors)
 
 
 def _mixed(logits: Tensor, neighbors: Neighbors | None) -> Tensor:
     """The logits mixed with the predictions of the neighbors, if there are any."""
     return logits if neighbors is None else neighbors.mixed(logits)
-
-
-@contextmanager
-def at_rest(modules: list[nn.Module]) -> Iterator[None]:
-    """Evaluation mode without gradients while the model computes; the caller's mode is restored at each yield.
-
-    Not `inference_mode`: what a module caches under it could not be trained through later.
-    """
-    training = [module for module in modules if module.training]
-    try:
-        for module in training:
-            module.training = False
-        with torch.no_grad():
-            yield
-    finally:
-        for module in training:
-            module.training = True

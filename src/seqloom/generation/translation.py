@@ -14,11 +14,12 @@ from typing_extensions import override
 
 from seqloom.core.arguments import count, described, mask
 from seqloom.core.model import Model, require_translates
+from seqloom.core.rest import Rest
 from seqloom.core.seeds import require_seed
 from seqloom.core.shapes import Ids, Keep
 from seqloom.core.state import ModelState, select
 from seqloom.generation.beams import Beams, Hypothesis, require_beams, search
-from seqloom.generation.draws import at_rest, check_rows, drawn
+from seqloom.generation.draws import check_rows, drawn
 from seqloom.generation.modes import Reader
 from seqloom.generation.sample import Sampling
 from seqloom.models.arguments import check_whole
@@ -99,7 +100,7 @@ def translate_best(
     """
     first, reading = _reading(model, source, keep, eos)
     beams = require_beams(model, Beams() if beams is None else beams)
-    with at_rest(list(model.modules())):
+    with Rest(model):
         return search(reading, reading.prompt(first), _max_length(model, max_tokens), beams, eos)
 
 

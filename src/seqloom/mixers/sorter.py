@@ -15,6 +15,7 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span, linear
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer
+from seqloom.core.rest import in_training
 from seqloom.core.row_draws import RowDraws
 from seqloom.core.shapes import Stream
 from seqloom.ops.projection import Linear
@@ -47,7 +48,7 @@ class Sorter(RowDraws, Mixer, ABC):
     def scores(self, pooled: Tensor) -> Tensor:
         """z (B, H, n, N) of mean keys (B, H, n, K), over the N blocks of the context."""
         z: Tensor = self.w_sort(pooled)
-        if self.training and self.noise:
+        if self.noise and in_training(self):
             z = z - (-self.uniform(z).clamp(min=1e-20).log()).log().to(z.dtype)
         return z / self.temperature
 

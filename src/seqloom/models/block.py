@@ -22,6 +22,7 @@ from typing_extensions import override
 
 from seqloom.core.extras import Extras, merged, without_prefix
 from seqloom.core.mixer import Mixer
+from seqloom.core.rest import in_training
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import LayerState, bounded, stepped
 from seqloom.mixers.handing import Handed, Handing, HandingMixer
@@ -171,7 +172,7 @@ class Block(nn.Module):
             y, mixer_state, handed = mixer.step_handed(z, state[0], reuse, handed)
         else:
             y, mixer_state = mixer.step(z, state[0], reuse=reuse)
-        adds = self.adds and not self.training
+        adds = self.adds and not in_training(self)
         h = x + y if adds else self._joined(0, x, y)
         channel = modules.get(self.kind)
         if channel is None:
@@ -231,7 +232,7 @@ class Block(nn.Module):
 
     def _joined(self, number: int, x: Tensor, y: Tensor) -> Tensor:
         """The stream after the first (0) or the second (1) sublayer, given the stream before, x, and its output y."""
-        y = self.dropout(y) if self.training else y
+        y = self.dropout(y) if in_training(self) else y
         gate = self.gate_2 if number else self.gate_1
         if gate is not None:
             joined: Tensor = gate(x, y)

@@ -16,6 +16,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from seqloom.core.rest import in_training
 from seqloom.core.row_draws import RowDraws
 
 LEVELS = 1 << 16
@@ -28,10 +29,10 @@ class Dropout(RowDraws, nn.Dropout):
 
     def forward(self, input: Tensor) -> Tensor:
         """(B, …) → (B, …); returns the input itself if nothing is dropped."""
-        if not self.training or self.p == 0:
-            return super().forward(input)
+        if not in_training(self) or self.p == 0:
+            return input
         if input.device.type != "cpu" or torch.compiler.is_compiling():
-            return super().forward(input) if self.ranks == 1 else self._by_torch(input)
+            return nn.functional.dropout(input, self.p) if self.ranks == 1 else self._by_torch(input)
         n = self.ranks * input.numel()
         draws = torch.empty(-(-n // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)[:n]
         rows = draws.view(self.ranks, *input.shape)[self.rank]
@@ -40,7 +41,7 @@ class Dropout(RowDraws, nn.Dropout):
 
     def _by_torch(self, input: Tensor) -> Tensor:
         """The rows of this process, with torch's draws for those of all."""
-        keep = super().forward(input.new_ones(self.ranks, *input.shape))[self.rank] != 0
+        keep = nn.functional.dropout(input.new_ones(self.ranks, *input.shape), self.p)[self.rank] != 0
         return torch.where(keep, input * (1 / (1 - self.p)), 0.0)
 
 

@@ -21,6 +21,7 @@ from seqloom.core.arguments import mask
 from seqloom.core.hooks import hooked
 from seqloom.core.model import Model
 from seqloom.core.position import EmbeddingPosition
+from seqloom.core.rest import in_training
 from seqloom.models import arguments
 from seqloom.models.config import TransformerConfig
 from seqloom.models.dropout import Dropout
@@ -110,7 +111,7 @@ class EmbeddedModel(Model, ABC):
     def _first_input(self, x: Tensor) -> Tensor:
         """The input of the first layer, given embeddings: their norm, if any, then dropout; twice for two streams."""
         normed: Tensor = x if self.embed_norm is None else self.embed_norm(x)
-        drops = self.dropout.training or hooked(self.dropout)
+        drops = in_training(self.dropout) or hooked(self.dropout)
         embedded: Tensor = self.dropout(normed) if drops else normed
         return torch.cat([embedded, embedded], -1) if self._reversible else embedded
 

@@ -24,6 +24,7 @@ from seqloom.core.extras import Extras, merged, without_prefix
 from seqloom.core.mixer import Mixer
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.parts import init_weights
+from seqloom.core.rest import in_training
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.mixers.handing import Handed
 from seqloom.models import arguments, reversible
@@ -194,7 +195,7 @@ class Transformer(EmbeddedModel, ABC):
         The stream after each layer is appended to `streams`. With `exit_layers` (B, T), a token leaves after the layer
         of that number, from 1: later layers read it unchanged.
         """
-        if self._reversible and self.training and torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        if self._reversible and in_training(self) and torch.is_grad_enabled() and not torch.compiler.is_compiling():
             x, layer_extras = reversible.stack(self.blocks, x, keep)
             return self._joined(x), merged(extras.under(f"layers.{n}") for n, extras in enumerate(layer_extras))
         all_extras: list[Extras] = []

@@ -21,6 +21,7 @@ from seqloom.core.arguments import count
 from seqloom.core.files import open_regular
 from seqloom.core.model import Model, require_generates
 from seqloom.core.progress import Show, progress
+from seqloom.core.rest import Rest
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import cut, held_out
 from seqloom.retrieval.keys import Keys, key_width
@@ -116,14 +117,13 @@ class _Pass:
         on_disk = read_progress(record, ends)
         entries, done = on_disk.entries, on_disk.parts
         model, config = self._model, self._config
-        keys, training = Keys(model), model.training
-        model.eval()
+        keys = Keys(model)
         try:
             with (
                 appended(self._folder / "entries" / KEYS, entries * config.dim * config.dtype.itemsize) as key_file,
                 appended(self._folder / "entries" / VALUES, entries * 4) as value_file,
                 show("reading", config.entries, "tokens", start=entries) as advance,
-                torch.no_grad(),
+                Rest(model),
             ):
                 recorded_at = time.monotonic()
                 if done == 0:
@@ -146,7 +146,6 @@ class _Pass:
                     advance(len(new_keys))
         finally:
             keys.close()
-            model.train(training)
         assert entries == config.entries, "a token was left out or read twice"
 
 

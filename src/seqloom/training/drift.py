@@ -14,6 +14,7 @@ import torch
 
 from seqloom.core.graphs import as_in_a_graph
 from seqloom.core.objective import Batch
+from seqloom.core.rest import Rest
 from seqloom.ops import backends
 from seqloom.runs.code import changed, changed_words, codes
 from seqloom.training.config import TrainConfig
@@ -26,12 +27,10 @@ def surroundings(learner: Learner, batch: Batch, config: TrainConfig) -> dict[st
     The codes are there only where the model has more than our equations at version 1.
     """
     device = learner.model.device
-    training = learner.training
     with backends.recorded() as ran:
         if not learner.model.config.fits:  # read with gradients, since a training step may choose other backends
-            with config.autocast(device), as_in_a_graph(config.compile):
-                learner.eval()({name: tensor.to(device) for name, tensor in batch.items()}, {})
-    learner.train(training)
+            with config.autocast(device), as_in_a_graph(config.compile), Rest(learner), torch.enable_grad():
+                learner({name: tensor.to(device) for name, tensor in batch.items()}, {})
     cuda = device.type == "cuda"
     code = codes(learner.model.config)
     return {

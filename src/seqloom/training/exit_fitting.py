@@ -16,6 +16,7 @@ from seqloom.core.arguments import count
 from seqloom.core.layered import layered
 from seqloom.core.model import Model, require_generates
 from seqloom.core.progress import Show, progress
+from seqloom.core.rest import Rest
 from seqloom.core.seeds import require_seed
 from seqloom.data.tokens import Ids, Tokens
 from seqloom.data.windows import Windows
@@ -90,20 +91,18 @@ def fit_exits(
     windows, held_out = (Windows(part, context, seed) for part in _divided(tokens))
     trained = classifier.build().to(model.device, torch.promote_types(model.dtype, torch.float32))
     adam = torch.optim.Adam(trained.parameters(), lr=rate)
-    training = model.training
-    model.eval()
-    try:
-        before, _ = _judged(trained, model, held_out, batch, show)
-        with show("training", batches, "batches") as advance:
-            for step in range(batches):
-                loss = trained.loss(layer_predictions(model, windows.batch(step, batch).to(model.device)))
-                adam.zero_grad()
-                loss.backward()
-                adam.step()
-                advance()
-        after, judged = _judged(trained.eval(), model, held_out, batch, show)
-    finally:
-        model.train(training)
+    before, _ = _judged(trained, model, held_out, batch, show)
+    rest = Rest(model)
+    with show("training", batches, "batches") as advance:
+        for step in range(batches):
+            with rest:
+                read = layer_predictions(model, windows.batch(step, batch).to(model.device))
+            loss = trained.loss(read)
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+            advance()
+    after, judged = _judged(trained.eval(), model, held_out, batch, show)
     if not isfinite(after):
         raise ValueError(f"the loss of the classifier is {after}: choose a smaller rate, or a sound run")
     return Fitted(trained, before, after, judged)
@@ -125,14 +124,13 @@ def _either(names: list[str]) -> str:
     return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-@torch.no_grad()
 def _judged(
     trained: Classifier, model: Model, held_out: Windows, batch: int, show: Show
 ) -> tuple[float, tuple[Judged, ...]]:
     """The mean loss on some batches, and what the classifier and its oracle do there."""
     loss = 0.0
     sums: dict[str, np.ndarray] = {}
-    with show("judging", SCORED, "batches") as advance:
+    with Rest(model), show("judging", SCORED, "batches") as advance:
         for step in range(SCORED):
             read = layer_predictions(model, held_out.batch(step, batch).to(model.device))
             loss += float(trained.loss(read)) / SCORED

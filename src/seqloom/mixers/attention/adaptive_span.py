@@ -32,6 +32,7 @@ from seqloom.core.extras import Extras
 from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.position import Place
+from seqloom.core.rest import in_training
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View, of_heads
@@ -113,11 +114,11 @@ class AdaptiveSpan(CachedHeads):
 
     @override
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
-        return self(x, keep), self._span_loss(x, keep) if self.training else Extras()
+        return self(x, keep), self._span_loss(x, keep) if in_training(self) else Extras()
 
     @override
     def extend_with_extras(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State, Extras]:
-        return *self.extend(x, state, keep), self._span_loss(x, keep) if self.training else Extras()
+        return *self.extend(x, state, keep), self._span_loss(x, keep) if in_training(self) else Extras()
 
     def _span_loss(self, x: Stream, keep: Keep | None) -> Extras:
         """The loss `span`: the mean span of all heads and kept tokens, in tokens."""

@@ -30,6 +30,7 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
+from seqloom.core.rest import in_training
 from seqloom.core.shapes import Keep, Lengths, Stream
 from seqloom.core.state import Entries, State, bounded, length_of
 from seqloom.core.view import View
@@ -214,7 +215,7 @@ class CompressiveAttention(PackedMixer):
 
     def _extras(self, x: Stream, state: State | None, keep: Keep | None) -> Extras:
         """The loss of the blocks that become old enough to compress in this piece."""
-        if not self.training or self.compression.loss == "none":
+        if not in_training(self) or self.compression.loss == "none":
             return Extras()
         rows, packing = (x, None) if keep is None else pack(x, keep)
         detached = None

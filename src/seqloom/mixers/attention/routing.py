@@ -40,6 +40,7 @@ from seqloom.core.extras import Extras
 from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import MixerConfig, register
+from seqloom.core.rest import in_training
 from seqloom.core.shapes import Keep, Stream
 from seqloom.core.state import State
 from seqloom.mixers.bucketed import AHEAD, PAST, WHOLE, PastBuckets, SharedHeads, TextBuckets
@@ -82,11 +83,11 @@ class Clusters(SharedHeads, ABC):
 
     @override
     def forward_with_extras(self, x: Stream, keep: Keep | None = None) -> tuple[Stream, Extras]:
-        return self(x, keep), self._cluster_sums(x, keep) if self.training else Extras()
+        return self(x, keep), self._cluster_sums(x, keep) if in_training(self) else Extras()
 
     @override
     def extend_with_extras(self, x: Stream, state: State, keep: Keep | None = None) -> tuple[Stream, State, Extras]:
-        return *self.extend(x, state, keep), self._cluster_sums(x, keep) if self.training else Extras()
+        return *self.extend(x, state, keep), self._cluster_sums(x, keep) if in_training(self) else Extras()
 
     @torch.no_grad()
     def _cluster_sums(self, x: Stream, keep: Keep | None) -> Extras:

@@ -27,6 +27,7 @@ from typing_extensions import override
 from seqloom.core.extras import Extras
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
+from seqloom.core.rest import Rest
 from seqloom.core.table import written
 from seqloom.data.config import DataConfig
 from seqloom.data.episodes import Environment, Episodes, read_episodes, sides
@@ -100,22 +101,17 @@ class Actions(Objective):
         right = 0
         steps = 0
         firsts = np.flatnonzero(episodes.times % self.model.context == 0)
-        training = model.training
-        model.eval()
-        try:
-            with torch.no_grad():
-                for begin in range(0, len(firsts), self.rows):
-                    cpu_batch = windows(episodes, firsts[begin : begin + self.rows], self.model)
-                    batch = {name: tensor.to(model.device) for name, tensor in cpu_batch.items()}
-                    keep = batch["keep"]
-                    predicted = decided(model, batch)[0][keep]
-                    actions = batch["actions"][keep]
-                    total += float(loss_of(predicted.double(), actions)) * len(actions)
-                    steps += len(actions)
-                    if not actions.is_floating_point():
-                        right += int((predicted.argmax(-1) == actions).sum())
-        finally:
-            model.train(training)
+        with Rest(model):
+            for begin in range(0, len(firsts), self.rows):
+                cpu_batch = windows(episodes, firsts[begin : begin + self.rows], self.model)
+                batch = {name: tensor.to(model.device) for name, tensor in cpu_batch.items()}
+                keep = batch["keep"]
+                predicted = decided(model, batch)[0][keep]
+                actions = batch["actions"][keep]
+                total += float(loss_of(predicted.double(), actions)) * len(actions)
+                steps += len(actions)
+                if not actions.is_floating_point():
+                    right += int((predicted.argmax(-1) == actions).sum())
         row = {"held_out": total / steps, "actions": steps}
         return row if episodes.environment.continuous else {**row, "accuracy": right / steps}
 

@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
+from seqloom.core.rest import Rest
 from seqloom.core.table import written
 from seqloom.data.config import DataConfig
 from seqloom.data.tokens import Tokens
@@ -71,13 +72,9 @@ class ActorCritic(Objective):
     @override
     def batch(self, seed: int, step: int, model: Any) -> Batch:
         """Episodes that the model plays: its inputs, and `gains` (B, T), the discounted returns G_t."""
-        training = model.training
-        model.eval()
-        try:
+        with Rest(model):
             draws = [np.random.default_rng((seed, step, row)) for row in range(self.rows)]
             rewards, played, past = roll(model, np.zeros(self.rows, np.float32), draws)
-        finally:
-            model.train(training)
         inputs = past.window(np.arange(self.rows), len(rewards) - 1, torch.device("cpu"))
         gains = discounted(rewards, self.config.discount)
         return {**inputs, "keep": torch.from_numpy(played.T.copy()), "gains": torch.from_numpy(gains.T.copy())}
@@ -106,13 +103,9 @@ class ActorCritic(Objective):
     @override
     def score(self, model: Any, held_out: Any) -> Row:
         """The mean return of episodes that are never trained on; `held_out` is minus that."""
-        training = model.training
-        model.eval()
-        try:
+        with Rest(model):
             draws = [np.random.default_rng((self.seed, SCORED, row)) for row in range(EPISODES)]
             rewards, played, _ = roll(model, np.zeros(EPISODES, np.float32), draws)
-        finally:
-            model.train(training)
         reached = float(rewards.sum(0).mean())
         return {"held_out": -reached, "return": reached, "steps": float(played.sum(0).mean()), "episodes": EPISODES}
 

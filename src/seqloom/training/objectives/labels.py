@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
+from seqloom.core.rest import Rest
 from seqloom.core.table import written
 from seqloom.data.config import DataConfig
 from seqloom.data.permutation import permute
@@ -71,18 +72,13 @@ class Labels(Objective):
         labels = _labels(held_out)
         nats = 0.0
         right = 0
-        training = model.training
-        model.eval()
-        try:
-            with torch.no_grad():
-                for first in range(0, len(labels), self.rows):
-                    batch = examples(held_out, np.arange(first, min(first + self.rows, len(labels))))
-                    inputs = {name: tensor.to(model.device) for name, tensor in batch.items()}
-                    logits = widened(model(inputs["ids"], inputs["keep"], inputs.get("second"))).cpu()
-                    nats += float(cross_entropy(logits.double(), batch["label"], reduction="sum"))
-                    right += int((logits.argmax(1) == batch["label"]).sum())
-        finally:
-            model.train(training)
+        with Rest(model):
+            for first in range(0, len(labels), self.rows):
+                batch = examples(held_out, np.arange(first, min(first + self.rows, len(labels))))
+                inputs = {name: tensor.to(model.device) for name, tensor in batch.items()}
+                logits = widened(model(inputs["ids"], inputs["keep"], inputs.get("second"))).cpu()
+                nats += float(cross_entropy(logits.double(), batch["label"], reduction="sum"))
+                right += int((logits.argmax(1) == batch["label"]).sum())
         return {"held_out": nats / len(labels), "accuracy": right / len(labels), "examples": len(labels)}
 
     @override

@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
+from seqloom.core.rest import Rest
 from seqloom.core.table import written
 from seqloom.data.config import DataConfig
 from seqloom.data.masking import hidden
@@ -116,13 +117,8 @@ class MaskedToken(Objective):
         Windows lie side by side and restart at each document, as in `seqloom.evaluation.scores`.
         """
         require_tokens(held_out, self.mask)
-        training = model.training
-        model.eval()
-        try:
-            with torch.no_grad():
-                return self._scored(model, held_out)
-        finally:
-            model.train(training)
+        with Rest(model):
+            return self._scored(model, held_out)
 
     @override
     def summary(self, row: Row) -> str:

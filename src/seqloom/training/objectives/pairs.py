@@ -23,6 +23,7 @@ from typing_extensions import override
 from seqloom.core.extras import Extras
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
+from seqloom.core.rest import Rest
 from seqloom.core.table import written
 from seqloom.data.config import DataConfig
 from seqloom.data.permutation import permute
@@ -84,19 +85,14 @@ class Pairs(Objective):
         nats = 0.0
         tokens = 0
         right = 0
-        training = model.training
-        model.eval()
-        try:
-            with torch.no_grad():
-                for first in range(0, count, self.rows):
-                    cpu_batch = pairs(held_out, np.arange(first, min(first + self.rows, count)))
-                    batch = {name: tensor.to(model.device) for name, tensor in cpu_batch.items()}
-                    size = self.targets(batch)
-                    nats += float(_loss(model, batch, smoothing=0.0)[0]) * size
-                    tokens += size
-                    right += _exact(model, batch, held_out.eos)
-        finally:
-            model.train(training)
+        with Rest(model):
+            for first in range(0, count, self.rows):
+                cpu_batch = pairs(held_out, np.arange(first, min(first + self.rows, count)))
+                batch = {name: tensor.to(model.device) for name, tensor in cpu_batch.items()}
+                size = self.targets(batch)
+                nats += float(_loss(model, batch, smoothing=0.0)[0]) * size
+                tokens += size
+                right += _exact(model, batch, held_out.eos)
         return {"held_out": nats / tokens, "accuracy": right / count, "pairs": count}
 
     @override

@@ -24,6 +24,7 @@ from seqloom.core.extras import Extras
 from seqloom.core.layered import layered
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Batch, Carried, Check, Objective, Pass, Row
+from seqloom.core.rest import Rest
 from seqloom.core.shapes import Logits
 from seqloom.data.config import DataConfig
 from seqloom.data.probes import HARDEST, Probe, probe
@@ -171,14 +172,8 @@ class ProbeObjective(Objective):
         def predict(ids: Tensor) -> Tensor:
             return self.answers(model, ids.to(device))[0].cpu()
 
-        in_training_mode = [module for module in (model, self) if module.training]
-        for module in in_training_mode:
-            module.eval()
-        try:
+        with Rest(model, self):
             return score(predict, asked, self.seed, rows, batch=self.rows, first=first)
-        finally:
-            for module in in_training_mode:
-                module.train()
 
 
 @final
