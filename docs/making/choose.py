@@ -9,6 +9,7 @@ with its origin. `make pages` then writes the page; without those rows there is 
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from docs.making import board, larger, recalled, tracked
@@ -17,6 +18,7 @@ from docs.making.decision import PEER, decision
 from docs.making.results import read_rows, write_rows
 from docs.making.template import render
 from seqloom.core.statistics import FEWEST, LEVEL
+from seqloom.mixers import kinds
 from seqloom.report.comparison import LOSS
 from seqloom.report.needs import LOSSES, NEAR, TIE, TIME, Row, cell, needs
 
@@ -78,6 +80,7 @@ def page(path: Path = ROWS) -> str | None:
         file=path.name,
         sizes=_sizes(rows[0]),
         needs=needs(built),
+        missing=_missing(rows),
         columns=("mixer", *columns),
         mixers=[(row["contender"], *(cell(name, row[name]) for name in columns)) for row in built],
         limitations=limitations,
@@ -93,6 +96,14 @@ def page(path: Path = ROWS) -> str | None:
         probe_batches=f"{rows[0]['probe_batches'] or 0:,}",
         command=rows[0]["command"],
     )
+
+
+def _missing(rows: Sequence[Row]) -> str:
+    """How many of the mixers that a decoder can have are without a row, in words; "" for none."""
+    there = {row["kind"] for row in rows if "kind" in row} | {row["contender"] for row in rows}
+    causal = [kind for kind, config in kinds().items() if config.traits.causal != "never"]
+    missing = [kind for kind in causal if kind not in there]
+    return f"{len(missing)} of the {len(causal)} mixers that a decoder can have" if missing else ""
 
 
 def _sizes(row: Row) -> str:

@@ -85,6 +85,19 @@ def test_without_rows(tmp_path: Path) -> None:
     assert "after 58.5 passes over it; and its SHE model has 8.6 times the parameters of its attention model." in made
 
 
+def test_a_sweep_that_the_paper_does_not_have_is_not_at_its_size(tmp_path: Path) -> None:
+    losses = {(name, rate): [4.0] for name in (MANY, "she") for rate in (0.001, 0.002)}
+    sizes = {"name": "lr", "kind": "sweep", "over": "learning rate", "differs": "batches 1,000 (paper: 30,000)"}
+    write(tmp_path, rows(losses, batches=1000, seeds=1, **sizes))
+    (line,) = [
+        line
+        for line in replication.page(tmp_path).splitlines()
+        if line.startswith("| SHE does better than 32-head self-attention, each at")
+    ]
+    assert line.count("at depth 2 and context 32 after 1,000 batches") == 2
+    assert "paper's size" not in line
+
+
 def test_with_rows(tmp_path: Path) -> None:
     write(tmp_path, rows(SIX, HELD))
     write(tmp_path, rows({MANY: [4.0], "she": [4.1]}, batches=10000, seeds=1), "fig8-10000")

@@ -96,6 +96,27 @@ def test_results_of_folds_are_apart_from_the_runs_that_choose_their_rate() -> No
     assert "dealt into folds" in " ".join(table.notes(board, table.Times([])))
 
 
+@pytest.mark.parametrize(
+    ("differences", "fragile"),
+    [
+        ([-0.030, -0.029, -0.031, -0.030], False),
+        ([-0.0230, -0.0268, -0.0135, -0.0080, -0.0046], True),
+        ([-0.010, -0.030, -0.020, -0.020, -0.005], True),
+    ],
+)
+def test_a_decision_that_hangs_on_a_seed_is_fragile(differences: list[float], fragile: bool) -> None:
+    bits = {
+        "attention": [2.0] * len(differences),
+        "he": [2.0 + each for each in differences],
+        "gla": [2.0 + (-1) ** seed for seed in range(len(differences))],
+    }
+    made = [row(name, seed, each) for name, values in bits.items() for seed, each in enumerate(values)]
+    made += [row(name, 0, 1.0, rate, 1.5) for name in bits for rate in (1e-3, 4e-3)]
+    sentence = Board.of(made, LINEUP).answers[0].sentence(LINEUP.titles)
+    assert sentence.endswith("fragile: **HE**." if fragile else "): **HE**.")
+    assert ("fragile" in sentence) == fragile
+
+
 def test_one_seed_decides_nothing_and_a_missing_row_is_named() -> None:
     board = Board.of([each for each in rows() if each["seed"] == 0 and each["contender"] != "gla"], LINEUP)
     he, gla = board.answers

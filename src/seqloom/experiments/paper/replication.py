@@ -269,8 +269,20 @@ def _after_batches(study: Study | None) -> str:
     if study is None:
         return ""
     others = [change for change in study.figure["differs"].split(", ") if change and not change.startswith("batches ")]
-    size = "" if others else "at the paper's size "
+    size = "" if others else f"{_size_of(study)} "
     return f"{size}after {study.figure['batches']:,} batches "
+
+
+def _size_of(study: Study) -> str:
+    """The size of a study that differs from the full one in its batches at most.
+
+    Only the paper's figures have the paper's size. A study of ours, such as that of learning rates, has the models of
+    the paper's sweeps.
+    """
+    if study.figure["name"].startswith("fig") or study.figure["kind"] != "sweep":
+        return "at the paper's size"
+    changes = [change.removeprefix("model.") for change in scale_of("full").sweep if change.startswith("model.")]
+    return f"at {' and '.join(change.replace('=', ' ') for change in changes)}"
 
 
 def _in_words(verdict: Verdict) -> str:
