@@ -2,7 +2,8 @@
 
     python -m tests.sanitize [--cases 2000] [--first 0] [--skip-tests]
 
-First the native tests of tests/ops, then random calls of every op with native code and of every mixer. Each batch of
+First the native tests of tests/ops, then random calls of every op with native code and of every mixer, and
+wrong ones, which must end in a clear error. Each batch of
 cases has a process of its own, forked; where one ends badly, each of its cases gets one, so that a crash has its case.
 Ends with 1 if a test or a case failed, or a sanitizer wrote anything.
 """
@@ -91,7 +92,7 @@ def _cases(seeds: Iterable[int]) -> int:
 
     import seqloom.ops
     from seqloom.ops import native
-    from tests.sanitize import mixer_cases, op_cases
+    from tests.sanitize import call_cases, mixer_cases, op_cases
 
     torch.set_num_threads(1)
     for source in sorted(Path(seqloom.ops.__file__).parent.rglob("*.c")):
@@ -100,7 +101,9 @@ def _cases(seeds: Iterable[int]) -> int:
     began, failed = time.monotonic(), 0
 
     def check(seed: int) -> str:
-        return op_cases.check(seed) if seed % 2 else mixer_cases.check(seed // 2)
+        if seed % 4 == 2:
+            return call_cases.check(seed // 4)
+        return op_cases.check(seed) if seed % 2 else mixer_cases.check(seed // 4)
 
     whole = list(seeds)
     for first in range(0, len(whole), BATCH):

@@ -15,6 +15,12 @@ def count(name: str, value: Any, least: int = 0) -> None:
         raise ValueError(f"{name} must be {least} or more, not {value}")
 
 
+def flag(name: str, value: Any) -> None:
+    """Raises TypeError unless the value is True or False."""
+    if not isinstance(value, bool | torch.SymBool):
+        raise TypeError(f"{name} is True or False, not {described(value)}")
+
+
 def deviation(std: Any) -> None:
     """Raises TypeError unless a standard deviation is a number, and ValueError where it is negative or not finite."""
     if isinstance(std, bool) or not isinstance(std, int | float):
@@ -31,6 +37,8 @@ def stream(x: Any, dim: int, ndim: int, dtype: torch.dtype, device: torch.device
     letters = "(B, T, D)" if ndim == 3 else "(B, D)"
     if not isinstance(x, Tensor):
         raise TypeError(f"this mixer reads a tensor {letters} with D = {dim}, not {described(x)}")
+    if x.is_nested:  # whose sizes cannot be asked
+        raise ValueError(f"this mixer reads dense tensors {letters}, not nested ones: pad the rows and give keep")
     if x.ndim != ndim or x.shape[-1] != dim:
         raise ValueError(f"this mixer reads {letters} with D = {dim}, not {tuple(x.shape)}")
     if x.layout != torch.strided:
@@ -57,13 +65,21 @@ def mask(keep: Any, x: Tensor) -> None:
     shape = tuple(x.shape[:2])
     if not isinstance(keep, Tensor):
         raise TypeError(f"keep must be a bool tensor {shape}, not {described(keep)}")
-    if keep.shape != shape or keep.dtype != torch.bool or keep.device != x.device or keep.layout != torch.strided:
+    if (
+        keep.is_nested
+        or keep.shape != shape
+        or keep.dtype != torch.bool
+        or keep.device != x.device
+        or keep.layout != torch.strided
+    ):
         raise ValueError(f"keep must be bool {shape} on {x.device}, not {described(keep)}")
 
 
 def described(value: Any) -> str:
     """A value as errors describe it: a tensor by shape, dtype and device, a plain value with its type, else a type."""
     if isinstance(value, Tensor):
+        if value.is_nested:  # it has no sizes
+            return f"a nested tensor of {short(value.dtype)} on {value.device}"
         layout = "" if value.layout == torch.strided else f" {str(value.layout).removeprefix('torch.')}"
         return f"{tuple(value.shape)} {short(value.dtype)}{layout} on {value.device}"
     kind = type(value).__name__

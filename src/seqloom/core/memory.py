@@ -4,6 +4,7 @@
 declaration. Every state holds `length` (B,) next to the declared entries. The check reads shapes, never values.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.arguments import described, short
+from seqloom.core.available_memory import require_memory
 from seqloom.core.state import Length, State, bounded, counted, length_of, measured
 
 Kind: TypeAlias = Literal["parameters", "wide", "count"]
@@ -66,7 +68,21 @@ class Entry(NamedTuple):
 
 
 Memory: TypeAlias = Mapping[str, Entry]
+UNASKED_BYTES = 1 << 30
+"""of a state, up to which the memory that is available is not asked for"""
+MOST_BYTES = 1 << 56
+"""more than any device has"""
 LENGTH = Entry((), "count")
+
+
+def require_room(memory: Memory, batch: int, capacity: int, device: torch.device) -> None:
+    """Raises ValueError where a state of so many rows, or with so much room, cannot be stored."""
+    if not isinstance(batch, int) or not isinstance(capacity, int):
+        return  # sizes of a graph
+    numbers = batch * (1 + sum(math.prod(entry.sizes(entry.slots(capacity))) for entry in memory.values()))
+    needed = 8 * max(numbers, batch, capacity)
+    if needed > MOST_BYTES or (needed > UNASKED_BYTES and device.type == "cpu"):
+        require_memory(f"a state of {batch} rows", needed, "choose fewer rows, or less capacity")
 
 
 def start(memory: Memory, batch: int, capacity: int, dtype: torch.dtype, device: torch.device) -> State:
@@ -123,8 +139,8 @@ def check(
     for name, tensor in state.items():
         if name != "length" and name not in memory:
             raise ValueError(f"the state has an entry {name!r}; this mixer's has {_entry_names(memory)}: {advice}")
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"state entry {name!r} is {described(tensor)}, not a tensor: {advice}")
+        if not isinstance(tensor, Tensor) or tensor.is_nested:
+            raise TypeError(f"state entry {name!r} is {described(tensor)}, not a dense tensor: {advice}")
     length = state["length"]
     if batch is None and length.ndim == 1:
         batch = len(length)
@@ -161,7 +177,12 @@ def _fits(memory: Memory, state: Any, batch: int, dtype: torch.dtype, device: to
     slots = None
     for name, entry in (*memory.items(), ("length", LENGTH)):
         tensor = state.get(name)
-        if not isinstance(tensor, Tensor) or tensor.device != device or tensor.layout != torch.strided:
+        if (
+            not isinstance(tensor, Tensor)
+            or tensor.is_nested
+            or tensor.device != device
+            or tensor.layout != torch.strided
+        ):
             return False
         sizes = entry.shape
         if entry.grows:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.core import memory as declared
-from seqloom.core.arguments import Accepted, autocasts, count, deviation, mask, stream
+from seqloom.core.arguments import Accepted, autocasts, count, deviation, flag, mask, stream
 from seqloom.core.cost import Cost, Per, Span, span
 from seqloom.core.extras import Extras
 from seqloom.core.memory import Memory
@@ -80,6 +80,7 @@ class Mixer(nn.Module, ABC):
         count("batch", batch)
         if capacity is not None:
             count("capacity", capacity)
+        declared.require_room(self.memory, batch, capacity or 0, self.device)
         return declared.start(self.memory, batch, capacity or 0, self.dtype, self.device)
 
     @abstractmethod
@@ -247,6 +248,7 @@ class Mixer(nn.Module, ABC):
             x = self.check_input(x, None, 2)
             self.check_state(state, len(x))
             accepted.take(None if autocasts(x.device) else x)
+            flag("reuse", reuse)
             if reuse:
                 require_reusable(state)
                 require_apart(state)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, final
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+from torch._C import _functorch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree
 
@@ -121,8 +122,10 @@ _pytree.register_pytree_node(
 
 
 def known(tokens: Tensor) -> bool:
-    """Whether the values of `tokens` can be read: not while a graph is captured, and not of meta or fake tensors."""
-    return not (torch.compiler.is_compiling() or tokens.is_meta or isinstance(tokens, FakeTensor))
+    """Whether values of `tokens` can be read: not while a graph is captured, nor of meta, fake or vmap's tensors."""
+    if torch.compiler.is_compiling():
+        return False
+    return not (tokens.is_meta or isinstance(tokens, FakeTensor) or _functorch.is_batchedtensor(tokens))
 
 
 def bounded(state: dict[str, Tensor]) -> State:
@@ -145,6 +148,8 @@ def measured(tokens: Int[Tensor, " B"]) -> Length:
     if not known(tokens):
         return Length(tokens)
     counts = set(tokens.tolist())
+    if min(counts, default=0) < 0:
+        raise ValueError("the state's length counts the tokens that were read, and it is negative: use start(batch)")
     return Length(tokens, max(counts, default=0), len(counts) <= 1)
 
 
@@ -268,6 +273,10 @@ def require_reusable(state: State) -> None:
     if transformed():
         raise ValueError(
             "a state cannot be reused under torch.func's transforms or in forward mode: step with reuse=False"
+        )
+    if state["length"].is_inference() and not torch.is_inference_mode_enabled():
+        raise ValueError(
+            "a state that was made in inference mode can be reused there alone: step with reuse=False, or copy it"
         )
     for tensor in state.values():
         if tensor.requires_grad:
