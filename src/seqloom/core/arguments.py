@@ -4,7 +4,7 @@ import math
 from typing import Any, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, is_inference_mode_enabled
 
 
 def count(name: str, value: Any, least: int = 0) -> None:
@@ -102,11 +102,16 @@ class Accepted:
 
     def take(self, x: Tensor | None) -> None:
         """Keeps what `takes` compares; nothing for None, so that the next token is checked."""
-        self.token = None if x is None else (x.shape, x.dtype, x.device, x.layout, x.shape[:1])
+        if x is None:
+            self.token = None
+        else:
+            self.token = x.shape, x.dtype, x.device, x.layout, x.shape[:1], is_inference_mode_enabled()
 
     def takes(self, x: Tensor, length: Tensor) -> bool:
         """Whether x is like the last token that was checked, and `length`, of the state, counts as many rows.
 
         States of several batches carry this object, and the last token may have been of another batch than this one.
         """
-        return type(x) is Tensor and self.token == (x.shape, x.dtype, x.device, x.layout, length.shape)
+        if type(x) is not Tensor:
+            return False
+        return self.token == (x.shape, x.dtype, x.device, x.layout, length.shape, is_inference_mode_enabled())

@@ -14,10 +14,10 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 from torch._C import _functorch
+from torch._C._functorch import maybe_current_level
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
 from torch.utils import _pytree
-
-from seqloom.core.transforms import transformed
 
 Entries: TypeAlias = dict[str, Tensor]
 """tensors by name, without `length`"""
@@ -270,14 +270,18 @@ def nbytes(state: State | ModelState) -> int:
 
 def require_reusable(state: State) -> None:
     """Raises ValueError where the state has gradients, or may have tangents: overwriting would make them wrong."""
-    if transformed():
+    if forward_ad._current_level >= 0 or maybe_current_level() is not None:  # `transformed`, without a call
         raise ValueError(
             "a state cannot be reused under torch.func's transforms or in forward mode: step with reuse=False"
-        )
-    if state["length"].is_inference() and not torch.is_inference_mode_enabled():
-        raise ValueError(
-            "a state that was made in inference mode can be reused there alone: step with reuse=False, or copy it"
         )
     for tensor in state.values():
         if tensor.requires_grad:
             raise ValueError("a state with gradients cannot be reused: step with reuse=False, or under torch.no_grad()")
+
+
+def require_mode(state: State) -> None:
+    """Raises ValueError where the state was made in inference mode and is to be overwritten outside of it."""
+    if state["length"].is_inference() and not torch.is_inference_mode_enabled():
+        raise ValueError(
+            "a state that was made in inference mode can be reused there alone: step with reuse=False, or copy it"
+        )
