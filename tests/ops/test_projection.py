@@ -161,3 +161,13 @@ def test_which_library_is_faster_on_which_processor(
     for cached in (onednn.faster, onednn.outer_faster):
         cached.cache_clear()
     assert found == (faster, outer_faster)
+
+
+def test_a_torch_without_onednn_or_its_operator_lacks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert onednn.lacking() == {}
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+        assert onednn.lacking.__wrapped__() == {"onednn": "this torch has none"}
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.ops, "mkldnn", object())
+        assert onednn.lacking.__wrapped__() == {"onednn": "this torch has none"}
