@@ -1,0 +1,67 @@
+"""What a stranger meets besides the code: workflow, issue forms, hooks, versions, and what pages name."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+FORMS = ("crash", "new_mixer", "wrong_number")
+
+
+def text(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def read_yaml(path: str) -> Any:
+    return yaml.safe_load(text(path))
+
+
+def test_the_workflow_runs_what_ci_runs_on_both_systems() -> None:
+    (job,) = read_yaml(".github/workflows/tests.yml")["jobs"].values()
+    made = [step["run"] for step in job["steps"] if "run" in step]
+    assert made == re.findall(r"^(?:\w+=\w+ )?make .*$", text(".ci/run"), flags=re.M)
+    assert made
+    assert {system.split("-")[0] for system in job["strategy"]["matrix"]["os"]} == {"ubuntu", "macos"}
+    assert job["runs-on"] == "${{ matrix.os }}"
+
+
+def test_the_issue_forms_are_these() -> None:
+    found = {path.stem for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")}
+    assert found == {*FORMS, "config"}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_an_issue_form_is_one_that_github_accepts(name: str) -> None:
+    form = read_yaml(f".github/ISSUE_TEMPLATE/{name}.yml")
+    assert form.keys() == {"name", "description", "title", "body"}
+    asked = [part for part in form["body"] if part["type"] != "markdown"]
+    assert asked
+    for part in form["body"]:
+        assert part.keys() <= {"type", "id", "attributes", "validations"}
+        assert part["type"] in ("markdown", "input", "textarea", "dropdown", "checkboxes")
+    assert len({part["id"] for part in asked}) == len(asked)
+    assert len({part["attributes"]["label"] for part in asked}) == len(asked)
+    for part in asked:
+        options = [str(option) for option in part["attributes"].get("options", [])]
+        assert len(set(options)) == len(options)
+        assert bool(options) == (part["type"] in ("dropdown", "checkboxes"))
+
+
+def test_the_hooks_run_the_ruff_of_the_environment() -> None:
+    (local,) = read_yaml(".pre-commit-config.yaml")["repos"]
+    assert local["repo"] == "local"
+    words = [hook["entry"].split()[:2] for hook in local["hooks"]]
+    assert words == [[".venv/bin/ruff", "check"], [".venv/bin/ruff", "format"]]
+    assert all(hook["language"] == "system" for hook in local["hooks"])
+    assert re.search(r"^ruff==[\d.]+$", text("constraints.txt"), flags=re.M)
+
+
+def test_codeowners_names_its_placeholder() -> None:
+    content = text(".github/CODEOWNERS")
+    owners = {owner for line in content.splitlines() if not line.startswith("#") for owner in line.split()[1:]}
+    assert owners
+    for owner in owners:
+        assert "ORGANIZATION" not in owner or f"# {owner} is a placeholder" in content
