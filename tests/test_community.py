@@ -1,13 +1,18 @@
 """What a stranger meets besides the code: workflow, issue forms, hooks, versions, and what pages name."""
 
 import re
+import tomllib
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+import seqloom
+
 ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FORMS = ("crash", "new_mixer", "wrong_number")
 
 
@@ -57,6 +62,16 @@ def test_the_hooks_run_the_ruff_of_the_environment() -> None:
     assert words == [[".venv/bin/ruff", "check"], [".venv/bin/ruff", "format"]]
     assert all(hook["language"] == "system" for hook in local["hooks"])
     assert re.search(r"^ruff==[\d.]+$", text("constraints.txt"), flags=re.M)
+
+
+def test_the_version_is_the_same_in_all_files() -> None:
+    cited = read_yaml("CITATION.cff")
+    top = re.search(r"^## (\S+) \((not released|[\d-]+)\)$", text("CHANGELOG.md"), flags=re.M)
+    assert top
+    assert {PROJECT["version"], seqloom.__version__, cited["version"]} == {top[1]}
+    assert isinstance(cited["date-released"], date)
+    if top[2] != "not released":
+        assert cited["date-released"] == date.fromisoformat(top[2])
 
 
 def test_codeowners_names_its_placeholder() -> None:
