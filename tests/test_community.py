@@ -74,6 +74,12 @@ def test_the_version_is_the_same_in_all_files() -> None:
         assert cited["date-released"] == date.fromisoformat(top[2])
 
 
+def test_the_table_of_extras_is_complete() -> None:
+    section = text("docs/quickstart.md").split("\n## Extras\n")[1].split("\nNext: ")[0]
+    listed = re.findall(r"^\| `(\w+)` \| .+ \|", section, flags=re.M)
+    assert sorted(listed) == sorted(PROJECT["optional-dependencies"])
+
+
 def test_codeowners_names_its_placeholder() -> None:
     content = text(".github/CODEOWNERS")
     owners = {owner for line in content.splitlines() if not line.startswith("#") for owner in line.split()[1:]}
