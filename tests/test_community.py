@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 import yaml
 
 import seqloom
+from seqloom.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FORMS = ("crash", "new_mixer", "wrong_number")
+PAGES = ("SECURITY.md", "docs/release.md", ".github/PULL_REQUEST_TEMPLATE.md")
+WRITTEN = (*PAGES, *(f".github/ISSUE_TEMPLATE/{name}.yml" for name in FORMS))
+COMMANDS = typer.main.get_group(app).commands
 
 
 def text(path: str) -> str:
@@ -53,6 +58,20 @@ def test_an_issue_form_is_one_that_github_accepts(name: str) -> None:
         options = [str(option) for option in part["attributes"].get("options", [])]
         assert len(set(options)) == len(options)
         assert bool(options) == (part["type"] in ("dropdown", "checkboxes"))
+
+
+@pytest.mark.parametrize("path", WRITTEN)
+def test_commands_and_files_that_are_named_are_there(path: str) -> None:
+    content = text(path)
+    targets = re.findall(r"^([a-z][\w-]*):", text("Makefile"), flags=re.M)
+    for target in re.findall(r"`make ([\w-]+)", content):
+        assert target in targets, target
+    for verb in re.findall(r"(?:`|bin/)seqloom ([a-z]+)", content):
+        assert verb in COMMANDS, verb
+    for name in re.findall(r"\b(?:src|tests|docs|examples|\.github)/[\w./-]*\w", content):
+        assert (ROOT / name).exists() or (ROOT / f"{name}.py").is_file(), name
+    for target in re.findall(r"\]\(([^():#]+)\)", content):
+        assert (ROOT / path).parent.joinpath(target).is_file(), target
 
 
 def test_the_hooks_run_the_ruff_of_the_environment() -> None:

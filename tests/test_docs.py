@@ -11,7 +11,7 @@ import pytest
 
 from docs import pages
 from docs.making.families import families, title
-from docs.making.hooks import moved
+from docs.making.hooks import PAGES, moved
 from seqloom.cli import registry
 from seqloom.mixers import kinds
 
@@ -73,6 +73,14 @@ def test_the_walk_of_a_batch_names_files_and_enters_no_folder_twice() -> None:
         for name in files:
             path = ROOT / "src/seqloom" / folder / name
             assert path.with_suffix(".py").is_file() or path.is_dir(), path
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:")[1].split("\ntheme:")[0]
+    listed = re.findall(r"([\w/]+\.md)$", navigation, flags=re.M)
+    written = {path.name for path in (ROOT / "docs").glob("*.md")}
+    assert sorted(listed) == sorted({*written, *PAGES.values(), "mixers/README.md"})
+    assert all((ROOT / path).is_file() for path in PAGES)
 
 
 @pytest.mark.slow

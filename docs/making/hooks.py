@@ -23,7 +23,12 @@ ROOT = Path(__file__).parents[2]
 HOME = "---\nhide: [navigation]\n---\n\n"
 """put in front of the home page, so that it has no sidebar"""
 
-PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "benchmarks/README.md": "benchmarks.md"}
+PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "benchmarks/README.md": "benchmarks.md",
+}
 """pages of the site by their files, which are outside docs/"""
 
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\]|!\[[^\[\]]*\]\([^()]*\))*)\]\(([^()\s]+)\)")
