@@ -16,7 +16,7 @@ from typing import Any
 
 from seqloom.analysis.history import require_traceable
 from seqloom.analysis.measure import Timing, race
-from seqloom.analysis.origin import commit, origin
+from seqloom.analysis.origin import commit, origin, tag
 from seqloom.analysis.others import loaded, warning, watch
 
 ROOT = Path(__file__).parent.parent
@@ -24,7 +24,8 @@ RESULTS = ROOT / "results"
 TRIES = "SEQLOOM_SCRATCH"
 """the environment's name for the file of --scratch"""
 
-commit()  # the one that this process runs, whatever is checked out while it does
+for _look_up in (commit, tag):
+    _look_up()  # of what this process runs, whatever is checked out while it does
 
 
 def _scratch() -> Path | None:

@@ -214,7 +214,6 @@ WRONG: dict[str, list[Any]] = {
         Exits(0.5, first=9),
         Exits(0.5, first=1.5),
         Exits(0.5, LearnedConfig(depth=9, dim=DIM).build()),
-        Exits(None, LearnedConfig(depth=2, dim=DIM).build()),
         Exits(0.5, MultinomialConfig(depth=2, dim=DIM).build()),
     ],
     "config": [

@@ -229,7 +229,7 @@ TRAINING = [
     (
         "out-of-another-corpus",
         ["train", "tiny", "--out", "{run}", "--data", "stories:60"],
-        ("other settings: data.identity", "choose another --out"),
+        ("holds a run on another text", "choose another --out"),
     ),
     ("out-newer", ["train", "tiny", "--out", "{wrecks}/newer_config"], ("format is 2 there and 1 here",)),
     ("out-broken", ["train", "tiny", "--out", "{wrecks}/broken_config"], ("config.json", "not readable JSON")),

@@ -61,7 +61,8 @@ def test_a_mistake_is_one_line(
     before = listing(trained, wrecks, shelf)
     answer = seqloom(*(_placed(word, run=trained, wrecks=wrecks, shelf=shelf) for word in arguments))
     refused(answer, *words)
-    assert len(answer.err.splitlines()) == 1, answer.err
+    said = [line for line in answer.err.splitlines() if not line.endswith(" left")]  # a slow machine prints progress
+    assert len(said) == 1, answer.err
     left = {path.name for path in tmp_path.rglob("*")}
     assert left <= {"new", "lock"}, "it wrote something"
     assert listing(trained, wrecks, shelf) == before, "it changed what it was to read"

@@ -147,5 +147,5 @@ def test_a_tracker_does_not_write_through_a_link(name: str, tmp_path: Path, monk
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=note))
     (tmp_path / name).symlink_to(tmp_path.parent)
     with pytest.raises(ValueError, match=f"{name} is a link"):
-        trackers.TRACKERS[name]().start(tmp_path, {}, 3)
+        trackers.TRACKERS[name]().start(tmp_path, "0" * 64, {}, 3)
     assert not started
