@@ -20,6 +20,7 @@ from seqloom.report import agents, extrapolate, markov_gap, maze
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Table
 from seqloom.report.charts.points import points
 from seqloom.report.charts.style import styles
+from seqloom.report.results import R
 from seqloom.report.study.rows import read
 
 IMAGES = Path(__file__).parents[1] / "images"
@@ -27,12 +28,12 @@ IMAGES = Path(__file__).parents[1] / "images"
 
 def images() -> dict[str, Chart]:
     """The charts by the names of their files."""
-    by_length = sorted(rows("extrapolate"), key=lambda row: int(row["length"]))
-    played = [*agents.charts(rows("agents")), maze.charts(rows("t_maze"))[0]]
+    by_length = sorted(_rows("extrapolate", extrapolate.Longer), key=lambda row: row.length)
+    played = [*agents.charts(_rows("agents", agents.Played)), maze.charts(_rows("t_maze", maze.Turn))[0]]
     return {
         "answer.svg": answer(),
         "extrapolate.svg": extrapolate.charts(by_length)[0],
-        "markov_gap.svg": markov_gap.chart(rows("markov_gap")),
+        "markov_gap.svg": markov_gap.charts(_rows("markov_gap", markov_gap.Gap))[0],
         **board.pictures(),
         **{f"{chart.name}.svg": chart for chart in played},
     }
@@ -64,6 +65,11 @@ def loss_against_time(
     return Chart(
         name, title, description, {"rows": table}, [Choice(title, lambda: points(table, x, y, styles_by_name, front))]
     )
+
+
+def _rows(file: str, schema: type[R]) -> list[R]:
+    """The rows of results/FILE.jsonl, as the page of their study reads them."""
+    return [schema.model_validate(row) for row in rows(file)]
 
 
 if __name__ == "__main__":

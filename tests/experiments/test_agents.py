@@ -16,6 +16,7 @@ from seqloom.experiments.runner import run
 from seqloom.experiments.study import Cell
 from seqloom.report import agents as agents_page
 from seqloom.report import maze as maze_page
+from tests.report.studies import played
 
 pytest.importorskip("gymnasium")
 TINY = ("model.dim=8", "model.ffn=8", "model.depth=1", "training.batch=4")
@@ -99,9 +100,8 @@ def test_the_agents_differ_in_gates_norms_and_mixers() -> None:
     assert (lstm.mixers[0].kind, mamba.mixers[0].kind, mamba.position.kind) == ("lstm", "mamba", "none")
 
 
-def reached(**changes: Any) -> dict[str, Any]:
-    usual = {"environment": "E", "policy": "p", "learner": "return asked", "mixer": "he", "episodes": 10, "context": 1}
-    return {**usual, "asked": 5.0, "mean": 4.0, "findings": ("asked", "late rewards"), **changes}
+def reached(**changes: Any) -> agents_page.Played:
+    return agents_page.Played.model_validate(played(**{"findings": ["asked", "late rewards"], **changes}))
 
 
 def test_a_point_is_the_mean_over_seeds() -> None:
@@ -109,8 +109,8 @@ def test_a_point_is_the_mean_over_seeds() -> None:
         reached(),
         reached(mean=6.0),
         reached(asked=9.0, mean=7.0),
-        reached(learner="return asked, rewards at the end", mean=1.0, findings=("late rewards",)),
-        reached(findings=("context",)),  # at one place alone: no chart
+        reached(learner="return asked, rewards at the end", mean=1.0, findings=["late rewards"]),
+        reached(findings=["context"]),  # at one place alone: no chart
     ]
     assert [chart.heading.partition(":")[0] for chart in agents_page.charts(rows)] == [
         "Return reached and return asked",

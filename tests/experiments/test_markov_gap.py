@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from seqloom.data import corpora
@@ -15,7 +14,8 @@ from seqloom.experiments.contender import contender
 from seqloom.experiments.markov_gap import Gap, MarkovGap, true_loss
 from seqloom.experiments.plan import plan
 from seqloom.experiments.runner import run
-from seqloom.report.markov_gap import chart, write
+from seqloom.report import markov_gap
+from seqloom.report.results import read
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +71,12 @@ def test_n_grams_reach_a_chain_of_their_order_and_no_longer_one(tmp_path: Path) 
     assert (me.parameters > 0, me.table_bytes, tree.parameters) == (True, None, 0)
     assert (me.batches, tree.context, tree.seed, tree.variable) == (3, 2, 0, False)
     assert tree.rate == pytest.approx(chain_of("markov:3:2:0").entropy_rate)  # type: ignore[union-attr]
-    page = write(out)
+    page = markov_gap.write(out)
     assert "ngram-context_tree-order=3" in page.read_text()
-    drawn = chart([row.model_dump() for row in rows]).table
+    (drawn,) = (chart.table for chart in markov_gap.charts(read(out, markov_gap.STUDY, markov_gap.Gap)))
     assert drawn.head == ["model", "order", "gap"]
-    np.testing.assert_allclose(drawn.numbers("gap")[0], tree.gap, rtol=1e-4)
+    (gap_of_tree,) = (row[2] for row in drawn.rows if row[:2] == [tree.model, 2])
+    assert gap_of_tree == pytest.approx(tree.gap, rel=1e-4)
     written = [json.loads(line)["model"] for line in (out / "results.jsonl").read_text().splitlines()]
     assert sorted(written) == sorted(2 * [model.name for model in models])
 

@@ -1,12 +1,11 @@
 """The page of `seqloom study extrapolate`: its conclusion."""
 
-from typing import Any
+from seqloom.report.extrapolate import Longer, conclusion
+from tests.report.studies import longer
 
-from seqloom.report.extrapolate import conclusion
 
-
-def row(run: str, length: int, loss: float | None, context: int = 8) -> dict[str, Any]:
-    return {"run": run, "length": length, "loss": loss, "context": context}
+def row(run: str, length: int, loss: float | None, context: int = 8) -> Longer:
+    return Longer.model_validate(longer(run=run, length=length, loss=loss, context=context))
 
 
 def test_the_conclusion_orders_runs_by_the_change_of_their_loss() -> None:

@@ -1,23 +1,17 @@
 """The pages of the studies `agents` and `maze` begin with the conclusion from their rows."""
 
-from typing import Any
-
 from seqloom.report import agents, html, maze
+from tests.report import studies
 from tests.report.reading import read
 
-ORIGIN = {"date": "D", "command": "seqloom study", "commit": "abc", "machine": "M"}
+
+def played(mixer: str, seed: int, asked: float, mean: float) -> agents.Played:
+    return agents.Played.model_validate(studies.played(mixer=mixer, seed=seed, asked=asked, mean=mean))
 
 
-def played(mixer: str, seed: int, asked: float, mean: float) -> dict[str, Any]:
-    row = {"environment": "CartPole-v1", "policy": "mixed", "learner": "return asked", "mixer": mixer, "episodes": 300,
-           "context": 10, "seed": seed, "asked": asked, "mean": mean, "error": 0.0, "lowest": mean, "highest": mean,
-           "findings": ["asked"]}  # fmt: skip
-    return row | ORIGIN
-
-
-def turned(agent: str, length: int, seed: int, batches: int, reached: float) -> dict[str, Any]:
-    row = {"agent": agent, "length": length, "seed": seed, "batches": batches, "reached": reached, "steps": 9.0}
-    return row | {"parameters": 7} | ORIGIN
+def turned(agent: str, length: int, seed: int, batches: int, reached: float) -> maze.Turn:
+    row = studies.turned(agent=agent, length=length, seed=seed, batches=batches, reached=reached)
+    return maze.Turn.model_validate(row)
 
 
 def test_agents_are_compared_where_they_are_asked_for_the_most() -> None:
@@ -27,10 +21,10 @@ def test_agents_are_compared_where_they_are_asked_for_the_most() -> None:
     assert agents.answer(rows) == [
         "CartPole-v1:mixed, asked for 500: he 491, attention 391 (he to attention +100, settled)."
     ]
-    once = [row for row in rows if row["seed"] == 0]
+    once = [row for row in rows if row.seed == 0]
     assert agents.answer(once)[0].endswith("(he to attention +100, observed once, which decides nothing).")
-    assert agents.answer([row for row in rows if row["mixer"] == "he"]) == ["CartPole-v1:mixed, asked for 500: he 491."]
-    assert agents.answer([row | {"findings": ["context"]} for row in rows]) == []
+    assert agents.answer([row for row in rows if row.mixer == "he"]) == ["CartPole-v1:mixed, asked for 500: he 491."]
+    assert agents.answer([row.model_copy(update={"findings": ["context"]}) for row in rows]) == []
 
 
 def test_the_longest_maze_at_the_end_is_what_counts() -> None:

@@ -122,12 +122,17 @@ def cost(
 
 
 def report(
-    comparison: Annotated[Path, typer.Argument(help="the folder of a comparison: the --out of seqloom compare")],
+    out: Annotated[
+        Path,
+        typer.Argument(
+            help="the folder of a comparison, or of a study: agents, extrapolate, markov-gap, maze", metavar="OUT"
+        ),
+    ],
 ) -> None:
-    """Writes report.html of a comparison again from the rows in its folder; does not load torch."""
-    from seqloom.report.page import write
+    """Writes the page of a comparison or a study again from the rows in its folder; does not load torch."""
+    from seqloom.report.folder import write
 
-    print(f"the report is {write(comparison)}")
+    print(f"the report is {write(out)}")
 
 
 def distill(

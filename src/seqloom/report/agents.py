@@ -8,16 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ClassVar, Self, final
+from typing import ClassVar, Self, final
 
 from seqloom.core.statistics import Word, differences
 from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
 from seqloom.report.charts.style import LineStyle, styles
-from seqloom.report.results import read
+from seqloom.report.columns import AtLeastOne, Count, Number, Words
+from seqloom.report.results import StudyRow, read
 from seqloom.runs.durable import replace_text
 
-Rows = Sequence[Mapping[str, Any]]
+STUDY = "agents"
 SEEDS = ("lowest seed", "highest seed")
 AS_ASKED = "reached = asked"
 """the name of the line on which the return reached equals the return asked"""
@@ -34,6 +35,37 @@ NEUTRAL = LineStyle(11, (2, 3), "cross")
 
 
 @final
+class Played(StudyRow):
+    """The returns that a trained model reached in the episodes that it played."""
+
+    environment: Words
+    policy: Words
+    learner: Words
+    mixer: Words
+    episodes: AtLeastOne
+    """recorded episodes"""
+    context: AtLeastOne
+    """steps of a window"""
+    seed: Count
+    asked: Number | None
+    """the return that was asked for; None for cloning"""
+    mean: Number
+    error: Number
+    lowest: Number
+    highest: Number
+    findings: list[Words]
+    """the names of the findings that the row belongs to"""
+
+    @property
+    def source(self) -> str:
+        """Where its episodes are from."""
+        return f"{self.environment}:{self.policy}"
+
+
+Rows = Sequence[Played]
+
+
+@final
 @dataclass(frozen=True)
 class Finding:
     """One of the four figures: its rows are those that name it."""
@@ -42,19 +74,21 @@ class Finding:
     heading: str
     words: str
     x: Axis
-    label: Callable[[Mapping[str, Any]], str]
+    x_of: Callable[[Played], float | None]
+    """the x of a row"""
+    label: Callable[[Played], str]
     """the name of a row's line"""
 
 
-def _by_mixer(row: Mapping[str, Any]) -> str:
-    return str(row["mixer"])
+def _by_mixer(row: Played) -> str:
+    return row.mixer
 
 
-def _by_learner(row: Mapping[str, Any]) -> str:
-    learner = str(row["learner"])
+def _by_learner(row: Played) -> str:
+    learner = row.learner
     for long, short in SHORT.items():
         learner = learner.replace(long, short)
-    return f"{row['mixer']}, {learner}"
+    return f"{row.mixer}, {learner}"
 
 
 EPISODES = Axis("episodes", "recorded episodes", log=True)
@@ -63,13 +97,13 @@ CONTEXT = Axis("context", "steps of a window", log=True)
 REACHED = Axis("mean", "return reached")
 FINDINGS = (
     Finding("little data", "Little data", "Asked for the best return that was recorded, next to behaviour cloning of "
-            "the best episodes, by the number of recorded episodes.", EPISODES, _by_learner),
+            "the best episodes, by the number of recorded episodes.", EPISODES, lambda row: row.episodes, _by_learner),
     Finding("asked", "Return reached and return asked", "Mean return of the episodes that were played for each return "
-            "that was asked for.", ASKED, _by_mixer),
+            "that was asked for.", ASKED, lambda row: row.asked, _by_mixer),
     Finding("context", "Context", "Asked for the best return that was recorded, by the steps that a model reads.",
-            CONTEXT, _by_mixer),
+            CONTEXT, lambda row: row.context, _by_mixer),
     Finding("late rewards", "Rewards at the end", "Return reached for each return asked, with rewards as they came and "
-            "with all of them moved to the last step of an episode.", ASKED, _by_learner),
+            "with all of them moved to the last step of an episode.", ASKED, lambda row: row.asked, _by_learner),
 )  # fmt: skip
 
 
@@ -85,18 +119,12 @@ class AgentsReport:
     """the source of each row, and its cells"""
     title: ClassVar = "Decision Transformers and behaviour cloning"
     about: ClassVar = "Models that learned from recorded episodes, and the returns that they reach when they play."
-    origin: Mapping[str, Any]
+    origin: Played
 
     @classmethod
     def from_rows(cls, rows: Rows) -> Self:
         """The report of these rows."""
-        table = [(source(row), [_short(row[column]) for column in cls.head]) for row in rows]
-        return cls(answer(rows), charts(rows), table, rows[-1])
-
-
-def source(row: Mapping[str, Any]) -> str:
-    """Where the episodes of a row are from."""
-    return f"{row['environment']}:{row['policy']}"
+        return cls(answer(rows), charts(rows), [(row.source, _cells(row)) for row in rows], rows[-1])
 
 
 def answer(rows: Rows) -> list[str]:
@@ -104,14 +132,14 @@ def answer(rows: Rows) -> list[str]:
 
     Differences are paired, since each seed records episodes of its own, and all are one family.
     """
-    asked_rows = [row for row in rows if "asked" in row["findings"]]
+    asked_rows = [(row, row.asked) for row in rows if "asked" in row.findings and row.asked is not None]
     highest: dict[str, float] = {}
-    for row in asked_rows:
-        highest[source(row)] = max(row["asked"], highest.get(source(row), row["asked"]))
+    for row, asked in asked_rows:
+        highest[row.source] = max(asked, highest.get(row.source, asked))
     returns: dict[tuple[str, str], dict[int, float]] = {}
-    for row in asked_rows:
-        if row["asked"] == highest[source(row)]:
-            returns.setdefault((source(row), str(row["mixer"])), {})[row["seed"]] = float(row["mean"])
+    for row, asked in asked_rows:
+        if asked == highest[row.source]:
+            returns.setdefault((row.source, row.mixer), {})[row.seed] = row.mean
     mixers = {name: [mixer for other, mixer in returns if other == name] for name in highest}
     baselines = {
         name: min(names, key=lambda mixer: not mixer.startswith("attention")) for name, names in mixers.items()
@@ -134,20 +162,20 @@ def answer(rows: Rows) -> list[str]:
 def charts(rows: Rows) -> list[Chart]:
     """The four charts of each source, without those whose rows so far have one value of x."""
     charts = []
-    for name in dict.fromkeys(source(row) for row in rows):
-        source_rows = [row for row in rows if source(row) == name]
+    for name in dict.fromkeys(row.source for row in rows):
+        source_rows = [row for row in rows if row.source == name]
         charts += [chart(source_rows, finding) for finding in FINDINGS if len(_x_values(source_rows, finding)) > 1]
     return charts
 
 
-def _x_values(rows: Rows, finding: Finding) -> set[Any]:
+def _x_values(rows: Rows, finding: Finding) -> set[float]:
     """The values of x that the rows of a finding have."""
-    return {row[finding.x.column] for row in rows if finding.name in row["findings"]} - {None}
+    return {x for row in rows if finding.name in row.findings and (x := finding.x_of(row)) is not None}
 
 
 def chart(rows: Rows, finding: Finding) -> Chart:
     """One of the four charts, of the rows of one source."""
-    table = points([row for row in rows if finding.name in row["findings"]], finding)
+    table = points([row for row in rows if finding.name in row.findings], finding)
     x = Axis(finding.x.column, finding.x.label, finding.x.log, sorted(set(table.numbers(finding.x.column))))
     styles_by_name = styles(list(dict.fromkeys(str(name) for name in table.column("model")))) | {AS_ASKED: NEUTRAL}
 
@@ -156,7 +184,7 @@ def chart(rows: Rows, finding: Finding) -> Chart:
 
         return curves(table, x, REACHED, styles_by_name, marks=True)
 
-    source_name = source(rows[0])
+    source_name = rows[0].source
     heading = f"{finding.heading}: {source_name}"
     return Chart(
         filename("agents", finding.name, source_name), heading, finding.words, {"rows": table}, [Choice(heading, draw)]
@@ -168,31 +196,32 @@ def points(rows: Rows, finding: Finding) -> Table:
 
     A row without an x, such as that of cloning over the return asked, counts at every x of the others.
     """
-    column = finding.x.column
+    all_xs = sorted(_x_values(rows, finding))
     groups: dict[tuple[str, float], list[float]] = {}
     for row in rows:
-        xs = [row[column]] if row[column] is not None else sorted({other[column] for other in rows} - {None})
-        for x in xs:
-            groups.setdefault((finding.label(row), x), []).append(float(row["mean"]))
+        own_x = finding.x_of(row)
+        for x in all_xs if own_x is None else [own_x]:
+            groups.setdefault((finding.label(row), x), []).append(row.mean)
     cells: list[list[Cell]] = [
         [name, rounded(x), rounded(fmean(means)), rounded(min(means)), rounded(max(means))]
         for (name, x), means in sorted(groups.items())
     ]
-    if column == "asked":
+    if finding.x is ASKED:
         xs = sorted({x for _, x in groups})
         cells += [[AS_ASKED, *[rounded(x)] * 4] for x in xs]
-    return Table(["model", column, REACHED.column, *SEEDS], cells)
+    return Table(["model", finding.x.column, REACHED.column, *SEEDS], cells)
 
 
 def write(out: Path) -> Path:
     """Writes the page of the study in `out`; returns its path. Raises as `results.read` does."""
-    report = AgentsReport.from_rows(read(out, "agents", ("learner", "findings")))
+    report = AgentsReport.from_rows(read(out, STUDY, Played))
     path = out / "agents.html"
     replace_text(path, html.render("agents.html.jinja", report, report.charts))
     return path
 
 
-def _short(value: Cell) -> Cell:
-    if value is None:
-        return "–"
-    return rounded(value) if isinstance(value, float) else value
+def _cells(row: Played) -> list[Cell]:
+    """The cells of a row below `AgentsReport.head`."""
+    asked = "–" if row.asked is None else rounded(row.asked)
+    returns = [rounded(value) for value in (row.mean, row.error, row.lowest, row.highest)]
+    return [row.learner, row.mixer, row.episodes, row.context, row.seed, asked, *returns]

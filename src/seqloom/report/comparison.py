@@ -3,17 +3,13 @@
 The classes follow comparison.json (format 2) name by name; `losses` and `held_out` of a run are of its metrics.jsonl.
 """
 
-from typing import Annotated, Literal, TypeAlias, final
+from typing import Annotated, Literal, final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from seqloom.report.charts.style import LineStyle, styles
+from seqloom.report.columns import LARGEST, AtLeastOne, Count, Number
 
-LARGEST = 1e100
-"""the largest size of a number, so that sums and squares of many are finite"""
-Number: TypeAlias = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
-Count: TypeAlias = Annotated[int, Field(ge=0, le=2**53)]
-AtLeastOne: TypeAlias = Annotated[int, Field(ge=1, le=2**53)]
 FORMAT = 2
 """the newest format of comparison.json that is read here"""
 LOSS, INTERVAL, TRAINING = "held-out loss", "± held-out", "training loss"

@@ -3,24 +3,63 @@
 Drawn from the rows in OUT/results.jsonl alone. The length that a run was trained on is marked.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Self, final
 
 from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Chart, Choice, Spec, Table, rounded
 from seqloom.report.charts.style import LineStyle, styles
-from seqloom.report.results import read
+from seqloom.report.columns import AtLeastOne, Count, Number, Words
+from seqloom.report.results import StudyRow, read
 from seqloom.runs.durable import replace_text
 
-LOSSES = (
-    ("loss", "Loss by length", "Mean loss of all tokens, in windows of each length side by side."),
-    ("beyond", "Loss beyond the trained length", "Mean loss of the tokens that follow more tokens than training had."),
-)
+STUDY = "extrapolate"
 STEADY = 0.01
 """nats per token that a loss may rise and still count as no worse"""
-Rows = Sequence[Mapping[str, Any]]
+
+
+@final
+class Longer(StudyRow):
+    """How well a run predicts a text in windows of one length, in nats per token."""
+
+    run: Words
+    mixer: Words
+    position: Words
+    context: AtLeastOne
+    """tokens of a window in training"""
+    seed: Count | None
+    text: Words
+    length: AtLeastOne
+    """tokens of a window here"""
+    loss: Number | None
+    beyond: Number | None
+    """of the tokens whose position in the window is beyond the trained context"""
+    refused: Words | None
+    """the reason where there is no loss"""
+
+
+Rows = Sequence[Longer]
+
+
+@final
+@dataclass(frozen=True)
+class Loss:
+    """One of the two losses, which has a chart of its own."""
+
+    name: str
+    heading: str
+    words: str
+    of: Callable[[Longer], float | None]
+
+
+LOSSES = (
+    Loss("loss", "Loss by length", "Mean loss of all tokens, in windows of each length side by side.",
+         lambda row: row.loss),
+    Loss("beyond", "Loss beyond the trained length",
+         "Mean loss of the tokens that follow more tokens than training had.", lambda row: row.beyond),
+)  # fmt: skip
 
 
 @final
@@ -36,15 +75,15 @@ class ExtrapolateReport:
     """the cells of each run: mixer, position, context, and the loss at each length"""
     styles: dict[str, LineStyle]
     refused: list[str]
-    origin: Mapping[str, Any]
+    origin: Longer
     text: str
     seeds: str
 
     @classmethod
     def from_rows(cls, rows: Rows) -> Self:
         """The report of these rows."""
-        lengths = sorted({int(row["length"]) for row in rows})
-        seeds = {row["seed"] for row in rows}
+        lengths = sorted({row.length for row in rows})
+        seeds = {row.seed for row in rows}
         return cls(
             conclusion=conclusion(rows),
             charts=charts(rows),
@@ -53,7 +92,7 @@ class ExtrapolateReport:
             styles=styles_of(rows),
             refused=refused(rows),
             origin=rows[-1],
-            text=", ".join(dict.fromkeys(str(row["text"]) for row in rows)),
+            text=", ".join(dict.fromkeys(row.text for row in rows)),
             seeds="One seed each: observed once." if len(seeds) == 1 else "",
         )
 
@@ -61,9 +100,9 @@ class ExtrapolateReport:
 def conclusion(rows: Rows) -> list[tuple[str, str]]:
     """The runs that are no worse at the longest length than at the trained one, then the others; the best first."""
     changes = []
-    for run in dict.fromkeys(str(row["run"]) for row in rows):
-        losses = {row["length"]: row["loss"] for row in rows if row["run"] == run and row["loss"] is not None}
-        context = next(row["context"] for row in rows if row["run"] == run)
+    for run, rows_of_run in _by_run(rows).items():
+        losses = {row.length: row.loss for row in rows_of_run if row.loss is not None}
+        context = rows_of_run[0].context
         longest = max(losses, default=0)
         if context in losses and longest > context:
             changes.append((losses[longest] - losses[context], run, context, longest))
@@ -90,22 +129,22 @@ def _change_text(loss: float, run: str, context: int, longest: int, *, brief: bo
 def charts(rows: Rows) -> list[Chart]:
     """The two losses against the length; [] where no run could be read."""
     charts = []
-    for column, heading, description in LOSSES:
-        cells = [[row["run"], row["length"], rounded(row[column])] for row in rows if row[column] is not None]
+    for loss in LOSSES:
+        cells = [[row.run, row.length, rounded(loss.of(row))] for row in rows if loss.of(row) is not None]
         if cells:
-            charts.append(_chart(rows, column, heading, description, Table(["model", "length", "loss"], cells)))
+            charts.append(_chart(rows, loss, Table(["model", "length", "loss"], cells)))
     return charts
 
 
 def table(rows: Rows, lengths: Sequence[int]) -> list[tuple[str, list[str]]]:
     """A line per run: mixer, position, context and losses; – where a length could not be read."""
     lines = []
-    for run in dict.fromkeys(row["run"] for row in rows):
-        by_length = {row["length"]: row for row in rows if row["run"] == run}
-        first = next(iter(by_length.values()))
-        losses = [by_length[length]["loss"] if length in by_length else None for length in lengths]
-        cells = [first["mixer"], first["position"], f"{first['context']:,}"]
-        lines.append((str(run), cells + ["–" if loss is None else f"{loss:.3f}" for loss in losses]))
+    for run, rows_of_run in _by_run(rows).items():
+        by_length = {row.length: row.loss for row in rows_of_run}
+        losses = [by_length.get(length) for length in lengths]
+        first = rows_of_run[0]
+        cells = [first.mixer, first.position, f"{first.context:,}"]
+        lines.append((run, cells + ["–" if loss is None else f"{loss:.3f}" for loss in losses]))
     return lines
 
 
@@ -113,27 +152,24 @@ def refused(rows: Rows) -> list[str]:
     """A line for each run and reason, with its lengths."""
     runs: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        if row["refused"] is not None:
-            runs.setdefault((row["run"], row["refused"]), []).append(f"{row['length']:,}")
+        if row.refused is not None:
+            runs.setdefault((row.run, row.refused), []).append(f"{row.length:,}")
     return [f"{run} at {', '.join(lengths)}: {why}" for (run, why), lengths in runs.items()]
 
 
 def styles_of(rows: Rows) -> dict[str, LineStyle]:
     """The color and stroke of each run, by its positional encoding, or by its mixer where it has none."""
-    names = list(dict.fromkeys(str(row["run"]) for row in rows))
-    kinds = {
-        str(row["run"]): str(row["mixer"] if row["position"] == "none" else row["position"]) for row in rows
-    }  # fmt: skip
-    return styles(names, kinds)
+    kinds = {row.run: row.mixer if row.position == "none" else row.position for row in rows}
+    return styles(list(kinds), kinds)
 
 
 def trained(rows: Rows) -> list[tuple[str, float]]:
     """The trained lengths: one for all runs, or each with the names of its runs."""
     runs: dict[int, list[str]] = {}
     for row in rows:
-        names = runs.setdefault(int(row["context"]), [])
-        if row["run"] not in names:
-            names.append(str(row["run"]))
+        names = runs.setdefault(row.context, [])
+        if row.run not in names:
+            names.append(row.run)
     if len(runs) == 1:
         return [(f"trained: {length:,}", float(length)) for length in runs]
     return [(f"trained: {', '.join(names)}", float(length)) for length, names in sorted(runs.items())]
@@ -141,14 +177,22 @@ def trained(rows: Rows) -> list[tuple[str, float]]:
 
 def write(out: Path) -> Path:
     """Writes the page of the study in `out`; returns its path. Raises as `results.read` does."""
-    rows = read(out, "extrapolate", ("length", "beyond"))
-    report = ExtrapolateReport.from_rows(sorted(rows, key=lambda row: int(row["length"])))
+    rows = read(out, STUDY, Longer)
+    report = ExtrapolateReport.from_rows(sorted(rows, key=lambda row: row.length))
     path = out / "extrapolate.html"
     replace_text(path, html.render("extrapolate.html.jinja", report, report.charts))
     return path
 
 
-def _chart(rows: Rows, name: str, heading: str, description: str, cells: Table) -> Chart:
+def _by_run(rows: Rows) -> dict[str, list[Longer]]:
+    """The rows of each run, at least one."""
+    runs: dict[str, list[Longer]] = {}
+    for row in rows:
+        runs.setdefault(row.run, []).append(row)
+    return runs
+
+
+def _chart(rows: Rows, loss: Loss, cells: Table) -> Chart:
     low, high = min(cells.numbers("length")), max(cells.numbers("length"))
     borders = [(label, length) for label, length in trained(rows) if low <= length <= high]
 
@@ -156,7 +200,7 @@ def _chart(rows: Rows, name: str, heading: str, description: str, cells: Table) 
         from seqloom.report.charts.curves import curves
 
         lengths = Axis("length", "tokens of a window", log=True, marked=sorted(set(cells.numbers("length"))))
-        loss = Axis("loss", "loss (nats per token)")
-        return curves(cells, lengths, loss, styles_of(rows), marks=True, borders=borders)
+        nats = Axis("loss", "loss (nats per token)")
+        return curves(cells, lengths, nats, styles_of(rows), marks=True, borders=borders)
 
-    return Chart(f"extrapolate-{name}", heading, description, {"rows": cells}, [Choice(heading, draw)])
+    return Chart(f"extrapolate-{loss.name}", loss.heading, loss.words, {"rows": cells}, [Choice(loss.heading, draw)])

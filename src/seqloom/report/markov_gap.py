@@ -3,19 +3,36 @@
 Drawn from the rows in OUT/results.jsonl alone. The models' context is marked.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Self, final
+from typing import Self, final
 
 from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, rounded
 from seqloom.report.charts.style import LineStyle, styles
-from seqloom.report.results import read
+from seqloom.report.columns import AtLeastOne, Count, Number, Words
+from seqloom.report.results import StudyRow, read
 from seqloom.runs.durable import replace_text
 
-Rows = Sequence[Mapping[str, Any]]
+STUDY = "markov-gap"
+
+
+@final
+class Gap(StudyRow):
+    """One model on one chain, with its loss above that of the true chain in nats per token."""
+
+    model: Words
+    source: Words
+    order: Count | None
+    """order of the chain; None for the hidden one"""
+    context: AtLeastOne
+    gap: Number
+
+
+Rows = Sequence[Gap]
 
 
 @final
@@ -28,37 +45,39 @@ class MarkovGapReport:
     table: list[tuple[str, list[str]]]
     """the gap of each model on each chain"""
     styles: dict[str, LineStyle]
-    origin: Mapping[str, Any]
+    origin: Gap
 
     @classmethod
     def from_rows(cls, rows: Rows) -> Self:
         """The report of these rows."""
-        sources = list(dict.fromkeys(str(row["source"]) for row in rows))
-        return cls([chart(rows)], sources, table(rows, sources), styles_of(rows), rows[-1])
+        sources = list(dict.fromkeys(row.source for row in rows))
+        return cls(charts(rows), sources, table(rows, sources), styles_of(rows), rows[-1])
 
 
 def table(rows: Rows, sources: Sequence[str]) -> list[tuple[str, list[str]]]:
     """A line per model with its gaps, which are means over the seeds; – for a model that was not trained."""
     lines = []
-    for model in dict.fromkeys(str(row["model"]) for row in rows):
+    for model in dict.fromkeys(row.model for row in rows):
         gaps = [_mean(rows, model, source) for source in sources]
         lines.append((model, ["–" if gap is None else f"{gap:.4f}" for gap in gaps]))
     return lines
 
 
-def chart(rows: Rows) -> Chart:
-    """The gap against the order of the chain, of chains that are not hidden."""
-    visible = [row for row in rows if row["order"] is not None]
-    sources = {str(row["source"]): int(row["order"]) for row in sorted(visible, key=lambda row: int(row["order"]))}
-    models = dict.fromkeys(str(row["model"]) for row in visible)
+def charts(rows: Rows) -> list[Chart]:
+    """The gap against the order of the chain, of chains that are not hidden; [] where all are."""
+    visible = [row for row in rows if row.order is not None]
+    if not visible:
+        return []
+    orders = {row.source: row.order for row in visible if row.order is not None}
+    models = dict.fromkeys(row.model for row in visible)
     cells: list[list[Cell]] = [
         [model, order, rounded(gap)]
         for model in models
-        for source, order in sources.items()
+        for source, order in sorted(orders.items(), key=itemgetter(1))
         if (gap := _mean(visible, model, source)) is not None
     ]
     table = Table(["model", "order", "gap"], cells)
-    contexts = sorted({int(row["context"]) for row in visible})
+    contexts = sorted({row.context for row in visible})
     borders = [(f"context: {context}", float(context)) for context in contexts]
 
     def draw() -> Spec:
@@ -72,22 +91,22 @@ def chart(rows: Rows) -> Chart:
     words = (
         "Held-out loss less that of the true chain, by the chain's order. The models read as many letters as marked."
     )
-    return Chart("markov-gap", heading, words, {"rows": table}, [Choice(heading, draw)])
+    return [Chart("markov-gap", heading, words, {"rows": table}, [Choice(heading, draw)])]
 
 
 def styles_of(rows: Rows) -> dict[str, LineStyle]:
     """How each model is drawn."""
-    return styles(list(dict.fromkeys(str(row["model"]) for row in rows)))
+    return styles(list(dict.fromkeys(row.model for row in rows)))
 
 
 def write(out: Path) -> Path:
     """Writes the page of the study in `out`; returns its path. Raises as `results.read` does."""
-    report = MarkovGapReport.from_rows(read(out, "markov-gap", ("gap", "truth")))
+    report = MarkovGapReport.from_rows(read(out, STUDY, Gap))
     path = out / "markov_gap.html"
     replace_text(path, html.render("markov_gap.html.jinja", report, report.charts))
     return path
 
 
 def _mean(rows: Rows, model: str, source: str) -> float | None:
-    gaps = [row["gap"] for row in rows if (row["model"], row["source"]) == (model, source)]
+    gaps = [row.gap for row in rows if (row.model, row.source) == (model, source)]
     return fmean(gaps) if gaps else None

@@ -4,24 +4,44 @@ Drawn from the rows in OUT/results.jsonl alone. A point is the mean over seeds; 
 highest one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ClassVar, Self, final
+from typing import ClassVar, Self, final
 
 from seqloom.report import html
 from seqloom.report.agents import SEEDS
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
 from seqloom.report.charts.style import styles
-from seqloom.report.results import read
+from seqloom.report.columns import AtLeastOne, Count, Number, Share, Words
+from seqloom.report.results import StudyRow, read
 from seqloom.runs.durable import replace_text
 
-Rows = Sequence[Mapping[str, Any]]
+STUDY = "maze"
 KINDS = {"gtrxl": "attention", "xl": "transformer_xl"}
 """the mixer whose color an agent has, where the agent is not named after its mixer"""
 BY_LENGTH = "Right turns by the length of the T-maze"
 CHANCE = ("without memory", 0.5)
+
+
+@final
+class Turn(StudyRow):
+    """The score of an agent after some batches."""
+
+    agent: Words
+    length: AtLeastOne
+    """steps from the cue to the turn"""
+    seed: Count
+    batches: Count
+    """batches that it has learned from"""
+    reached: Share
+    """mean return: the share of right turns"""
+    steps: Number
+    parameters: Count
+
+
+Rows = Sequence[Turn]
 
 
 @final
@@ -36,25 +56,26 @@ class MazeReport:
     """the agent of each row, and its cells"""
     title: ClassVar = "T-mazes by length"
     about: ClassVar = "Agents that learn by playing, and must keep a cue from the first step to the last."
-    origin: Mapping[str, Any]
+    origin: Turn
 
     @classmethod
     def from_rows(cls, rows: Rows) -> Self:
         """The report of these rows."""
-        columns = ("length", "seed", "batches", "reached", "steps", "parameters")
         table: list[tuple[str, list[Cell]]] = [
-            (str(row["agent"]), [rounded(row[column]) for column in columns]) for row in rows
+            (row.agent, [row.length, row.seed, row.batches, rounded(row.reached), rounded(row.steps), row.parameters])
+            for row in rows
         ]
         return cls(answer(rows), charts(rows), table, rows[-1])
 
 
 def answer(rows: Rows) -> list[str]:
     """Two sentences: how often each agent turns right in the longest maze at the end, and by how many seeds."""
-    length, batches = (max(int(row[column]) for row in rows) for column in ("length", "batches"))
+    length = max(row.length for row in rows)
+    batches = max(row.batches for row in rows if row.length == length)  # others may have trained for longer
     reached: dict[str, list[float]] = {}
     for row in rows:
-        if (int(row["length"]), int(row["batches"])) == (length, batches):
-            reached.setdefault(str(row["agent"]), []).append(float(row["reached"]))
+        if (row.length, row.batches) == (length, batches):
+            reached.setdefault(row.agent, []).append(row.reached)
     ranked = sorted(reached, key=lambda agent: -fmean(reached[agent]))
     shares = ", ".join(f"{agent} {fmean(reached[agent]):.0%}" for agent in ranked)
     seeds = max(len(returns) for returns in reached.values())
@@ -64,27 +85,29 @@ def answer(rows: Rows) -> list[str]:
 
 def charts(rows: Rows) -> list[Chart]:
     """The return at the end by length, and for each length the return by batches."""
-    batches = max(int(row["batches"]) for row in rows)
+    batches = max(row.batches for row in rows)
     words = f"Mean return of 100 episodes after {batches:,} batches: the share of right turns."
-    final_rows = [row for row in rows if row["batches"] == batches]
-    charts = [_chart(final_rows, BY_LENGTH, words, Axis("length", "steps from the cue to the turn"))]
-    for length in sorted({int(row["length"]) for row in rows}):
-        rows_of_length = [row for row in rows if row["length"] == length]
+    final_rows = [row for row in rows if row.batches == batches]
+    by_length = Axis("length", "steps from the cue to the turn")
+    charts = [_chart(final_rows, BY_LENGTH, words, by_length, lambda row: row.length)]
+    for length in sorted({row.length for row in rows}):
+        rows_of_length = [row for row in rows if row.length == length]
         heading = f"While it learns: T-maze of {length} steps"
-        charts.append(_chart(rows_of_length, heading, "Mean return of 100 episodes.", Axis("batches", "batches")))
+        words = "Mean return of 100 episodes."
+        charts.append(_chart(rows_of_length, heading, words, Axis("batches", "batches"), lambda row: row.batches))
     return charts
 
 
-def _chart(rows: Rows, heading: str, words: str, x: Axis) -> Chart:
+def _chart(rows: Rows, heading: str, words: str, x: Axis, x_of: Callable[[Turn], int]) -> Chart:
     groups: dict[tuple[str, int], list[float]] = {}
     for row in rows:
-        groups.setdefault((str(row["agent"]), int(row[x.column])), []).append(float(row["reached"]))
+        groups.setdefault((row.agent, x_of(row)), []).append(row.reached)
     cells: list[list[Cell]] = [
         [name, x_value, rounded(fmean(returns)), rounded(min(returns)), rounded(max(returns))]
         for (name, x_value), returns in sorted(groups.items())
     ]
     table = Table(["model", x.column, "return", *SEEDS], cells)
-    names = list(dict.fromkeys(str(row["agent"]) for row in rows))
+    names = list(dict.fromkeys(row.agent for row in rows))
     marked = Axis(x.column, x.label, marked=sorted(set(table.numbers(x.column))))
 
     def draw() -> Spec:
@@ -98,7 +121,7 @@ def _chart(rows: Rows, heading: str, words: str, x: Axis) -> Chart:
 
 def write(out: Path) -> Path:
     """Writes the page of the study in `out`; returns its path. Raises as `results.read` does."""
-    report = MazeReport.from_rows(read(out, "maze", ("agent", "reached")))
+    report = MazeReport.from_rows(read(out, STUDY, Turn))
     path = out / "maze.html"
     replace_text(path, html.render("agents.html.jinja", report, report.charts))
     return path

@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from seqloom.core.files import parse_json, read_bytes
-from seqloom.report.comparison import FORMAT, LARGEST, Comparison, Contender, Run, View
+from seqloom.report.columns import LARGEST
+from seqloom.report.comparison import FORMAT, Comparison, Contender, Run, View
 from seqloom.runs.about import marked
 from seqloom.runs.rows import START, damage, lacking, scan
 

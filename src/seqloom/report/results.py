@@ -1,9 +1,19 @@
-"""The rows of a study, OUT/results.jsonl, as its page reads them."""
+"""The rows of a study, OUT/results.jsonl, as its page reads them.
+
+    class Turn(StudyRow): agent: Words; length: AtLeastOne; …             the columns that the page of the study needs
+    rows = read(Path("runs/maze"), "maze", Turn)
+
+A line's checksum shows that it was not damaged, not that its columns are those of the page: rows may be of another
+version or another program. They are checked here alone, so that a page is drawn from numbers it can draw.
+"""
 
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from seqloom.core.files import read_bytes
+from seqloom.report.columns import Words
 from seqloom.runs.rows import checked
 
 RESULTS = "results.jsonl"
@@ -11,21 +21,45 @@ LARGEST = 64 << 20
 """bytes that the rows may have"""
 
 
-def read(out: Path, study: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The rows of the study in `out`, without those of cells that failed; `columns` are some that no other study has.
+class StudyRow(BaseModel):
+    """A row of a study and its origin; subclasses declare the columns that a page needs, others are ignored."""
 
-    FileNotFoundError where it is missing; ValueError for a damaged line and for rows of another study.
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
+    date: Words
+    commit: Words
+    command: Words
+    machine: Words
+
+
+R = TypeVar("R", bound=StudyRow)
+
+
+def read(out: Path, study: str, schema: type[R]) -> list[R]:
+    """The rows of the study in `out`, without those of cells that failed; at least one.
+
+    FileNotFoundError where the file is missing; ValueError, in one line, for a damaged line, for a column that is
+    missing or does not fit the schema, and where there is no row.
     """
     path = out / RESULTS
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no results of a study there; give its --out")
+    again = f"make it again with `seqloom study {study}`, or choose another folder"
     rows = []
+    failed = 0
     for number, line in enumerate(read_bytes(path, LARGEST).splitlines(), 1):
         row = checked(line)
         if row is None:
-            raise ValueError(f"{path}: line {number:,} is damaged: make it again with the command of the study")
-        if row.get("failed") is None:
-            rows.append(row)
-    if not rows or any(column not in row for row in rows for column in columns):
-        raise ValueError(f"{path} has no rows of `seqloom study {study}`")
+            raise ValueError(f"{path}: line {number:,} is damaged: {again}")
+        if row.get("failed") is not None:
+            failed += 1
+            continue
+        try:
+            rows.append(schema.model_validate(row))
+        except ValidationError as error:
+            first = error.errors()[0]
+            column = ".".join(map(str, first["loc"]))
+            raise ValueError(f"{path}: line {number:,}: {column}: {first['msg']}: {again}") from None
+    if not rows:
+        reason = "all its trainings failed" if failed else "it is empty"
+        raise ValueError(f"{path} has no row of `seqloom study {study}` to show: {reason}: {again}")
     return rows

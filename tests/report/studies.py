@@ -1,0 +1,50 @@
+"""Rows of the studies whose pages are drawn from OUT/results.jsonl alone, as the studies write them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from seqloom.runs.rows import encode
+
+ORIGIN = {"date": "D", "commit": "abc", "command": "seqloom study", "machine": "M"}
+Rows = Sequence[Mapping[str, Any]]
+
+
+def played(**changes: Any) -> dict[str, Any]:
+    """A row of `seqloom study agents`."""
+    row = {"environment": "CartPole-v1", "policy": "mixed", "learner": "return asked", "mixer": "he", "episodes": 300,
+           "context": 10, "seed": 0, "asked": 5.0, "mean": 4.0, "error": 0.0, "lowest": 4.0, "highest": 4.0,
+           "findings": ["asked"], "failed": None}  # fmt: skip
+    return row | ORIGIN | changes
+
+
+def turned(**changes: Any) -> dict[str, Any]:
+    """A row of `seqloom study maze`."""
+    row = {"agent": "lstm", "length": 10, "seed": 0, "batches": 50, "reached": 0.5, "steps": 9.0, "parameters": 7}
+    return row | {"failed": None} | ORIGIN | changes
+
+
+def longer(**changes: Any) -> dict[str, Any]:
+    """A row of `seqloom study extrapolate`."""
+    row = {"run": "alibi", "mixer": "attention", "position": "alibi", "context": 8, "seed": 0, "text": "books",
+           "length": 8, "loss": 2.0, "beyond": None, "refused": None}  # fmt: skip
+    return row | ORIGIN | changes
+
+
+def gap(**changes: Any) -> dict[str, Any]:
+    """A row of `seqloom study markov-gap`."""
+    row = {"model": "he", "source": "markov:4:2:0", "order": 2, "context": 4, "gap": 0.1, "failed": None}
+    return row | ORIGIN | changes
+
+
+USUAL = {"agents": played, "maze": turned, "extrapolate": longer, "markov-gap": gap}
+"""what makes a row of each study"""
+
+
+def study(out: Path, name: str, rows: Rows) -> Path:
+    """A folder with the rows of a study, each under its checksum."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "config.json").write_text(json.dumps({"study": name}), encoding="utf-8")
+    (out / "results.jsonl").write_bytes(b"".join(encode(row) for row in rows))
+    return out
