@@ -10,9 +10,10 @@ from pathlib import Path
 
 from docs.making.results import RESULTS
 from docs.making.template import render
-from seqloom.experiments.board.rows import read_times, stored
+from seqloom.experiments.board.rows import stored
 from seqloom.report.board import table
 from seqloom.report.board.charts import APART, charts
+from seqloom.report.board.rows import Result, read_recalled, read_times
 from seqloom.report.board.standing import Board, Lineup, Question
 from seqloom.report.charts.chart import Chart
 
@@ -45,11 +46,11 @@ LINEUP = Lineup(TITLES, "attention", ("she",), QUESTIONS)
 @cache
 def rows(results: Path = RESULTS) -> tuple[Board, table.Times] | None:
     """The board and its times; None without a finished run."""
-    lines = [line for line in stored(results / FILES[0]).values() if not line.get("lost")]
+    lines = [Result.model_validate(line) for line in stored(results / FILES[0]).values() if not line.get("lost")]
     board = Board.of(lines, LINEUP) if lines else None
     if board is None or not board.standings:
         return None
-    return board, table.Times([*read_times(results / FILES[1])])
+    return board, table.Times(read_times(results / FILES[1]))
 
 
 def section(results: Path = RESULTS) -> str | None:
@@ -99,5 +100,5 @@ def pictures(results: Path = RESULTS) -> dict[str, Chart]:
     if board_and_times is None:
         return {}
     board, times = board_and_times
-    recalled = read_times(results / FILES[2])
+    recalled = read_recalled(results / FILES[2])
     return {f"{chart.name}.svg": chart for chart in charts(board, times, recalled)}

@@ -24,13 +24,14 @@ from seqloom.experiments.board.lineup import (
     RATES,
     rates_to_try,
 )
-from seqloom.experiments.board.rows import BoardRow, finished, merge, merge_times, read_times, row_of, stored
+from seqloom.experiments.board.rows import BoardRow, finished, merge, merge_times, row_of, stored
 from seqloom.experiments.board.study import Board
 from seqloom.experiments.decoding import Token
 from seqloom.experiments.race import Times
 from seqloom.experiments.results import Results, save
 from seqloom.experiments.runner import run
 from seqloom.experiments.study import Cell, Stopped
+from seqloom.report.board.rows import read_times
 
 SMALL = (
     *("model.dim=32", "model.context=16", "data.vocab=300", "data.held_out=0.1"),
@@ -270,7 +271,7 @@ def test_times_are_of_all_models_and_have_their_own_file(board: Board, tmp_path:
     save(tmp_path / "times/he-512", stage[1], [Token(contender="he", tokens=512, ms_per_token=1.5)], where)
     assert finished(tmp_path) == {}
     assert merge_times(tmp_path, tmp_path / "times.jsonl", scratch=True) == 2
-    assert {row["contender"] for row in read_times(tmp_path / "times.jsonl")} == {"he"}
+    assert {row.contender for row in read_times(tmp_path / "times.jsonl")} == {"he"}
 
 
 def test_the_command_names_the_text_that_is_too_short(

@@ -29,6 +29,7 @@ from seqloom.experiments.board.rows import BoardRow
 from seqloom.experiments.board.study import Board
 from seqloom.experiments.results import Results
 from seqloom.report.board import standing
+from seqloom.report.board.rows import Result
 from seqloom.report.board.standing import Lineup
 from seqloom.runs.layout import Run
 from tests.experiments.test_board import SMALL, WORDS, finish
@@ -147,7 +148,7 @@ def check_that_the_validation_text_chooses(board: Board, tmp_path: Path) -> None
 
 def check_that_the_page_has_the_chosen_rate(of: Callable[..., standing.Board]) -> None:
     rows = [line("he", 0, bits, rate, validation) for rate, bits, validation in ((1e-3, 1.0, 2.0), (2e-3, 3.0, 1.0))]
-    board = of(rows, Lineup({"he": "HE"}, "he", (), ()))
+    board = of([*map(Result.model_validate, rows)], Lineup({"he": "HE"}, "he", (), ()))
     assert board.standings["he"].rate == 2e-3
     assert board.standings["he"].estimate.mean == 3.0
 
@@ -285,8 +286,8 @@ def test_a_fault_in_the_choice_of_the_rate_is_noticed(
 
 
 def test_a_page_that_chooses_by_the_test_score_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = 'return inf if row["validation"] is None else float(row["validation"])'
-    faulty = with_fault(monkeypatch, standing, right, 'return float(row["bits_per_byte"])')
+    right = "return inf if row.validation is None else row.validation"
+    faulty = with_fault(monkeypatch, standing, right, "return inf if row.bits_per_byte is None else row.bits_per_byte")
     with pytest.raises(AssertionError):
         check_that_the_page_has_the_chosen_rate(faulty.Board.of)
 
@@ -309,6 +310,8 @@ def test_differences_are_first_minus_second_and_of_the_same_fold() -> None:
     rows += [{**line(name, 0, None, 2e-3), "use": "rate", "failed": None} for name in ("attention", "he")]
     names = {"attention": "attention", "he": "HE"}
     question = standing.Question("HE?", "he", "attention")
-    (answer,) = standing.Board.of(rows, Lineup(names, "attention", (), [question], lineup.SHARE)).answers
+    (answer,) = standing.Board.of(
+        [*map(Result.model_validate, rows)], Lineup(names, "attention", (), [question], lineup.SHARE)
+    ).answers
     assert answer.verdict is not None
     assert answer.verdict.difference.estimate.mean == pytest.approx(-0.03)

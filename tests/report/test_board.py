@@ -9,6 +9,7 @@ import pytest
 from seqloom.core.statistics import contrast, holm
 from seqloom.report.board import page, table
 from seqloom.report.board.charts import charts, recall
+from seqloom.report.board.rows import Recalled, Result, Timed
 from seqloom.report.board.standing import Board, Lineup, Question
 
 LINEUP = Lineup(
@@ -36,6 +37,10 @@ def row(name: str, seed: int, bits: float | None, rate: float = 2e-3, validation
     }  # fmt: skip
 
 
+def board_of(rows: list[dict], lineup: Lineup = LINEUP) -> Board:
+    return Board.of([Result.model_validate(row) for row in rows], lineup)
+
+
 def rows() -> list[dict]:
     """Every contender at three rates with seed 0, the middle one the best; more seeds at it."""
     made = [row(name, seed, bits) for name, bit in BITS.items() for seed, bits in enumerate(bit)]
@@ -44,7 +49,7 @@ def rows() -> list[dict]:
 
 
 def test_a_result_is_at_the_rate_of_the_lowest_validation_loss() -> None:
-    board = Board.of([*rows(), {**row("he", 5, 0.1), "board": "another"}], LINEUP)
+    board = board_of([*rows(), {**row("he", 5, 0.1), "board": "another"}], LINEUP)
     assert list(board.standings) == ["he", "gla", "attention", "she"]
     he = board.standings["he"]
     assert he.runs == dict(enumerate(BITS["he"]))  # not 1.0, which was lower on the test books
@@ -54,13 +59,13 @@ def test_a_result_is_at_the_rate_of_the_lowest_validation_loss() -> None:
 
 def test_a_rate_at_the_edge_is_not_chosen_yet() -> None:
     without = [each for each in rows() if (each["contender"], each["lr"]) != ("he", 4e-3)]
-    board = Board.of(without, LINEUP)
+    board = board_of(without, LINEUP)
     assert not board.standings["he"].chosen
     assert board.unfinished == ["HE"]
 
 
 def test_decisions_are_paired_by_seed_and_corrected_together() -> None:
-    board = Board.of(rows(), LINEUP)
+    board = board_of(rows(), LINEUP)
     he, gla = board.answers
     runs = {name: dict(enumerate(bits)) for name, bits in BITS.items()}
     own = [contrast({name: 1, "attention": -1}, runs, paired=True) for name in ("he", "gla")]
@@ -83,7 +88,7 @@ def test_results_of_folds_are_apart_from_the_runs_that_choose_their_rate() -> No
             {**row(name, 10 + fold, value, 2e-3), "use": "result", "fold": fold} for fold, value in enumerate(bits)
         ]
         made.append({**row(name, 10, 9.0, 2e-3), "use": "slope", "fold": 0})
-    board = Board.of(made, folded)
+    board = board_of(made, folded)
     attention = board.standings["attention"]
     assert attention.runs == {10 + fold: value for fold, value in enumerate(BITS["attention"])}
     assert (attention.rate, attention.chosen) == (2e-3, True)
@@ -112,13 +117,13 @@ def test_a_decision_that_hangs_on_a_seed_is_fragile(differences: list[float], fr
     }
     made = [row(name, seed, each) for name, values in bits.items() for seed, each in enumerate(values)]
     made += [row(name, 0, 1.0, rate, 1.5) for name in bits for rate in (1e-3, 4e-3)]
-    sentence = Board.of(made, LINEUP).answers[0].sentence(LINEUP.titles)
+    sentence = board_of(made, LINEUP).answers[0].sentence(LINEUP.titles)
     assert sentence.endswith("fragile: **HE**." if fragile else "): **HE**.")
     assert ("fragile" in sentence) == fragile
 
 
 def test_one_seed_decides_nothing_and_a_missing_row_is_named() -> None:
-    board = Board.of([each for each in rows() if each["seed"] == 0 and each["contender"] != "gla"], LINEUP)
+    board = board_of([each for each in rows() if each["seed"] == 0 and each["contender"] != "gla"], LINEUP)
     he, gla = board.answers
     assert he.sentence(LINEUP.titles).endswith("(1 run): one run.")
     assert gla.sentence(LINEUP.titles) == "Not trained yet: gla and llama attention."
@@ -127,20 +132,20 @@ def test_one_seed_decides_nothing_and_a_missing_row_is_named() -> None:
 
 def test_a_run_that_became_nan_is_no_result() -> None:
     made = [*rows(), row("gla", 4, None, validation=None)]
-    assert Board.of(made, LINEUP).standings["gla"].runs == dict(enumerate(BITS["gla"]))
+    assert board_of(made, LINEUP).standings["gla"].runs == dict(enumerate(BITS["gla"]))
 
 
 def test_the_table_the_charts_and_the_page(tmp_path) -> None:
-    board = Board.of(rows(), LINEUP)
+    board = board_of(rows(), LINEUP)
     times = table.Times(
         [
-            {"contender": "he", "step": 0.5, "step_quartiles": [0.4, 0.625]},
-            {"contender": "he", "tokens": 512, "ms_per_token": 1.25},
+            Timed(contender="he", step=0.5, step_quartiles=[0.4, 0.625]),
+            Timed(contender="he", tokens=512, ms_per_token=1.25),
         ]
     )
     recalled = [
-        {"mixer": "gla", "dim": 32, "lr": rate, "distance": None, "probe": "mqar", "difficulty": 1, "accuracy": share,
-         "state_bytes": 4096}
+        Recalled(mixer="gla", dim=32, lr=rate, distance=None, probe="mqar", difficulty=1, accuracy=share,
+                 state_bytes=4096)
         for rate, share in ((1e-3, 0.5), (3e-3, 0.75))
     ]  # fmt: skip
     made = charts(board, times, recalled)
@@ -148,7 +153,7 @@ def test_the_table_the_charts_and_the_page(tmp_path) -> None:
     assert [choice.label for choice in made[0].choices] == ["ms a step"]
     assert all("SHE" not in str(cells[0]) for chart in made[:2] for cells in chart.table.rows)
     larger = [{**row, "parameters": 2 * row["parameters"]} if row["contender"] == "gla" else row for row in rows()]
-    unequal = charts(Board.of(larger, LINEUP), times)
+    unequal = charts(board_of(larger, LINEUP), times)
     assert [choice.label for choice in unequal[0].choices] == ["ms a step", "parameters"]
     assert [chart.name for chart in charts(board, table.Times([]))] == ["board-state"]
     assert made[2].table.rows == [["gla 32", 4096, 0.75, 0.75, 0.75]]
@@ -166,7 +171,8 @@ def test_the_table_the_charts_and_the_page(tmp_path) -> None:
 def test_recall_is_drawn_at_the_hardest_difficulty_that_most_mixers_were_asked() -> None:
     def drawn(*asked: tuple[str, int]) -> list[Any]:
         shared = {"dim": 32, "lr": 1e-3, "distance": None, "probe": "mqar", "accuracy": 0.5, "state_bytes": 4096}
-        chart = recall([{"mixer": mixer, "difficulty": difficulty, **shared} for mixer, difficulty in asked])
+        made = [Recalled.model_validate({"mixer": one, "difficulty": level, **shared}) for one, level in asked]
+        chart = recall(made)
         assert chart is not None
         return [chart.heading.split()[5].rstrip(")"), [cells[0] for cells in chart.table.rows]]
 

@@ -4,18 +4,19 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from seqloom.cli.comparison import typed_command
 from seqloom.experiments.board import lineup as fixed
 from seqloom.experiments.board.announced import announced
-from seqloom.experiments.board.rows import TIMES, finished, merge, merge_times, read_times, stored
+from seqloom.experiments.board.rows import TIMES, finished, merge, merge_times, stored
 from seqloom.experiments.board.study import Board
 from seqloom.experiments.plan import plan
 from seqloom.experiments.runner import Workers, known, run
 from seqloom.experiments.study import Stopped
 from seqloom.experiments.summary import failures
 from seqloom.report.board import page, table
+from seqloom.report.board.rows import Result, read_recalled, read_times
 from seqloom.report.board.standing import Board as Standings
 from seqloom.report.board.standing import Lineup, Question
 
@@ -75,21 +76,16 @@ def act(options: Options, out: Path, workers: Workers) -> int:
 def show(out: Path, options: Options) -> None:
     """Prints the table and the decisions by the rows of this folder and of --results, and writes OUT/board.html."""
     lines = {**stored(options.results), **finished(out)}
-    rows = [row for row in lines.values() if row.get("text", "books") == options.text]
+    rows = [row for row in map(Result.model_validate, lines.values()) if row.text == options.text]
     if not rows:
         print("no run is finished yet")
         return
-    board, times = Standings.of(rows, lineup()), table.Times([*read_times(options.times)])
+    board, times = Standings.of(rows, lineup()), table.Times(read_times(options.times))
     if not board.standings:
         print("no run has ended with a loss yet")
         return
     print(f"\n{table.text(board, times)}")
-    print(f"\nthe page is {page.write(out / 'board.html', page.report(board, times, recalled()))}")
-
-
-def recalled() -> list[dict[str, Any]]:
-    """The stored rows of probes."""
-    return read_times(RECALLED)
+    print(f"\nthe page is {page.write(out / 'board.html', page.report(board, times, read_recalled(RECALLED)))}")
 
 
 def lineup() -> Lineup:

@@ -32,6 +32,7 @@ class StudyRow(BaseModel):
 
 
 R = TypeVar("R", bound=StudyRow)
+M = TypeVar("M", bound=BaseModel)
 
 
 def read(out: Path, study: str, schema: type[R]) -> list[R]:
@@ -53,13 +54,18 @@ def read(out: Path, study: str, schema: type[R]) -> list[R]:
         if row.get("failed") is not None:
             failed += 1
             continue
-        try:
-            rows.append(schema.model_validate(row))
-        except ValidationError as error:
-            first = error.errors()[0]
-            column = ".".join(map(str, first["loc"]))
-            raise ValueError(f"{path}: line {number:,}: {column}: {first['msg']}: {again}") from None
+        rows.append(row_of(schema, row, f"{path}: line {number:,}", again))
     if not rows:
         reason = "all its trainings failed" if failed else "it is empty"
         raise ValueError(f"{path} has no row of `seqloom study {study}` to show: {reason}: {again}")
     return rows
+
+
+def row_of(schema: type[M], values: object, where: str, advice: str) -> M:
+    """The row of these values. ValueError, in one line, which names the first column that does not fit."""
+    try:
+        return schema.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        column = ".".join(map(str, first["loc"]))
+        raise ValueError(": ".join(filter(None, [where, column, first["msg"], advice]))) from None

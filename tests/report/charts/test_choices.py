@@ -13,7 +13,7 @@ pytest.importorskip("vl_convert", reason="vl-convert is not installed")
 from seqloom.report import page
 from seqloom.report.board import charts as board_charts
 from seqloom.report.board import table
-from seqloom.report.board.standing import Board
+from seqloom.report.board.rows import Timed
 from seqloom.report.charts.chart import Chart
 from seqloom.report.charts.draw import svg
 from seqloom.report.read import read
@@ -39,8 +39,8 @@ def board() -> list[Chart]:
     rows = [
         {**row, "parameters": 2 * row["parameters"]} if row["contender"] == "gla" else row for row in test_board.rows()
     ]
-    times = table.Times([{"contender": "he", "step": 0.5, "step_quartiles": [0.4, 0.625]}])
-    return board_charts.charts(Board.of(rows, test_board.LINEUP), times)
+    times = table.Times([Timed(contender="he", step=0.5, step_quartiles=[0.4, 0.625])])
+    return board_charts.charts(test_board.board_of(rows), times)
 
 
 def points(chart: Chart, choice: int) -> list[str]:

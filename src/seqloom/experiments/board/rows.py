@@ -19,6 +19,7 @@ from seqloom.analysis.history import require_traceable
 from seqloom.core.files import read_text
 from seqloom.experiments.results import ROWS, document
 from seqloom.experiments.study import Row
+from seqloom.report.board.rows import Result
 from seqloom.runs.durable import replace
 
 STORED = Path("results/comparison.jsonl")
@@ -103,21 +104,29 @@ def stored(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def row_of(values: Mapping[str, Any]) -> BoardRow:
-    """The row in a line. ValueError where the line is not a row of the board."""
+    """The row in a line. ValueError where the line is not a row of the board, or the board's page cannot show it."""
     try:
+        Result.model_validate(values)
         return BoardRow.model_validate({name: value for name, value in values.items() if name not in ORIGIN})
     except ValidationError as error:
         raise ValueError(str(error)) from None
 
 
 def finished(out: Path) -> dict[str, dict[str, Any]]:
-    """The lines of all finished runs in a study's folder, by digest; the study may still be running."""
+    """The lines of all finished runs in a study's folder, by digest; the study may still be running.
+
+    ValueError, in one line, where a file has other rows.
+    """
     lines = {}
     for path in sorted(out.rglob(ROWS)):
         content = document(path)
         for row in content["rows"]:
             if "digest" not in row:  # a row of a race
                 continue
+            try:
+                row_of(row)
+            except ValueError:
+                raise ValueError(f"{path} has rows of something else than this board: choose another --out") from None
             lines[row["digest"]] = {"cell": path.parent.relative_to(out).as_posix(), **row, **content["origin"]}
     return lines
 
@@ -153,16 +162,6 @@ def merge_times(out: Path, path: Path, *, scratch: bool = False) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace(path, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines).encode())
     return len(lines)
-
-
-def read_times(path: Path) -> list[dict[str, Any]]:
-    """The lines of the file of times; [] for a missing file. ValueError for a file of something else."""
-    if not path.is_file():
-        return []
-    try:
-        return [json.loads(line) for line in read_text(path, LARGEST).splitlines()]
-    except ValueError:
-        raise ValueError(f"{path} holds no times of the board: put back the file as it was written") from None
 
 
 def encoded(lines: Sequence[Mapping[str, Any]]) -> bytes:

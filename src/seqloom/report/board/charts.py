@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
-from typing import Any
 
+from seqloom.report.board.rows import Recalled
 from seqloom.report.board.standing import Board, Standing
 from seqloom.report.board.table import STATE, Times
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, rounded
@@ -20,7 +20,7 @@ EQUAL = 1.02
 """the ratio of the most to the fewest parameters up to which they are equal: those of the board are, within 1%"""
 
 
-def charts(board: Board, times: Times, recalled: Sequence[Mapping[str, Any]] = ()) -> list[Chart]:
+def charts(board: Board, times: Times, recalled: Sequence[Recalled] = ()) -> list[Chart]:
     """The charts for which there are rows."""
     charts_or_none = [price(board, times), state(board), recall(recalled)]
     return [chart for chart in charts_or_none if chart is not None]
@@ -29,10 +29,11 @@ def charts(board: Board, times: Times, recalled: Sequence[Mapping[str, Any]] = (
 def price(board: Board, times: Times) -> Chart | None:
     """Bits per byte against the time of a training step where it was raced, and against parameters that differ."""
     standings = _drawn(board)
-    columns: dict[str, dict[str, float | None]] = {}
-    if times.step:
-        columns["ms a step"] = {name: times.step.get(name) for name in standings}
-    parameters = {name: standing.first["parameters"] for name, standing in standings.items()}
+    columns: dict[str, Mapping[str, float | None]] = {}
+    raced = {name: times.step.get(name) for name in standings}
+    if any(raced.values()):  # times of those in the table alone have nothing to be drawn
+        columns["ms a step"] = raced
+    parameters = {name: standing.first.parameters for name, standing in standings.items()}
     if max(parameters.values(), default=0) > EQUAL * min(parameters.values(), default=0):
         columns["parameters"] = parameters
     if not columns:
@@ -48,38 +49,37 @@ def price(board: Board, times: Times) -> Chart | None:
 def state(board: Board) -> Chart | None:
     """Bits per byte against the bytes of a row's state after this many tokens; mixers without a state are left out."""
     standings = _drawn(board)
-    sizes = {name: standing.first["state_bytes"].get(STATE) or None for name, standing in standings.items()}
+    sizes = {name: standing.first.state_bytes.get(STATE) or None for name, standing in standings.items()}
     if not any(sizes.values()):
         return None
     words = f"Bits per byte against the state of one row after {int(STATE):,} tokens that were really read."
     return _chart("board-state", f"{BITS} against state bytes", words, standings, {"state bytes": sizes})
 
 
-def recall(rows: Sequence[Mapping[str, Any]]) -> Chart | None:
+def recall(rows: Sequence[Recalled]) -> Chart | None:
     """The share of right answers against the state, a mark per mixer and width.
 
     Of the difficulties that most mixers were asked, it is the hardest.
     """
-    all_questions = [row for row in rows if row["distance"] is None]
-    mqar_rows = [row for row in all_questions if row["probe"] == "mqar" and row.get("state_bytes")]
+    mqar_rows = [row for row in rows if row.distance is None and row.probe == "mqar" and row.state_bytes]
     if not mqar_rows:
         return None
     asked: dict[int, set[str]] = {}
     for row in mqar_rows:
-        asked.setdefault(row["difficulty"], set()).add(row["mixer"])
+        asked.setdefault(row.difficulty, set()).add(row.mixer)
     hardest = max(asked, key=lambda difficulty: (len(asked[difficulty]), difficulty))
-    models: dict[tuple[str, int], dict[float, list[Mapping[str, Any]]]] = {}
+    models: dict[tuple[str, int], dict[float, list[Recalled]]] = {}
     for row in mqar_rows:
-        if row["difficulty"] == hardest:
-            models.setdefault((row["mixer"], row["dim"]), {}).setdefault(row["lr"], []).append(row)
+        if row.difficulty == hardest:
+            models.setdefault((row.mixer, row.dim), {}).setdefault(row.lr, []).append(row)
     cells: list[list[Cell]] = []
     kinds = {}
     for (mixer, dim), rates in models.items():
-        best = max(rates.values(), key=lambda runs: fmean(run["accuracy"] or 0.0 for run in runs))
-        shares = [run["accuracy"] or 0.0 for run in best]
+        best = max(rates.values(), key=lambda runs: fmean(run.accuracy or 0.0 for run in runs))
+        shares = [run.accuracy or 0.0 for run in best]
         name = f"{mixer} {dim}"
         kinds[name] = mixer
-        cells.append([name, best[0]["state_bytes"], *map(rounded, (fmean(shares), min(shares), max(shares)))])
+        cells.append([name, best[0].state_bytes, *map(rounded, (fmean(shares), min(shares), max(shares)))])
     table = Table(["model", "state bytes", RIGHT, "lowest seed", "highest seed"], cells)
     heading = f"Recall of pairs (MQAR, difficulty {hardest}) against state bytes"
     words = "The share of right answers at the best learning rate; higher and further left is better."

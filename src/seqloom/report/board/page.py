@@ -1,13 +1,14 @@
 """The page of the board, one self-contained file."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from seqloom.report import html
 from seqloom.report.board import table
 from seqloom.report.board.charts import charts
+from seqloom.report.board.rows import Recalled
 from seqloom.report.board.standing import Board
 from seqloom.report.charts.chart import Chart
 from seqloom.runs.durable import replace_text
@@ -27,18 +28,21 @@ class BoardReport:
     origin: Mapping[str, str]
 
 
-def report(board: Board, times: table.Times, recalled: Sequence[Mapping[str, Any]] = ()) -> BoardReport:
+def report(board: Board, times: table.Times, recalled: Sequence[Recalled] = ()) -> BoardReport:
     """The report of these rows."""
     titles = board.lineup.titles
     answers = [(answer.question.text, answer.sentence(titles).replace("**", "")) for answer in board.answers]
-    facts = {name: sorted({str(row.get(name, "")) for row in board.rows}) for name in ("date", "commit", "machine")}
     return BoardReport(
         head=table.head(times),
         table=table.lines(board, times),
         decisions=answers,
         notes=table.notes(board, times),
         charts=charts(board, times, recalled),
-        origin={name: ", ".join(values) for name, values in facts.items()},
+        origin={
+            "date": _joined(row.date for row in board.rows),
+            "commit": _joined(row.commit for row in board.rows),
+            "machine": _joined(row.machine for row in board.rows),
+        },
     )
 
 
@@ -46,3 +50,8 @@ def write(path: Path, content: BoardReport) -> Path:
     """Writes the page and returns its path."""
     replace_text(path, html.render("board.html.jinja", content, content.charts))
     return path
+
+
+def _joined(values: Iterable[str]) -> str:
+    """The values that differ, in order."""
+    return ", ".join(sorted(set(values)))

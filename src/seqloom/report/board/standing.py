@@ -8,15 +8,15 @@ decision    the verdict (`core.verdict`) on the differences of two models, run b
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, final
+from typing import final
 
 from seqloom.core.statistics import Estimate, contrast, mean_of
 from seqloom.core.verdict import Verdict, interval, verdicts
+from seqloom.report.board.rows import Result, Spans
 
-Row = Mapping[str, Any]
 RESULTS = ("result", "first")
 """the uses of runs whose test score is a result; "first": of the protocol before folds"""
 
@@ -60,24 +60,21 @@ class Standing:
     rate: float
     chosen: bool
     """whether the rates on both sides of it were tried, or none may be tried beyond it"""
-    rows: Mapping[int, Row]
+    rows: Mapping[int, Result]
     """of its result runs, by seed"""
+    runs: Mapping[int, float]
+    """their bits per byte, by seed"""
     estimate: Estimate
     """of its bits per byte"""
 
     @property
-    def first(self) -> Row:
+    def first(self) -> Result:
         """The row of the lowest seed: sizes and state are those of all."""
         return self.rows[min(self.rows)]
 
-    @property
-    def runs(self) -> dict[int, float]:
-        """Bits per byte by seed."""
-        return {seed: row["bits_per_byte"] for seed, row in self.rows.items()}
-
-    def mean(self, column: str, part: str) -> float | None:
+    def mean(self, spans: Callable[[Result], Spans | None], span: str) -> float | None:
         """The mean over the seeds of one span of positions; None where a run does not have it."""
-        values = [(row[column] or {}).get(part) for row in self.rows.values()]
+        values = [(spans(row) or {}).get(span) for row in self.rows.values()]
         present = [value for value in values if value is not None]
         return sum(present) / len(present) if present and len(present) == len(values) else None
 
@@ -110,16 +107,16 @@ class Board:
     """The rows of one board."""
 
     lineup: Lineup
-    rows: Sequence[Row]
+    rows: Sequence[Result]
     """of the board that has most of them"""
 
     @classmethod
-    def of(cls, rows: Sequence[Row], lineup: Lineup) -> "Board":
+    def of(cls, rows: Sequence[Result], lineup: Lineup) -> "Board":
         """The board with the most rows in a file that may hold several. ValueError where there is no row."""
         if not rows:
             raise ValueError("there are no rows of the board yet: seqloom study board makes them")
-        digest, _ = Counter(row["board"] for row in rows).most_common(1)[0]
-        return cls(lineup, [row for row in rows if row["board"] == digest])
+        digest, _ = Counter(row.board for row in rows).most_common(1)[0]
+        return cls(lineup, [row for row in rows if row.board == digest])
 
     @property
     def standings(self) -> dict[str, Standing]:
@@ -158,26 +155,26 @@ class Board:
 
     def _standing(self, name: str) -> Standing | None:
         """The standing of a contender at its best rate; None without a run that ended with a loss."""
-        own = [row for row in self.rows if row["contender"] == name]
-        losses = {row["lr"]: _validation(row) for row in own if _chooses(row)}
+        own = [row for row in self.rows if row.contender == name]
+        losses = {row.lr: _validation(row) for row in own if _chooses(row)}
         if not losses:
             return None
         rate = min(losses, key=lambda rate: (losses[rate], rate))
-        at_rate = [row for row in own if row["lr"] == rate and row.get("use", "first") in RESULTS]
-        rows = {row["seed"]: row for row in sorted(at_rate, key=lambda row: row["seed"]) if row["failed"] is None}
-        if not rows:
+        at_rate = [row for row in own if row.lr == rate and row.use in RESULTS and row.failed is None]
+        rows = {row.seed: row for row in sorted(at_rate, key=lambda row: row.seed) if row.bits_per_byte is not None}
+        runs = {seed: row.bits_per_byte for seed, row in rows.items() if row.bits_per_byte is not None}
+        if not runs:
             return None
         chosen = {rate / 2, rate * 2} <= losses.keys() or rate in self.lineup.ends
-        values = [row["bits_per_byte"] for row in rows.values()]
-        return Standing(name, self.lineup.titles[name], rate, chosen, rows, mean_of(values, share=self.lineup.share))
+        estimate = mean_of(list(runs.values()), share=self.lineup.share)
+        return Standing(name, self.lineup.titles[name], rate, chosen, rows, runs, estimate)
 
 
-def _chooses(row: Row) -> bool:
+def _chooses(row: Result) -> bool:
     """Whether the rate is chosen by this row."""
-    use = row.get("use", "first")
-    return use == "rate" or (use == "first" and row["seed"] == 0)
+    return row.use == "rate" or (row.use == "first" and row.seed == 0)
 
 
-def _validation(row: Row) -> float:
+def _validation(row: Result) -> float:
     """The loss that the rate is chosen by, infinite where it became NaN."""
-    return inf if row["validation"] is None else float(row["validation"])
+    return inf if row.validation is None else row.validation

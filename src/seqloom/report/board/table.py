@@ -1,9 +1,10 @@
 """The board's table: a line per contender, the lowest bits per byte first, and the notes below it."""
 
-from collections.abc import Mapping
-from typing import Any, final
+from collections.abc import Sequence
+from typing import final
 
 from seqloom.core.table import table
+from seqloom.report.board.rows import Result, Timed
 from seqloom.report.board.standing import Board, Standing
 
 SPANS = ("1-64", "65-256", "257-512")
@@ -17,19 +18,18 @@ STATE = "2048"
 class Times:
     """Raced times: milliseconds of a training step with quartiles, and of a token after so many others."""
 
-    def __init__(self, rows: list[Mapping[str, Any]]) -> None:
+    def __init__(self, rows: Sequence[Timed]) -> None:
         self.step: dict[str, float] = {}
         self.step_quartiles: dict[str, tuple[float, float]] = {}
         self.token: dict[tuple[str, int], float] = {}
-        self.machine = next((str(row["machine"]) for row in rows if "machine" in row), "")
+        self.machine = next((row.machine for row in rows if row.machine), "")
         for row in rows:
-            name, step, token = str(row["contender"]), row.get("step"), row.get("ms_per_token")
-            if isinstance(step, float):
-                self.step[name] = 1e3 * step
-                low, high = row.get("step_quartiles") or (step, step)
-                self.step_quartiles[name] = (1e3 * low, 1e3 * high)
-            if isinstance(token, float):
-                self.token[name, int(str(row["tokens"]))] = token
+            if row.step is not None:
+                self.step[row.contender] = 1e3 * row.step
+                low, high = row.step_quartiles or (row.step, row.step)
+                self.step_quartiles[row.contender] = (1e3 * low, 1e3 * high)
+            if row.ms_per_token is not None and row.tokens is not None:
+                self.token[row.contender, row.tokens] = row.ms_per_token
 
 
 def head(times: Times) -> list[str]:
@@ -54,10 +54,10 @@ def cells(board: Board, standing: Standing, times: Times) -> list[str]:
         "" if to_host is None else _number(to_host.half),
         str(standing.estimate.seeds),
         rate,
-        *(_number(standing.mean("by_position", span)) for span in SPANS),
-        _number(standing.mean("by_position_long", LONG)),
-        f"{standing.first['parameters']:,}",
-        _number(standing.first["state_bytes"].get(STATE), 0),
+        *(_number(standing.mean(lambda row: row.by_position, span)) for span in SPANS),
+        _number(standing.mean(lambda row: row.by_position_long, LONG)),
+        f"{standing.first.parameters:,}",
+        _number(standing.first.state_bytes.get(STATE), 0),
         *timed,
         *tokens,
     ]
@@ -81,7 +81,7 @@ def smallest(board: Board) -> str:
 def notes(board: Board, times: Times) -> list[str]:
     """The notes below the table."""
     row = next(iter(board.standings.values())).first
-    tokens = ", ".join(f"{count:,} of {name}" for name, count in row["tokens"].items())
+    tokens = ", ".join(f"{count:,} of {name}" for name, count in row.tokens.items())
     runs = "folds of authors" if board.lineup.share else "seeds"
     lines = [
         smallest(board),
@@ -90,7 +90,7 @@ def notes(board: Board, times: Times) -> list[str]:
         "one run; equal within a margin: both one-sided tests reject more.",
         f"Tokens{' of the first fold' if board.lineup.share else ''}: {tokens}. {_authors(row)}",
         f"Each rate is the best of seed 0 on the validation texts; ? has a neighbor that was not tried yet. "
-        f"{row['batches']:,} batches; parameters without the embedding.",
+        f"{row.batches:,} batches; parameters without the embedding.",
         f"Backends: {'; '.join(f'{standing.title} ({_backends(standing)})' for standing in board.standings.values())}.",
     ]
     if times.step or times.token:
@@ -116,14 +116,14 @@ def text(board: Board, times: Times) -> str:
 
 def _backends(standing: Standing) -> str:
     """The backends of its ops, such as `lag_sum native, projection torch`."""
-    return ", ".join(sorted({f"{op} {name}" for op, names in standing.first["backends"].items() for name in names}))
+    return ", ".join(sorted({f"{op} {name}" for op, names in standing.first.backends.items() for name in names}))
 
 
-def _authors(row: Mapping[str, Any]) -> str:
+def _authors(row: Result) -> str:
     """Who validates and who is tested."""
-    if row.get("fold") is not None:
-        return f"Validation: {'; '.join(row['authors']['validation'])}. All other authors are dealt into folds."
-    parts = " ".join(f"{name}: {'; '.join(people)}." for name, people in row["authors"].items())
+    if row.fold is not None:
+        return f"Validation: {'; '.join(row.authors.get('validation', []))}. All other authors are dealt into folds."
+    parts = " ".join(f"{name}: {'; '.join(people)}." for name, people in row.authors.items())
     return (
         f"{parts} All other authors are trained on. Fairy tales that several authors retell are in more than one part."
     )
