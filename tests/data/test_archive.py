@@ -1,5 +1,6 @@
 """A text in one file: the same batches as the text itself, and files that are cut, altered or of other settings."""
 
+import io
 import json
 import tarfile
 from pathlib import Path
@@ -65,6 +66,11 @@ def test_the_same_corpus_gives_the_same_file(corpus: Corpus, path: Path, tmp_pat
         ({"fold": None}, "was prepared with data.fold=1, and this run has None"),
         ({"seed": 3}, "was prepared with data.seed=None, and this run has 3: add --set data.seed=null"),
         ({"tokenizer": "bytes"}, "was prepared with data.tokenizer=None, and this run has bytes"),
+        (
+            {"vocab": None, "tokenizer": "bytes"},
+            r"data\.vocab=300 and data\.tokenizer=None, and this run has None and bytes: "
+            r"add --set data\.vocab=300 --set data\.tokenizer=null, or",
+        ),
     ],
 )
 def test_other_settings_are_named(path: Path, changed: dict[str, object], message: str) -> None:
@@ -104,6 +110,71 @@ def test_what_is_there_is_not_overwritten(corpus: Corpus, path: Path) -> None:
         archive.write(corpus, SETTINGS, path)
     with pytest.raises(ValueError, match=r"must end in \.tokens"):
         archive.write(corpus, SETTINGS, path.with_suffix(".txt"))
+
+
+def test_an_out_that_is_there_is_an_error_before_the_text_is_read(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["data", "prepare", "missing/", "--out", str(path)]) == 2
+    assert "is there already: choose another --out" in capsys.readouterr().err
+
+
+def rewrite(path: Path, *, headers: dict[str, str] | None = None, **changed: object) -> None:
+    """Writes the file again with these fields of corpus.json (under a right digest) and headers of the training ids."""
+    with tarfile.open(path) as opened:
+        members = {member.name: opened.extractfile(member).read() for member in opened}  # type: ignore[union-attr]  # regular files
+    head = {**json.loads(members["corpus.json"]), **changed}
+    del head["sha256"]
+    members["corpus.json"] = json.dumps({**head, "sha256": archive._digest(head)}).encode()
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as rewritten:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            member.pax_headers = (headers or {}) if name == "train.tokens" else {}
+            rewritten.addfile(member, io.BytesIO(content))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({"survey": None}, {"survey": {}}, {"division": []}, {"division": {}}, {"settings": None}),
+        *({"checksums": None}, {"identity": None}, {"description": 3}),
+    ],
+)
+def test_a_description_with_other_fields_is_an_error_of_one_line(path: Path, changed: dict[str, object]) -> None:
+    rewrite(path, **changed)
+    with pytest.raises(ValueError, match=r"text\.tokens is cut or altered: its corpus\.json is not"):
+        archive.read(path, SETTINGS)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        *({"size": "999999999999999"}, {"size": "9" * 400}, {"GNU.sparse.size": "x"}, {"GNU.sparse.map": "a,b"}),
+        {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"},
+    ],
+)
+def test_extended_headers_are_an_error_that_names_the_file(path: Path, headers: dict[str, str]) -> None:
+    rewrite(path, headers=headers)
+    with pytest.raises(ValueError, match=r"text\.tokens is no file of tokens, or cut: `seqloom data prepare`"):
+        archive.read(path, SETTINGS)
+
+
+def test_members_under_any_other_name_are_not_read(corpus: Corpus, path: Path) -> None:
+    with tarfile.open(path, "a") as opened:
+        opened.addfile(tarfile.TarInfo("../../elsewhere"))
+        opened.addfile(tarfile.TarInfo("/elsewhere"))
+    assert archive.read(path, SETTINGS).identity == corpus.identity
+
+
+@pytest.mark.parametrize("words", [["data"], ["data", "survey"], ["data", "vectors", "--out", "vectors.txt"]])
+def test_where_text_is_read_a_file_of_tokens_is_named_as_one(
+    path: Path, words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parent)
+    assert command([*words, "text.tokens"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "text.tokens holds the tokens of a text (`seqloom data prepare`)" in line
 
 
 def test_a_run_of_the_file_is_the_run_of_the_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,6 +60,7 @@ def surveyed(source: str, vocab: int | None, tokenizer: str | None, column: str,
 
 def written(source: str, out: Path, preset: str, changes: Sequence[str]) -> str:
     """Writes the text as one file of tokens, as a run of these settings reads it; returns a line about it."""
+    archive.require_free(out)
     config = resolve(preset, changes, source)
     objective = config.training.objective
     if not objective.reads_text or objective.labelled or objective.paired:

@@ -25,12 +25,14 @@ from seqloom.core.files import open_regular, parse_json
 from seqloom.data import cache
 from seqloom.data.authors import Division, Side
 from seqloom.data.config import DataConfig
+from seqloom.data.given_tokenizer import UNITS
 from seqloom.data.learned_tokenizer import digest
 from seqloom.data.prepare import Corpus, Survey
+from seqloom.data.text_file import TOKENS
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens, stored_checksum
 
-SUFFIX = ".tokens"
+SUFFIX = TOKENS
 FORMAT = 1
 HEAD, TOKENIZER = "corpus.json", "tokenizer.json"
 PARTS = {"train": "train.tokens", "held_out": "held.tokens", "test": "test.tokens"}
@@ -43,15 +45,20 @@ def is_archive(source: str) -> bool:
     return source.endswith(SUFFIX) and Path(source).expanduser().is_file()
 
 
-def write(corpus: Corpus, settings: Mapping[str, Any], out: Path) -> None:
-    """Writes the corpus, completely or not at all; `settings` are those that shaped its ids.
-
-    ValueError where something is there already, or the name does not end in `.tokens`.
-    """
-    if out.suffix != SUFFIX:
+def require_free(out: Path) -> None:
+    """ValueError where a corpus cannot be written to this path: something is there, or its name has another ending."""
+    if not out.name.endswith(SUFFIX):
         raise ValueError(f"{out} must end in {SUFFIX}, by which `--data` knows it")
     if out.exists() or out.is_symlink():
         raise ValueError(f"{out} is there already: choose another --out")
+
+
+def write(corpus: Corpus, settings: Mapping[str, Any], out: Path) -> None:
+    """Writes the corpus, completely or not at all; `settings` are those that shaped its ids.
+
+    ValueError as `require_free`.
+    """
+    require_free(out)
     texts = {PARTS[name]: tokens for name in PARTS if (tokens := getattr(corpus, name)) is not None}
     out.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=out.parent) as folder:
@@ -96,18 +103,9 @@ def read(path: Path, settings: Mapping[str, Any] | None = None) -> Corpus:
     )
     assert train is not None
     assert held_out is not None
-    survey = {**head["survey"], "longest": tuple(map(tuple, head["survey"]["longest"]))}
     division = None if head["division"] is None else _division(head["division"])
-    return Corpus(
-        train,
-        held_out,
-        tokenizer,
-        head["identity"],
-        f"{path}: {head['description']}",
-        Survey(**survey),
-        test,
-        division,
-    )
+    description = f"{path}: {head['description']}"
+    return Corpus(train, held_out, tokenizer, head["identity"], description, _survey(head["survey"]), test, division)
 
 
 def shaping(data: DataConfig, tokenizer: Tokenizer | None) -> dict[str, Any]:
@@ -120,23 +118,34 @@ def shaping(data: DataConfig, tokenizer: Tokenizer | None) -> dict[str, Any]:
 
 
 def _require_settings(path: Path, made_with: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """ValueError, which names the first setting that differs."""
-    for name in dict.fromkeys([*made_with, *settings]):
-        there, here = made_with.get(name), settings.get(name)
-        if there != here:
-            raise ValueError(
-                f"{path} was prepared with data.{name}={there}, and this run has {here}: add --set "
-                f"data.{name}={'null' if there is None else there}, or prepare the text again"
-            )
+    """ValueError, which names the settings that differ."""
+    names = dict.fromkeys([*made_with, *settings])
+    differing = [name for name in names if made_with.get(name) != settings.get(name)]
+    if not differing:
+        return
+    there = " and ".join(f"data.{name}={made_with.get(name)}" for name in differing)
+    here = " and ".join(str(settings.get(name)) for name in differing)
+    advice = " ".join(_change(name, made_with.get(name)) for name in differing)
+    raise ValueError(
+        f"{path} was prepared with {there}, and this run has {here}: add {advice}, or prepare the text again"
+    )
+
+
+def _change(name: str, value: Any) -> str:
+    """The words of a command that give a setting this value."""
+    if name == "tokenizer" and value is not None and value not in UNITS:
+        return "--set data.tokenizer=… with the tokenizer that was given then"
+    return f"--set data.{name}={'null' if value is None else value}"
 
 
 def _members(path: Path) -> dict[str, tuple[int, int]]:
     """Where each member lies: its first byte and its size. ValueError for another file."""
-    try:
-        with open_regular(path) as file, tarfile.open(fileobj=file, mode="r:") as archive:
-            found = {member.name: (member.offset_data, member.size) for member in archive if member.isreg()}
-    except (tarfile.TarError, EOFError, OverflowError) as error:
-        raise ValueError(f"{path} is no file of tokens, or cut ({error}): `seqloom data prepare` writes one") from None
+    with open_regular(path) as file:
+        try:
+            with tarfile.open(fileobj=file, mode="r:") as archive:
+                found = {member.name: (member.offset_data, member.size) for member in archive if member.isreg()}
+        except (tarfile.TarError, EOFError, OverflowError, ValueError, OSError):  # the last two: of extended headers
+            raise ValueError(f"{path} is no file of tokens, or cut: `seqloom data prepare` writes one") from None
     size = path.stat().st_size
     if HEAD not in found or any(first + length > size for first, length in found.values()):
         raise ValueError(f"{path} is no file of tokens, or cut: `seqloom data prepare` writes one")
@@ -149,6 +158,8 @@ def _head(path: Path, members: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
         head = parse_json(_bytes(path, members[HEAD]))
         expected = head.pop("sha256")
         format_, altered = head["format"], _digest(head) != expected
+        if format_ == FORMAT:
+            _require_fields(head)
     except (ValueError, KeyError, TypeError, AttributeError):
         format_, altered = None, True
     if not altered and format_ != FORMAT:
@@ -156,6 +167,17 @@ def _head(path: Path, members: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
     if altered or {PARTS["train"], PARTS["held_out"], TOKENIZER} - set(head["checksums"]):
         raise ValueError(f"{path} is cut or altered: its {HEAD} is not the one that was written; copy it again")
     return dict(head)
+
+
+def _require_fields(head: Mapping[str, Any]) -> None:
+    """KeyError, TypeError, ValueError or AttributeError where a field is missing or is no such field."""
+    if not all(isinstance(head[name], str) for name in ("identity", "description")):
+        raise TypeError("identity and description are texts")
+    if not all(isinstance(head[name], dict) for name in ("settings", "checksums")):
+        raise TypeError("settings and checksums are objects")
+    _survey(head["survey"])
+    if head["division"] is not None:
+        _division(head["division"])
 
 
 def _bytes(path: Path, place: tuple[int, int]) -> bytes:
@@ -192,6 +214,10 @@ def _add(archive: tarfile.TarFile, name: str, size: int, content: Any) -> None:
     member = tarfile.TarInfo(name)
     member.size = size
     archive.addfile(member, content)
+
+
+def _survey(values: Mapping[str, Any]) -> Survey:
+    return Survey(**{**values, "longest": tuple(map(tuple, values["longest"]))})
 
 
 def _plain(division: Division) -> dict[str, Any]:

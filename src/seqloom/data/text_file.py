@@ -14,6 +14,8 @@ from seqloom.core.available_memory import require_memory
 from seqloom.core.files import open_regular
 
 COMPRESSED = (".gz", ".xz", ".zst")
+TOKENS = ".tokens"
+"""the ending of a file that holds the tokens of a text (`seqloom.data.archive`)"""
 _AT_ONCE = 1 << 24
 """bytes that are decompressed before the memory is looked at again"""
 _ZSTANDARD_AT_ONCE = 1 << 12
@@ -33,6 +35,11 @@ def stem_of(path: Path) -> str:
 
 def read_text_file(path: Path) -> str:
     r"""The text of a file, with `\n` line ends. ValueError where it is binary, damaged, not UTF-8 or empty."""
+    if suffix_of(path) == TOKENS:
+        raise ValueError(
+            f"{path} holds the tokens of a text (`seqloom data prepare`), which train, compare and study board take; "
+            "this reads text: name the one that it was made of"
+        )
     raw = _bytes(path)
     if (nul := raw.find(0)) >= 0:
         raise ValueError(f"{path}: binary or UTF-16, not UTF-8 text (a NUL byte at offset {nul})")
