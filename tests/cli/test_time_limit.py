@@ -1,13 +1,16 @@
 """`--minutes`: a command ends when its time is over, saved, and the same command continues."""
 
 import json
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from seqloom.cli import command, time_limit
-from seqloom.cli.time_limit import AGAIN
+from seqloom.cli.over import AGAIN
 from seqloom.runs.layout import Run
 from seqloom.training.loop import Update, Updates
 
@@ -80,6 +83,35 @@ def test_a_study_ends_between_its_steps(
 def test_minutes_are_a_number_above_0(minutes: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["train", "tiny", "--out", str(tmp_path / "run"), f"--minutes={minutes}"]) == 2
     assert "--minutes must be a number above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("over", [True, False])
+def test_an_end_during_an_import_has_the_exit_code_of_its_reason(over: bool, tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nprint('went on')")
+    program = (
+        f"import sys, seqloom.cli as cli; sys.path.append({str(tmp_path)!r})\n"
+        "from seqloom.cli.over import OVER\n"
+        f"def command(*_): {over} and OVER.set(); import slow\n"
+        "cli.command = command; cli.run()"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == (AGAIN if over else 130)
+    assert ended.stderr.splitlines() == ["the minutes are over; the same command continues" if over else "stopped"]
+    assert ended.stdout == ""
+
+
+def test_more_minutes_than_a_timer_takes_are_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", failures.append)
+
+    def work() -> int:
+        timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+        for timer in timers:
+            timer.join(0.05)  # one that takes no such time ends at once
+        return len([timer for timer in timers if timer.is_alive()])
+
+    assert time_limit._limited(1e300, work) == 1
+    assert not failures
 
 
 def test_ctrl_c_before_the_time_is_over_is_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,8 @@ from functools import cache
 from types import FrameType
 from typing import Any
 
+from seqloom.cli.over import AGAIN, OVER
+
 __all__ = ["run"]
 
 STOPPED = 130
@@ -34,7 +36,11 @@ def run() -> None:
 
 
 def command(arguments: list[str], debug: bool = False, try_anyway: bool = False) -> int:
-    """Runs one command and returns its exit code: 0, 2 for bad input, 128 + the signal that stopped it."""
+    """Runs one command and returns its exit code: 0, 2 for bad input, 128 + the signal that stopped it.
+
+    75 where the time of `--minutes` stopped it.
+    """
+    OVER.clear()
     try:
         with ExitStack() as stack:
             if try_anyway:
@@ -43,8 +49,9 @@ def command(arguments: list[str], debug: bool = False, try_anyway: bool = False)
                 stack.enter_context(unchecked())
             return _command(arguments, debug)
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return STOPPED
+        reason, code = _stop_of()
+        print(reason, file=sys.stderr)
+        return code
 
 
 def _command(arguments: list[str], debug: bool) -> int:
@@ -120,5 +127,11 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _leave(number: int, frame: FrameType | None) -> None:
     """Handles Ctrl-C during an import and while Python shuts down: ends the process at once."""
-    os.write(2, b"stopped\n")
-    os._exit(STOPPED)
+    reason, code = _stop_of()
+    os.write(2, f"{reason}\n".encode())
+    os._exit(code)
+
+
+def _stop_of() -> tuple[str, int]:
+    """What an interrupted command says, and its exit code: the time of `--minutes` interrupts as Ctrl-C does."""
+    return ("the minutes are over; the same command continues", AGAIN) if OVER.is_set() else ("stopped", STOPPED)

@@ -18,10 +18,9 @@ from typing import Annotated, Any
 
 import typer
 
+from seqloom.cli.over import AGAIN, OVER
 from seqloom.core.launch import rank
 
-AGAIN = 75
-"""the exit code where the time was over and something is left to do"""
 INTERRUPTED = 128 + signal.SIGINT
 BEGAN = time.monotonic()
 """about when the process began: this module is among the first that are loaded"""
@@ -29,12 +28,6 @@ Minutes = Annotated[
     float | None,
     typer.Option(help="end after so many minutes, saved: the same command continues (exit code 75 if work is left)"),
 ]
-_over = threading.Event()
-
-
-def is_over() -> bool:
-    """Whether the command's time is over."""
-    return _over.is_set()
 
 
 def time_limited(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,19 +50,20 @@ def _limited(minutes: float | None, work: Callable[[], Any]) -> Any:
         return work()
     if not (isfinite(minutes) and minutes > 0):
         raise ValueError(f"--minutes must be a number above 0, not {minutes:g}")
-    _over.clear()
-    timer = threading.Timer(max(0.0, 60 * minutes - (time.monotonic() - BEGAN)), _interrupt)
+    OVER.clear()
+    left = max(0.0, 60 * minutes - (time.monotonic() - BEGAN))
+    timer = threading.Timer(min(left, threading.TIMEOUT_MAX), _interrupt)
     timer.daemon = True
     try:
         timer.start()
         code = work()
     except KeyboardInterrupt:
-        if not _over.is_set():
+        if not OVER.is_set():
             raise
         code = INTERRUPTED
     finally:
         timer.cancel()
-    if not _over.is_set() or code != INTERRUPTED:
+    if not OVER.is_set() or code != INTERRUPTED:
         return code
     if rank() == 0:
         print(f"the {minutes:g} minutes are over; the same command continues", file=sys.stderr)
@@ -78,5 +72,5 @@ def _limited(minutes: float | None, work: Callable[[], Any]) -> Any:
 
 def _interrupt() -> None:
     """Sends this process what Ctrl-C sends it."""
-    _over.set()
+    OVER.set()
     os.kill(os.getpid(), signal.SIGINT)

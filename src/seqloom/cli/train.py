@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from seqloom.cli.options import TEXT, folder, out_folder
-from seqloom.cli.time_limit import is_over
+from seqloom.cli.over import OVER
 
 
 def train(
@@ -74,7 +74,7 @@ def train(
     outcome = run(config, run_folder, allow_drift=allow_drift, trackers=log or [])
     if launch.rank() > 0:
         return 0 if outcome.asked is None else 128 + int(outcome.asked)
-    if outcome.asked is not None and outcome.step == outcome.first and is_over():
+    if outcome.asked is not None and outcome.step == outcome.first and OVER.is_set():
         raise ValueError("--minutes ended before one step was done: allow more; nothing is lost")
     if outcome.asked is not None:
         print(f"stopped after step {outcome.step:,} and saved; the same command continues from there", file=sys.stderr)
