@@ -15,7 +15,7 @@ from seqloom.experiments.limitations import limitations
 from seqloom.mixers import kinds
 from seqloom.report.comparison import Comparison
 from seqloom.report.page import write
-from seqloom.training.loop import NotFinite
+from seqloom.training.losses import NotFinite
 from seqloom.training.objectives import probe as objectives
 from seqloom.training.settings import resolve
 from tests.experiments.comparing import SMALL, compare

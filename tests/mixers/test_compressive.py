@@ -14,7 +14,7 @@ from seqloom.core.mixer import Mixer
 from seqloom.core.state import State
 from seqloom.mixers import mixer_config
 from seqloom.ops.backends import use
-from seqloom.training.loop import clipped_together
+from seqloom.training.step import clipped_together
 
 D, H, M, S, C, T = 8, 2, 4, 2, 2, 19
 SIZES = {"heads": H, "memory": M, "compressed": S, "rate": C}

@@ -14,9 +14,10 @@ from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.training.config import TrainConfig
-from seqloom.training.loop import Learner, Updates
+from seqloom.training.loop import Updates
 from seqloom.training.objectives.next_token import NextToken
 from seqloom.training.optimizers import Optimizer
+from seqloom.training.step import Learner
 
 VOCAB, CONTEXT = 30, 8
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seqloom.runs.model import load
-from seqloom.training.loop import NotFinite, require_finite
+from seqloom.training.losses import NotFinite, require_finite
 from seqloom.training.objectives import next_token
 from seqloom.training.settings import resolve
 from seqloom.training.train import Outcome

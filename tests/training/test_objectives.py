@@ -14,13 +14,14 @@ from seqloom.models.kinds import model_config
 from seqloom.runs.layout import find_run
 from seqloom.runs.model import load, save
 from seqloom.training.config import RunConfig
-from seqloom.training.loop import Learner, Updates, micro_batches
+from seqloom.training.loop import Updates, micro_batches
 from seqloom.training.objectives import objective_of
 from seqloom.training.objectives.next_token import NextTokenConfig
 from seqloom.training.objectives.probe import ProbeConfig
 from seqloom.training.optimizers import optimizer
 from seqloom.training.preparation import with_text
 from seqloom.training.settings import resolve
+from seqloom.training.step import Learner
 from seqloom.training.train import train
 from tests.training.running import SMALL, newest, rows, same, tiny
 from tests.training.stepping import decoder, descent

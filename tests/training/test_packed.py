@@ -17,9 +17,10 @@ from seqloom.data.tokens import Tokens
 from seqloom.mixers import kinds, mixer_config
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.training.distributed import require_one_dropout
-from seqloom.training.loop import Learner, Updates, micro_batches
+from seqloom.training.loop import Updates, micro_batches
 from seqloom.training.objectives.next_token import PackedNextToken
 from seqloom.training.settings import resolve
+from seqloom.training.step import Learner
 from seqloom.training.train import Outcome
 from tests.training.balancing import BalancedConfig
 from tests.training.running import same, tiny

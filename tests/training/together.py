@@ -12,9 +12,10 @@ import torch
 import torch.distributed as dist
 
 from seqloom.training.distributed import joined
-from seqloom.training.loop import Learner, Updates
+from seqloom.training.loop import Updates
 from seqloom.training.objectives.next_token import NextToken
 from seqloom.training.settings import resolve
+from seqloom.training.step import Learner
 from tests.training.running import tiny
 from tests.training.stepping import CONTEXT, descent, noise
 

@@ -1,4 +1,8 @@
-"""Graph capture: marks constants, and says whether a graph is captured, without importing torch's compiler."""
+"""Graph capture: marks constants, and says whether a graph is captured, without importing torch's compiler.
+
+Two things are told apart: a graph of torch's compiler, for which ops choose other backends (`capturing`), and work that
+the host gives to the device without reading anything back (`reads_values`), as a CUDA graph of the same code needs.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,6 +12,7 @@ from typing import Any, TypeVar
 import torch
 
 F = TypeVar("F", bound=Callable[..., Any])
+_reads_values: ContextVar[bool] = ContextVar("seqloom_reads_values", default=True)
 _chosen_as_captured: ContextVar[bool] = ContextVar("seqloom_chosen_as_captured", default=False)
 
 
@@ -34,3 +39,21 @@ def as_in_a_graph(captured: bool) -> Iterator[None]:
         yield
     finally:
         _chosen_as_captured.reset(token)
+
+
+def reads_values() -> bool:
+    """Whether the host may read values of tensors here, such as to check ids. Otherwise it would wait for the device.
+
+    Asked only where no graph is traced.
+    """
+    return _reads_values.get()
+
+
+@contextmanager
+def without_reading() -> Iterator[None]:
+    """Inside the block no argument is checked by its values: its device has them, and the host does not wait for it."""
+    token = _reads_values.set(False)
+    try:
+        yield
+    finally:
+        _reads_values.reset(token)

@@ -180,6 +180,14 @@ class Mixer(nn.Module, ABC):
         """Parameters with a loss of their own, whose gradients are clipped by a norm of their own. By default none."""
         return ()
 
+    @property
+    def uncaptured(self) -> str:
+        """Why a training step cannot be recorded as a CUDA graph, in a few words; by default "": it can.
+
+        It can where whole sequences are read without reading a number from the device.
+        """
+        return ""
+
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         """Called after optimizer step `step`, counted from 1, with the sums of the statistics of all its passes.
 

@@ -103,6 +103,14 @@ class Model(nn.Module, ABC):
         """The output layer applied to features (B, T, D), of all positions or of some."""
         self._lacks("give features")
 
+    @property
+    def uncaptured(self) -> str:
+        """Why a training step cannot be recorded as a CUDA graph, in a few words; by default "": it can.
+
+        Reasons of single mixers are theirs.
+        """
+        return ""
+
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         """Called after optimizer step `step`, from 1, with the sums of its passes' statistics. By default nothing."""
 

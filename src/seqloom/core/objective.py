@@ -76,6 +76,14 @@ class Objective(nn.Module, ABC):
         """How many targets the losses of these rows are means over; by default one per row. At least 1."""
         return len(next(iter(batch.values())))
 
+    def uncaptured(self, pieces: int) -> str:
+        """Why steps of so many micro-batches cannot be recorded as a graph, in a few words; by default "": they can.
+
+        They can where all batches have the same shapes and the same numbers of targets, and `losses` reads no number
+        from the device and carries nothing.
+        """
+        return ""
+
     def pass_steps(self, seed: int) -> int:
         """The number of steps in one pass over the data. By default ValueError: batches do not end with a pass."""
         raise ValueError("this objective has no passes that end with a batch, as a model that counts needs them")

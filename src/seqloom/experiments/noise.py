@@ -13,10 +13,11 @@ from seqloom.data.episodes import Episodes
 from seqloom.data.tokens import Tokens, id_type
 from seqloom.models.decision_config import DecisionConfig
 from seqloom.training.config import TrainConfig
-from seqloom.training.loop import Learner, Updates
+from seqloom.training.loop import Updates
 from seqloom.training.memory import require_room
 from seqloom.training.objectives.actions import Actions
 from seqloom.training.optimizers import optimizer
+from seqloom.training.step import Learner
 
 
 def labelled_noise(context: int, vocab: int, texts: int) -> Tokens:

@@ -21,7 +21,7 @@ from seqloom.core.progress import Say, Show
 from seqloom.runs.code import Codes, codes
 from seqloom.runs.layout import Run, identity, open_run
 from seqloom.training.config import RunConfig
-from seqloom.training.loop import NotFinite
+from seqloom.training.losses import NotFinite
 from seqloom.training.train import train
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from seqloom.experiments.results import Results
 from seqloom.experiments.runner import Workers, run
 from seqloom.report import comparison as report
 from seqloom.runs.durable import replace
-from seqloom.training.loop import NotFinite
+from seqloom.training.losses import NotFinite
 
 FILE = "comparison.json"
 ATTENTION = "seqloom.mixers.attention."

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from seqloom.core.arguments import autocasts, count, described, short
 from seqloom.core.available_memory import require_memory
+from seqloom.core.graphs import reads_values
 from seqloom.core.hooks import hooked
 from seqloom.core.state import ModelState
 
@@ -63,8 +64,11 @@ def out_of_range(ids: Tensor, vocab: int) -> ValueError:
 
 
 def has_values(tensor: Tensor) -> bool:
-    """Whether the tensor's values can be read here: it is neither fake nor on meta, and no graph is being traced."""
-    return type(tensor) is Tensor and not tensor.is_meta and not torch.compiler.is_compiling()
+    """Whether the tensor's values can be read here: it is neither fake nor on meta, and no graph is being traced.
+
+    In a training step they are not read either (`core.graphs.without_reading`).
+    """
+    return type(tensor) is Tensor and not tensor.is_meta and not torch.compiler.is_compiling() and reads_values()
 
 
 def check_features(x: Any, dim: int, dtype: torch.dtype, device: torch.device) -> None:

@@ -238,6 +238,11 @@ class Transformer(EmbeddedModel, ABC):
             for name, weight in block.loss_weights.items()
         }
 
+    @property
+    @override
+    def uncaptured(self) -> str:
+        return "model.sublayers=reversible draws the seeds of its dropout on the CPU" if self._reversible else ""
+
     @override
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         """Called after each optimizer step, from 1, with the sums of its passes' statistics: see `Mixer`."""

@@ -42,6 +42,11 @@ class TrainConfig(Config):
     precision: Literal["float32", "bf16", "float64"] = Field(
         "float32", description="precision of weights, forward pass and loss; bf16: autocast over float32 weights"
     )
+    graph: Literal["auto", "none", "capture"] = Field(
+        "auto",
+        description="capture: each step runs as a CUDA graph, with the same losses and weights; auto: capture on a "
+        "GPU where the run can be captured, none elsewhere",
+    )
     compile: bool = Field(False, description="whether the model is compiled by torch.compile")
     seed: Seed = Field(0, description="seed of the initial weights and of dropout")
     save_every: int = Field(1000, ge=1, le=LARGEST, description="steps between checkpoints")
@@ -80,7 +85,10 @@ class TrainConfig(Config):
         description="a file of word vectors (word2vec, text or binary, or GloVe) that initialize the embedding; "
         "other words are drawn with their variance",
     )
-    later: ClassVar = ("schedule", "optimizer", "decay", "objective", "stages", "memory", "through", "begin", "vectors")
+    later: ClassVar = (
+        *("schedule", "optimizer", "decay", "objective", "stages", "memory", "through", "begin", "vectors"),
+        "graph",
+    )
 
     @property
     def dtype(self) -> torch.dtype:

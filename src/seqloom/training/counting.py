@@ -14,32 +14,36 @@ import time
 from typing import final
 
 import torch
+from typing_extensions import override
 
 from seqloom.core.objective import Carried
 from seqloom.training.config import TrainConfig
 from seqloom.training.group import Group
-from seqloom.training.loop import Learner, NotFinite, Update, on, seed_step
+from seqloom.training.loop import Steps, Update, on, seed_step
+from seqloom.training.losses import NotFinite
+from seqloom.training.step import Learner
 
 
 @final
-class Counting:
+class Counting(Steps):
     """The steps of a training without gradients. ValueError in more than one process."""
 
     def __init__(self, learner: Learner, config: TrainConfig, seed: int, group: Group) -> None:
         if group.size > 1:
             raise ValueError(f"a model of kind {learner.model.config.kind} counts in one process: start one alone")
-        self.carried: Carried = {}
         self.rate = config.lr
         self._learner = learner
         self._config = config
         self._seed = seed
 
+    @override
     def carry(self, tensors: Carried) -> None:
         """Nothing is carried: what the model knows lies in its buffers."""
         assert not tensors
 
+    @override
     def __call__(self, number: int) -> Update:
-        """Does step `number`, counted from 0. Raises NotFinite for a loss that is not finite."""
+        """As `Steps`. Raises NotFinite for a loss that is not finite."""
         began = time.perf_counter()
         model, objective = self._learner.model, self._learner.objective
         batch = on(model.device, objective.batch(self._seed, number, model))
@@ -53,4 +57,4 @@ class Counting:
         if loss is not None and not math.isfinite(loss):
             raise NotFinite(f"stopped at step {number + 1}: the training loss is {loss}")
         ended = time.perf_counter()
-        return Update(loss, 0.0, ended - began, ended - compute_began, done)
+        return Update(number + 1, loss, 0.0, ended - began, ended - compute_began, done)

@@ -18,7 +18,7 @@ from seqloom.core.rest import Rest
 from seqloom.ops import backends
 from seqloom.runs.code import changed, changed_words, codes
 from seqloom.training.config import TrainConfig
-from seqloom.training.loop import Learner
+from seqloom.training.step import Learner
 
 
 def surroundings(learner: Learner, batch: Batch, config: TrainConfig) -> dict[str, Any]:

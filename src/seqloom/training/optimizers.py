@@ -48,12 +48,40 @@ class Optimizer:
         """The parameter groups of all parts, in order, with their settings."""
         return [group for part in self.parts for group in part.param_groups]
 
-    def step(self, share: float = 1.0) -> None:
-        """Updates the parameters by their gradients, with `share` times the learning rate of their group."""
+    def set_rates(self, share: float) -> None:
+        """Sets the learning rate of each group to `share` times its own."""
         for group, rate in zip(self.groups, self._rates, strict=True):
-            group["lr"] = rate * share
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate * share)
+            else:
+                group["lr"] = rate * share
+
+    def update(self) -> None:
+        """Updates the parameters by their gradients, at the rates that are set."""
         for part in self.parts:
             part.step()
+
+    def step(self, share: float = 1.0) -> None:
+        """Updates the parameters by their gradients, with `share` times the learning rate of their group."""
+        self.set_rates(share)
+        self.update()
+
+    def hold_rates(self, device: torch.device) -> None:
+        """Holds AdamW's rates on a device from now on, as float32: a captured graph reads them from there."""
+        for part in self.parts:
+            if isinstance(part, AdamW):
+                for group in part.param_groups:
+                    group["lr"] = torch.tensor(float(group["lr"]), dtype=torch.float32, device=device)
+
+    def guard(self, flag: Tensor | None) -> None:
+        """Lets AdamW's updates change nothing while `flag` (), on its device, is 1; None takes it away."""
+        for part in self.parts:
+            part.found_inf = flag  # type: ignore[attr-defined]  # read by fused optimizers, as GradScaler sets it
+
+    def let_capture(self, captures: bool) -> None:
+        """Whether updates may be recorded as a graph, which torch checks then, and warns of elsewhere."""
+        for group in self.groups:
+            group["capturable"] = captures
 
     def zero_grad(self) -> None:
         """Drops all gradients."""

@@ -19,12 +19,13 @@ from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
 from seqloom.models.decision_config import DecisionConfig
 from seqloom.retrieval.lookup import attach
+from seqloom.training.capturable import require_graph
 from seqloom.training.config import RunConfig
-from seqloom.training.loop import Learner
 from seqloom.training.memory import require_room
 from seqloom.training.neighbors import require_store, with_neighbors
 from seqloom.training.objectives.carried import CarriedNextToken
 from seqloom.training.objectives.neighbors import WithNeighbors, positions
+from seqloom.training.step import Learner
 from seqloom.training.vectors import vectors_of, with_vectors
 
 
@@ -51,6 +52,7 @@ def _with_text(config: RunConfig) -> tuple[RunConfig, Corpus | None]:
     tokenizer, unit = chosen_tokenizer(data.tokenizer if training.objective.reads_text else None, data.vocab)
     if tokenizer is not None:
         config = _with_vocab(config, tokenizer)
+    require_graph(training, chosen(training.device))
     require_room(config.model, chosen(training.device), training)
     if training.objective.acts:
         return with_environment(config), None

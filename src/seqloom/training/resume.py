@@ -1,7 +1,7 @@
 """A checkpoint's JSON on its training, read as untrusted input: its rows, and the conditions of resuming."""
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Literal, final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -22,6 +22,7 @@ class _Surroundings(_Part):
     threads: int = Field(ge=1, le=4096)
     backends: dict[str, list[str]]
     code: dict[str, str | int] = {}
+    graph: Literal["none", "capture"] = "none"
 
 
 @final

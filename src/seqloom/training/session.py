@@ -14,18 +14,22 @@ from seqloom.runs.layout import Run
 from seqloom.runs.metrics import Metrics
 from seqloom.runs.model import fill
 from seqloom.runs.rows import START, Mark
+from seqloom.training.capturable import takes_graphs
+from seqloom.training.captured import chosen_steps
 from seqloom.training.config import RunConfig
 from seqloom.training.counting import Counting
 from seqloom.training.distributed import Unwritten, digest
 from seqloom.training.drift import backends_of, drifted, surroundings, threads_of
 from seqloom.training.group import Group
 from seqloom.training.initial_weights import copy_weights
-from seqloom.training.loop import Learner, Updates, micro_batches, require_finite
+from seqloom.training.loop import Steps, Update, Updates, micro_batches
+from seqloom.training.losses import require_finite
 from seqloom.training.optimizers import Optimizer, optimizer
 from seqloom.training.resume import resume
 from seqloom.training.schedules import Constant
 from seqloom.training.signals import Stop
 from seqloom.training.stages import Stage, first_step, stage_at
+from seqloom.training.step import Learner
 
 
 @final
@@ -39,12 +43,14 @@ class Session:
         self.learner = learner
         self.held_out = held_out
         self.say = say
-        self.updates: Updates | Counting
+        self.updates: Steps
         if config.model.fits:
             self.optimizer = Optimizer((), ())
             self.updates = Counting(learner, config.training, config.data.seed, group)
         else:
             self.optimizer = optimizer(learner.model, config.training, learner.objective)
+            if takes_graphs(learner.model.device):
+                self.optimizer.hold_rates(learner.model.device)  # uncaptured steps too, which are the same bits
             self.updates = Updates(learner.train(), self.optimizer, config.training, config.data.seed, group)
         self.step = 0
         self.stage = 0
@@ -83,16 +89,17 @@ class Session:
         stack.enter_context(threads_of(earlier, self.say))
         last_step = 0 if saved is None else max(saved.step - 1, 0)  # counted from 0
         self._enter(stage_at(self.config.training.stages, last_step), earlier)
-        if saved is None or resumed is None:
-            if self.config.training.begin is not None:
-                copy_weights(self.learner.model, self.config.training.begin, self.say)
-            return START
-        _require_same(resumed.surroundings, self.surroundings, allow_drift, self.say)
-        self._take_up(saved)
-        self.best = resumed.best
-        self.solved = resumed.solved
-        self.say(f"going on after step {self.step:,} of {self.config.training.batches:,}")
-        return resumed.rows
+        if saved is not None and resumed is not None:
+            _require_same(resumed.surroundings, self.surroundings, allow_drift, self.say)
+            self._take_up(saved)
+            self.best = resumed.best
+            self.solved = resumed.solved
+            self.say(f"going on after step {self.step:,} of {self.config.training.batches:,}")
+        elif self.config.training.begin is not None:
+            copy_weights(self.learner.model, self.config.training.begin, self.say)
+        if isinstance(self.updates, Updates):
+            self.updates = chosen_steps(self.updates, earlier.get("graph", "none") if earlier else None, self.say)
+        return START if resumed is None else resumed.rows
 
     def facts(self) -> dict[str, Any]:
         """What must be equal in all processes that train one model, besides what makes the run."""
@@ -102,30 +109,26 @@ class Session:
     def train(self, rows: Metrics | Unwritten, stop: Stop, advance: Advance) -> None:
         """Step by step to the end, or until a signal asks to stop."""
         settings = self.config.training
-        steady = settings.schedule == Constant() and all(stage.lr is None for stage in settings.stages)
         while not self.ended and not self.group.agreed(stop):
             if self.stage != stage_at(settings.stages, self.step):
+                self._learned(rows, self.updates.wait())
                 self._enter(self.stage + 1, {})
             with use(**self.backends):
                 update = self.updates(self.step)
             self.step += 1
-            self.solved = update.ended
-            row: Row = {"step": self.step}
-            if update.loss is not None:
-                row["loss"] = update.loss
-            if not steady:
-                row["lr"] = update.lr
-            if settings.stages:
-                row["stage"] = self.stage + 1
-            self._record(rows, {**row, "seconds": update.seconds, "compute": update.compute})
-            note = "" if update.loss is None else f"loss {update.loss:.3f}"
+            note = self._learned(rows, update)
             advance(note=f"{note}{self._check()}")
-            if self.ended or (settings.evaluate_every and self.step % settings.evaluate_every == 0):
+            scores = self.ended or bool(settings.evaluate_every and self.step % settings.evaluate_every == 0)
+            saves = self.ended or self.step % settings.save_every == 0
+            if scores or saves:
+                self._learned(rows, self.updates.wait())
+            if scores:
                 advance(0, note="scoring held-out data")
                 self.evaluate(rows)
             is_best = self.best is not None and self.best["step"] == self.step
-            if self.ended or self.step % settings.save_every == 0 or is_best:
+            if saves or is_best:
                 self.save(rows)
+        self._learned(rows, self.updates.wait())
 
     def evaluate(self, rows: Metrics | Unwritten) -> None:
         """Scores the model on data that is never trained on; every process does, and rank 0's score is that of all."""
@@ -148,7 +151,9 @@ class Session:
         optional = {"objective": objective.state_dict(), "carried": self.updates.carried}
         tensors = {"model": model.state_dict(), "optimizer": self.optimizer.tensors()}
         tensors |= {group: named for group, named in optional.items() if named}
-        meta: dict[str, Any] = {"run": self.run.identity, "best": self.best, "surroundings": self.surroundings}
+        graph = {} if self.updates.graph == "none" else {"graph": self.updates.graph}
+        around = {**self.surroundings, **graph}
+        meta: dict[str, Any] = {"run": self.run.identity, "best": self.best, "surroundings": around}
         meta |= {"config": self.config.model_dump(mode="json"), "solved": self.solved, ROWS: rows.mark.row()}
         checkpoint.save(self.run.checkpoints, self.step, tensors, meta)
         checkpoint.prune(self.run.checkpoints, keep_last=2, best=self.best["step"] if self.best else None)
@@ -178,7 +183,23 @@ class Session:
             self.learner.model.take_windows(windowed)
         if any(other.context is not None for other in stages):
             self.learner.objective.resize(stage.context or model.context)
-        self.updates.rate = stage.lr or self.config.training.lr
+        self.updates.begin_stage(stage.lr or self.config.training.lr)
+
+    def _learned(self, rows: Metrics | Unwritten, update: Update | None) -> str:
+        """Writes the row of an update, if there is one; returns its loss in words."""
+        if update is None:
+            return ""
+        settings = self.config.training
+        self.solved = self.solved or update.ended
+        row: Row = {"step": update.step}
+        if update.loss is not None:
+            row["loss"] = update.loss
+        if settings.schedule != Constant() or any(stage.lr is not None for stage in settings.stages):
+            row["lr"] = update.lr
+        if settings.stages:
+            row["stage"] = self.stage + 1
+        self._record(rows, {**row, "seconds": update.seconds, "compute": update.compute})
+        return "" if update.loss is None else f"loss {update.loss:.3f}"
 
     def _record(self, rows: Metrics | Unwritten, row: Row) -> None:
         rows.append(row)

@@ -132,6 +132,11 @@ class AdaptiveSpan(CachedHeads):
     def loss_weights(self) -> Mapping[str, float]:
         return {"span": self.settings.penalty}
 
+    @property
+    @override
+    def uncaptured(self) -> str:
+        return "" if self.extent is None else "adaptive_span computes as many scores as its spans need by then"
+
     @override
     @torch.no_grad()
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:

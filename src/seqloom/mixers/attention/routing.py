@@ -93,7 +93,8 @@ class Clusters(SharedHeads, ABC):
     def _cluster_sums(self, x: Stream, keep: Keep | None) -> Extras:
         """The sums (H, n, K) of the keys nearest to each centroid, and their counts (H, n)."""
         q = self.projected(x)[0]
-        nearest = nn.functional.one_hot(self.scores(q).argmax(-1), self.count).to(q.dtype)  # (B, H, T, n)
+        clusters = torch.arange(self.count, device=q.device)  # one_hot would read the largest number from the device
+        nearest = (self.scores(q).argmax(-1, keepdim=True) == clusters).to(q.dtype)  # (B, H, T, n)
         if keep is not None:
             nearest = nearest * keep[:, None, :, None]
             q = torch.where(keep[:, None, :, None], q, 0.0)

@@ -86,6 +86,10 @@ class Actions(Objective):
         return int(batch["keep"].sum())
 
     @override
+    def uncaptured(self, pieces: int) -> str:
+        return "rows are as long as the longest episode of their batch"
+
+    @override
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The mean loss of an action."""
         predicted, extras = decided(model, batch)

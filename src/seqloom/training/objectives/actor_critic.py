@@ -85,6 +85,10 @@ class ActorCritic(Objective):
         return int(batch["keep"].sum())
 
     @override
+    def uncaptured(self, pieces: int) -> str:
+        return "episodes are as long as the model plays"
+
+    @override
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The actor's, the critic's and the entropy's, means over the steps."""
         keep = batch["keep"]

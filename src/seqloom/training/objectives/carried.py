@@ -90,6 +90,10 @@ class CarriedNextToken(Objective):
         return batch["ids"][:, 1:].numel()
 
     @override
+    def uncaptured(self, pieces: int) -> str:
+        return "training.memory=carry passes a state from step to step"
+
+    @override
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The mean loss of a token; carries the state of every row."""
         ids = batch["ids"]

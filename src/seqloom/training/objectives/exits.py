@@ -126,6 +126,10 @@ class MixedExits(Exits):
         return {**batch, "layers": torch.from_numpy(layers).view(self.rows, self.samples, self.context)}
 
     @override
+    def uncaptured(self, pieces: int) -> str:
+        return "mixed exits draw how many tokens each layer predicts"
+
+    @override
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The mean loss over tokens and draws; the logits are taken in float32 at least."""
         ids = batch["ids"]

@@ -56,6 +56,10 @@ class Labels(Objective):
         return examples(self.tokens, permute(index, epoch, count, seed))
 
     @override
+    def uncaptured(self, pieces: int) -> str:
+        return "rows are as long as the longest example of their batch"
+
+    @override
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The mean loss of an example."""
         logits, extras = model.classify(batch["ids"], batch["keep"], batch.get("second"))

@@ -64,6 +64,10 @@ class WithNeighbors(Objective):
         return self.inner.targets(batch)
 
     @override
+    def uncaptured(self, pieces: int) -> str:
+        return self.inner.uncaptured(pieces)
+
+    @override
     def pass_steps(self, seed: int) -> int:
         return self.inner.pass_steps(seed)
 

@@ -155,6 +155,10 @@ class PackedNextToken(ScoredByToken):
         return int(_follows(batch["document"]).sum())
 
     @override
+    def uncaptured(self, pieces: int) -> str:
+        return "packed documents give each batch other shapes"
+
+    @override
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The mean loss of a token, each document read by itself: documents of similar lengths in one pass.
 

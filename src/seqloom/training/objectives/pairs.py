@@ -70,6 +70,10 @@ class Pairs(Objective):
         return int(batch["keep"].sum())
 
     @override
+    def uncaptured(self, pieces: int) -> str:
+        return "rows are as long as the longest pair of their batch"
+
+    @override
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The mean loss of a token of the targets."""
         loss, extras = _loss(model, batch, self.smoothing)

@@ -131,6 +131,10 @@ class ProbeObjective(Objective):
         return int((batch["targets"] != IGNORED).sum())
 
     @override
+    def uncaptured(self, pieces: int) -> str:
+        return "micro-batches have different numbers of questions" if pieces > 1 else ""
+
+    @override
     def losses(self, model: nn.Module, batch: Batch, carried: Carried) -> Pass:
         """The mean loss of a question; the logits are taken in float32 at least."""
         logits, extras = self.answers(model, batch["ids"])

@@ -1,0 +1,106 @@
+"""The work of a training step on the device: losses, their gradient, clipping and the update.
+
+    loss = Σ_p (n_p / n) Σ_name losses_p[name]          p: micro-batches with n_p of the batch's n targets
+
+It is one function, which `loop.Updates` calls at every step and `captured.Captured` records as a graph. So it reads no
+number from the device: whoever calls it says what is done with the losses before the update.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, final
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from seqloom.core.extras import added
+from seqloom.core.graphs import without_reading
+from seqloom.core.mixer import Mixer
+from seqloom.core.objective import Batch, Carried, Objective, Pass
+from seqloom.training.config import TrainConfig
+from seqloom.training.losses import Losses
+from seqloom.training.optimizers import Optimizer
+
+T = TypeVar("T")
+
+
+@final
+class Learner(nn.Module):
+    """A model and its objective as one module, which is called, compiled and optimized: the losses of some rows."""
+
+    def __init__(self, model: Any, objective: Objective) -> None:
+        super().__init__()
+        self.model = model
+        self.objective = objective
+
+    @override
+    def forward(self, batch: Batch, carried: Carried) -> Pass:
+        return self.objective.losses(self.model, batch, carried)
+
+
+def clipped_together(module: nn.Module) -> list[list[nn.Parameter]]:
+    """Lists of parameters, each clipped by the norm of its gradients: most of them, and those that mixers set apart."""
+    apart = {id(parameter) for part in module.modules() if isinstance(part, Mixer) for parameter in part.clipped_apart}
+    most = [parameter for parameter in module.parameters() if id(parameter) not in apart]
+    set_apart = [parameter for parameter in module.parameters() if id(parameter) in apart]
+    return [parameters for parameters in (most, set_apart) if parameters]
+
+
+@final
+class Step:
+    """The work of a step; `carried` is what a step passes on to the next."""
+
+    def __init__(self, learner: Learner, optimizer: Optimizer, config: TrainConfig) -> None:
+        self.carried: Carried = {}
+        self._learner = learner
+        self._optimizer = optimizer
+        self._config = config
+        self._device = next(learner.parameters()).device
+        self._clipped = clipped_together(learner)
+        self._run: Callable[..., Any] = torch.compile(learner) if config.compile else learner
+
+    def __call__(
+        self, parts: Sequence[Batch], divisors: Sequence[float], admit: Callable[[Losses], T]
+    ) -> tuple[T, dict[str, Tensor]]:
+        """One step on micro-batches, whose losses are divided by `divisors`, at the rates that the optimizer has.
+
+        `admit` gets the losses when the gradients are there, and may raise before the weights change. Returns its
+        result, and the sums of the model's statistics.
+        """
+        losses = Losses()
+        statistics: dict[str, Tensor] = {}
+        for part, divisor in zip(parts, divisors, strict=True):
+            with without_reading():
+                result = self._pass(part)
+            loss = self._total(result, divisor, losses)
+            statistics = added(statistics, result.extras.statistics)
+            (loss / divisor if divisor != 1 else loss).backward()
+        admitted = admit(losses)
+        if self._config.clip is not None:
+            for parameters in self._clipped:
+                torch.nn.utils.clip_grad_norm_(parameters, self._config.clip)
+        self._optimizer.update()
+        self._optimizer.zero_grad()
+        return admitted, statistics
+
+    def _pass(self, part: Batch) -> Pass:
+        """One micro-batch through model and objective."""
+        with self._config.autocast(self._device):
+            result: Pass = self._run(part, self.carried)
+        self.carried = result.carried
+        return result
+
+    def _total(self, result: Pass, divisor: float, losses: Losses) -> Tensor:
+        """The sum of the objective's and the weighted auxiliary losses of one micro-batch; each is also collected."""
+        weights = self._learner.model.loss_weights
+        terms = []
+        for name, value in result.losses.items():
+            losses.add(f"the training {name}", value, divisor)
+            terms.append(value)
+        for name, value in result.extras.losses.items():
+            losses.add(f"the auxiliary loss {name}", value)
+            terms.append(weights.get(name, 1.0) * value)
+        total = terms[0]
+        for term in terms[1:]:
+            total = total + term
+        return total

@@ -1,0 +1,114 @@
+"""The work of a training step reads nothing from the device, for every mixer under every objective that is captured."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from seqloom.data.probes import probe
+from seqloom.models.encoder import Encoder, EncoderConfig
+from seqloom.training.capturable import changes_afterwards, why_uncaptured
+from seqloom.training.loop import Updates
+from seqloom.training.losses import Losses
+from seqloom.training.objectives.exits import ExitsConfig
+from seqloom.training.objectives.masked_token import MaskedTokenConfig
+from seqloom.training.objectives.next_token import NextToken
+from seqloom.training.objectives.probe import ProbeObjective
+from seqloom.training.optimizers import optimizer
+from seqloom.training.settings import resolve
+from seqloom.training.step import Learner
+from tests.contract.cases import CASES, Case
+from tests.training.recorded import no_reads
+from tests.training.stepping import CONTEXT, VOCAB, decoder, noise
+
+ROWS = 2
+QUESTIONS = probe("mqar:pairs=2,length=8,keys=4,values=4")
+
+
+def updates(case: Case, objective: str, *changes: str) -> Updates:
+    """The steps of a small model of this mixer."""
+    mixer: dict[str, Any] = {"kind": case.kind, **dict(case.example)}
+    config = resolve("tiny", [f"training.batch={ROWS}", "training.clip=1.0", *changes]).training
+    torch.manual_seed(7)
+    learner = {"next_token": _next_token, "exits": _exits, "probe": _probe, "masked_token": _masked}[objective](mixer)
+    return Updates(learner, optimizer(learner.model, config, learner.objective), config, seed=0)
+
+
+def _next_token(mixer: dict[str, Any]) -> Learner:
+    return Learner(decoder(mixer, depth=1), NextToken(noise(), CONTEXT, ROWS))
+
+
+def _exits(mixer: dict[str, Any]) -> Learner:
+    model = decoder(mixer)
+    return Learner(model, ExitsConfig().build(model.config, resolve("tiny", []).data, ROWS, noise()))
+
+
+def _probe(mixer: dict[str, Any]) -> Learner:
+    model = decoder(mixer, depth=1, vocab=QUESTIONS.vocab, context=QUESTIONS.row_tokens)
+    return Learner(model, ProbeObjective(QUESTIONS, model.config.dim, ROWS, 0))
+
+
+def _masked(mixer: dict[str, Any]) -> Learner:
+    sizes = {"vocab": VOCAB + 1, "dim": 8, "depth": 1, "context": CONTEXT, "ffn": 16, "std": 0.3}
+    config = EncoderConfig(**sizes, mixer=mixer)
+    objective = MaskedTokenConfig().build(config, resolve("tiny", []).data, ROWS, noise())
+    return Learner(Encoder(config).train(), objective)
+
+
+def does_a_step(case: Case, objective: str) -> None:
+    """Fails unless a step reads nothing from the device, or says why it is not captured, and then does read."""
+    steps = updates(case, objective)
+    parts, divisors = steps.batch(0)
+    steps.set_rates(0)
+    steps.step(parts, divisors, Losses.values)  # the first makes what is cached, the optimizer's memory among it
+    before = [parameter.detach().clone() for parameter in steps.learner.parameters()]
+    if why_uncaptured(steps):
+        with no_reads(), pytest.raises(RuntimeError, match="the device"):
+            steps.step(parts, divisors, Losses.values)
+        return
+    with no_reads():
+        losses, _ = steps.step(parts, divisors, Losses.values)
+    assert bool(losses.isfinite().all())
+    assert any(not weight.equal(old) for weight, old in zip(steps.learner.parameters(), before, strict=True))
+
+
+CAUSAL = [case for case in CASES if case.first and case.causal]
+OTHERS = [case for case in CASES if case.first and not case.causal]
+
+
+@pytest.mark.parametrize("case", [case for case in CAUSAL if case.kind in ("he", "adaptive_span")], ids=str)
+def test_a_step_reads_nothing(case: Case) -> None:
+    does_a_step(case, "next_token")
+
+
+@pytest.mark.parametrize("objective", ["next_token", "exits", "probe"])
+@pytest.mark.parametrize("case", CAUSAL, ids=str)
+def test_a_step_of_every_causal_mixer_reads_nothing(case: Case, objective: str) -> None:
+    does_a_step(case, objective)
+
+
+@pytest.mark.parametrize("case", OTHERS, ids=str)
+def test_a_step_of_every_bidirectional_mixer_reads_nothing(case: Case) -> None:
+    does_a_step(case, "masked_token")
+
+
+def test_the_guard_sees_every_way_to_read() -> None:
+    """Otherwise the tests above could not fail."""
+    x = torch.arange(4.0)
+    ways: list[Callable[[], Any]] = [
+        lambda: x.sum().item(), lambda: x.tolist(), lambda: x.numpy(), lambda: bool((x > 9).any()), lambda: int(x[0]),
+        lambda: x[x > 1], lambda: torch.where(x > 1), lambda: x.masked_select(x > 1), lambda: x.unique(),
+        lambda: x.double().index_put((x > 1,), torch.zeros((), dtype=torch.float64)),
+        lambda: torch.nn.functional.one_hot(x.long()),
+    ]  # fmt: skip
+    for number, way in enumerate(ways):
+        with no_reads(), pytest.raises(RuntimeError, match="the device"):
+            raise AssertionError(f"way {number} to read was not seen: {way()}")
+    with no_reads():
+        assert x.index_select(0, x.long()).shape == x[x.long()].shape
+
+
+def test_what_changes_after_an_update() -> None:
+    changing = {case.kind for case in CAUSAL if changes_afterwards(updates(case, "next_token").learner.model)}
+    assert changing == {"reformer", "routing", "adaptive_span", "performer", "rfa"}
