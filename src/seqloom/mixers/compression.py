@@ -24,8 +24,8 @@ from seqloom.core.cost import linear as product
 from seqloom.core.extras import Extras
 from seqloom.core.shapes import Lengths
 from seqloom.ops import ring
-from seqloom.ops.attention import attend
-from seqloom.ops.backends import use
+from seqloom.ops.attention import fast
+from seqloom.ops.attention.scores import Scores
 from seqloom.ops.bucketing.choices import chosen
 from seqloom.ops.pack import within
 from seqloom.ops.past_inputs import PastInputs
@@ -121,9 +121,9 @@ def content_attention(
     w_q, w_kv, heads = attention
     q = linear(x, w_q).unflatten(2, (heads, -1)).transpose(1, 2)
     k, v = linear(inputs, w_kv).unflatten(2, (2, heads, -1)).permute(2, 0, 3, 1, 4)
-    # always this backend: a resumed run forces the backends of its first batch, and nothing is compressed in that one
-    with use(attention="formed"):
-        return attend(q, k, v, pattern=before, query_time=now, key_time=then).transpose(1, 2).flatten(2)
+    # always this backend: a resumed run forces the backends of its first batch, and nothing is compressed in that one;
+    # called as it is, since a traced graph cannot force one
+    return fast.formed(q, k, v, before, now, then, Scores()).transpose(1, 2).flatten(2)
 
 
 def mean_of(values: Float[Tensor, "B N"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, ""]:
