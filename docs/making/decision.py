@@ -30,12 +30,11 @@ def decision(figure: str = FIGURE) -> dict[str, object]:
     differences = [(line, difference) for line in others if (difference := compared.difference(line)) is not None]
     differences.sort(key=lambda pair: pair[1].estimate.mean)
     recall = {row["contender"]: row.get("mqar right") for row in rows("all")}
-    settings = study.figure
     return {
         "answer": " ".join(filter(None, [*_answer(differences), _recalls_less(differences, recall)])),
         "mixers": [_mixer(line.series, difference, recall) for line, difference in differences],
-        "size": f"{settings['differs'] or 'the size of the paper'}; {settings['seeds']} seeds",
-        "text": settings["text"],
+        "size": f"{study.figure.differs or 'the size of the paper'}; {study.figure.seeds} seeds",
+        "text": study.figure.text,
         "figure": figure,
     }
 

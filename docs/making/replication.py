@@ -38,7 +38,7 @@ def page(folder: Path = FOLDER) -> str:
 
 def pictures(file: str, study: Study) -> list[str]:
     """The pictures of a study as the page shows them."""
-    heading = study.figure["heading"]
+    heading = study.figure.heading
     drawn = charts_of(file, study).items()
     return [f"![{heading}: {chart.heading}](images/{IMAGES.name}/{name})" for name, chart in drawn]
 
@@ -46,9 +46,9 @@ def pictures(file: str, study: Study) -> list[str]:
 def charts_of(file: str, study: Study) -> dict[str, Chart]:
     """The charts of a study that the page shows, by the names of their files."""
     drawn = charts(study)
-    if study.figure["kind"] in ("curves", "points"):
+    if study.figure.kind in ("curves", "points"):
         drawn = [chart for chart in drawn if any(words in chart.heading for words in SHOWN)]
-    return {Path(file).stem + chart.name.removeprefix(study.figure["name"]) + ".svg": chart for chart in drawn}
+    return {Path(file).stem + chart.name.removeprefix(study.figure.name) + ".svg": chart for chart in drawn}
 
 
 def draw(studies: Studies, folder: Path = IMAGES) -> None:

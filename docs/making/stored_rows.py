@@ -41,7 +41,7 @@ def _store(path: Path, folder: Path) -> Path:
         if match := LOCAL_PATH.search(text):
             raise ValueError(f"{path.name} names a path of a machine, {match[1]}: take it out of the rows first")
     target = folder / path.name
-    if path.name != TEXTS and target.exists() and read(target).figure["batches"] != rows[0]["batches"]:
+    if path.name != TEXTS and target.exists() and read(target).figure.batches != rows[0]["batches"]:
         target = folder / f"{path.stem}-{rows[0]['batches']}.jsonl"
     write_rows(target, rows)
     return target

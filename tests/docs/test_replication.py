@@ -183,7 +183,7 @@ def test_rows_are_stored(tmp_path: Path) -> None:
     assert stored_batches[-1]["kept_each"] == 3
     longer = write(tmp_path / "longer", rows({"she": [4.0]}, name="fig9", batches=10000))
     assert store(longer.parent, folder) == [folder / "fig9-10000.jsonl"]
-    assert read(folder / "fig9.jsonl").figure["batches"] == 3000
+    assert read(folder / "fig9.jsonl").figure.batches == 3000
     with pytest.raises(ValueError, match="no rows of a study"):
         store(folder.parent, folder)
 

@@ -80,5 +80,5 @@ def test_cells_that_are_not_finished_are_in_no_interval(tmp_path: Path) -> None:
 
 def test_rows_of_a_figure_may_be_pairs(tmp_path: Path) -> None:
     write(tmp_path, rows(THREE, paired=True))
-    assert plate(tmp_path / "pairs", THREE, paired=True).paired
-    assert not plate(tmp_path / "apart", THREE).paired
+    assert plate(tmp_path / "pairs", THREE, paired=True).figure.paired
+    assert not plate(tmp_path / "apart", THREE).figure.paired

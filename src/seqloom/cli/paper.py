@@ -94,7 +94,7 @@ def _show(paper: Paper, study: Study, seeds: int, results: Results) -> None:
     head = ["model", *(column.name for column in columns(result))]
     body = table(head, [[line.series, *row] for line, row in table_rows(result)])
     note = Compared(result, "held_out").smallest_difference
-    print("\n".join([study.heading, " ".join(page.caption(result)), "", body, note, *result.figure["notes"]]))
+    print("\n".join([study.heading, " ".join(page.caption(result)), "", body, note, *result.figure.notes]))
     print("\n".join(["", *page.conclusion(result), *_claims(result)]))
     print(f"\nthe figure is {path}, its rows are {rows}\n", flush=True)
 

@@ -23,7 +23,7 @@ from seqloom.experiments.paper.studies import STUDIES
 from seqloom.report.study.claims import CLAIMS, HEADLINE, OPEN, Claim, decided
 from seqloom.report.study.compared import Loss
 from seqloom.report.study.markdown import origin, section
-from seqloom.report.study.rows import Study, read
+from seqloom.report.study.rows import Figure, Study, read
 from seqloom.report.study.verdicts import UNMEASURED, Verdict, counted
 from seqloom.runs.durable import replace_text
 
@@ -195,12 +195,12 @@ class Replication:
         figures = [study.figure for files in self.studies.values() for _, study in files]
         names_by_size: dict[str, list[str]] = {}
         for figure in figures:
-            name = figure["heading"].split(":")[0]
-            names_by_size.setdefault(figure["differs"] or "the paper's own settings", []).append(name)
+            name = figure.heading.split(":")[0]
+            names_by_size.setdefault(figure.differs or "the paper's own settings", []).append(name)
         sizes = "; ".join(f"{', '.join(dict.fromkeys(names))}: {differs}" for differs, names in names_by_size.items())
-        seeds = ", ".join(sorted({f"{figure['seeds']}" for figure in figures}))
-        texts = " and ".join(dict.fromkeys(figure["text"] for figure in figures))
-        machines = "; ".join(dict.fromkeys(origin(figure["origin"]) for figure in figures))
+        seeds = ", ".join(sorted({f"{figure.seeds}" for figure in figures}))
+        texts = " and ".join(dict.fromkeys(figure.text for figure in figures))
+        machines = "; ".join(dict.fromkeys(origin(figure.origin) for figure in figures))
         return f"What was run: {sizes}. Seeds of a model: {seeds}. Text: `{texts}`. On {machines}."
 
     def _claims(self, claims: Iterable[Claim]) -> str:
@@ -235,9 +235,9 @@ class Replication:
         return ["### Table 2: generated texts, top-p 0.6", *map(_generated_text, self.texts), command]
 
 
-def _file_order(figure: Mapping[str, Any]) -> tuple[bool, int, int]:
+def _file_order(figure: Figure) -> tuple[bool, int, int]:
     """The sort key of a file: the paper's own settings, then more seeds, then more batches."""
-    return figure["differs"] != "", -figure["seeds"], -figure["batches"]
+    return figure.differs != "", -figure.seeds, -figure.batches
 
 
 def _command(name: str, study: Study | None) -> str:
@@ -245,8 +245,8 @@ def _command(name: str, study: Study | None) -> str:
     if study is None:
         return COMMAND.format(name)
     figure = study.figure
-    seeds = "" if figure["seeds"] == scale_of(figure["scale"]).seeds.get(name, 1) else f" --seeds {figure['seeds']}"
-    return f"seqloom study paper {name} --scale {figure['scale']} --batches {figure['batches']}{seeds}"
+    seeds = "" if figure.seeds == scale_of(figure.scale).seeds.get(name, 1) else f" --seeds {figure.seeds}"
+    return f"seqloom study paper {name} --scale {figure.scale} --batches {figure.batches}{seeds}"
 
 
 def _claims_table(claims: Sequence[Measured]) -> str:
@@ -268,9 +268,9 @@ def _after_batches(study: Study | None) -> str:
     """At which size and after how many batches, to stand before a verdict; nothing where there are no rows."""
     if study is None:
         return ""
-    others = [change for change in study.figure["differs"].split(", ") if change and not change.startswith("batches ")]
+    others = [change for change in study.figure.differs.split(", ") if change and not change.startswith("batches ")]
     size = "" if others else f"{_size_of(study)} "
-    return f"{size}after {study.figure['batches']:,} batches "
+    return f"{size}after {study.figure.batches:,} batches "
 
 
 def _size_of(study: Study) -> str:
@@ -279,7 +279,7 @@ def _size_of(study: Study) -> str:
     Only the paper's figures have the paper's size. A study of ours, such as that of learning rates, has the models of
     the paper's sweeps.
     """
-    if study.figure["name"].startswith("fig") or study.figure["kind"] != "sweep":
+    if study.figure.name.startswith("fig") or study.figure.kind != "sweep":
         return "at the paper's size"
     changes = [change.removeprefix("model.") for change in scale_of("full").sweep if change.startswith("model.")]
     return f"at {' and '.join(change.replace('=', ' ') for change in changes)}"

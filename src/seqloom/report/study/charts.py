@@ -6,8 +6,8 @@ from statistics import fmean
 from seqloom.report import tradeoffs
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, all_rounded, filename
 from seqloom.report.charts.style import LineStyle, styles
-from seqloom.report.study.compared import PEER
-from seqloom.report.study.rows import Line, Seed, Study
+from seqloom.report.study.compared import PEER, Loss
+from seqloom.report.study.rows import Column, Line, Seed, Study
 
 TRAINING, HELD_OUT = "training loss (nats per token)", "held-out loss (nats per token)"
 BATCHES = Axis("batches", "batches")
@@ -26,13 +26,13 @@ def charts(study: Study) -> list[Chart]:
         "sweep": lambda: sweep(study),
         "points": lambda: [*prices(study), *medians(study, None)],
     }  # fmt: skip
-    return charts_by_kind[study.figure["kind"]]()
+    return charts_by_kind[study.figure.kind]()
 
 
 def medians(study: Study, family: str | None) -> list[Chart]:
     """Medians over stretches, their second half, differences to 32 heads, and held-out losses; a chart each."""
     lines = [line for line in study.lines if family is None or line.family == family]
-    stretch, half = study.figure["stretch"], study.figure["batches"] / 2
+    stretch, half = study.figure.stretch, study.figure.batches / 2
     peer = next((line for line in study.lines if line.series == PEER), None)
     suffix = f": {family}" if family else ""
     description = f"Medians over {stretch:,} batches each; the stretches do not overlap." + _bands(study)
@@ -58,7 +58,7 @@ def medians(study: Study, family: str | None) -> list[Chart]:
 
 def every_batch(study: Study) -> list[Chart]:
     """The loss of every batch: the band from the lowest to the highest of a few consecutive ones, and their median."""
-    stretch = max(1, -(-study.figure["batches"] // MOST))
+    stretch = max(1, -(-study.figure.batches // MOST))
     description = (
         f"The loss of every batch: the band goes from the lowest to the highest of {stretch:,} neighbors, the line is "
         "their median."
@@ -81,17 +81,19 @@ def every_batch(study: Study) -> list[Chart]:
 
 def sweep(study: Study) -> list[Chart]:
     """The losses at the end of training over the setting that the study varies, without unfinished cells."""
-    stretch, over = study.figure["stretch"], study.figure["over"]
+    stretch, over = study.figure.stretch, study.figure.over
     grouped = [
         [line for line in study.lines if line.series == name]
         for name in dict.fromkeys(line.series for line in study.lines)
     ]
     training = f"Median over the last {stretch:,} batches, against {over}; cells that are not finished are left out."
     held_out = f"After all batches, against {over}; cells that are not finished are left out."
+    losses: list[tuple[str, Loss, str, str]] = [
+        ("training", "training", TRAINING, training),
+        ("held-out", "held_out", HELD_OUT, held_out),
+    ]
     charts = []
-    for name, column, y, description in (
-        ("training", "training", TRAINING, training), ("held-out", "held_out", HELD_OUT, held_out),
-    ):  # fmt: skip
+    for name, column, y, description in losses:
         final_losses = {_series_name(lines): _ends(lines, column) for lines in grouped}
         heading = f"{y.partition(' (')[0].capitalize()} against {over}"
         charts.append(
@@ -111,11 +113,12 @@ def sweep(study: Study) -> list[Chart]:
 
 def prices(study: Study) -> list[Chart]:
     """Held-out loss against size and, where it was raced, against time."""
-    charts = []
-    for name, column, factor, words in (
+    prices: list[tuple[str, Column, float, str]] = [
         ("parameters", "parameters", 1.0, "parameters of the whole model"),
         ("time", "raced", 1e3, "ms per training step, all by turns"),
-    ):
+    ]
+    charts = []
+    for name, column, factor, words in prices:
         points: dict[str, tradeoffs.Point] = {}
         for line in study.lines:
             price, loss = line.mean(column), line.mean("held_out")
@@ -173,7 +176,7 @@ def _chart(
 
 
 def _file(study: Study, name: str) -> str:
-    return filename(study.figure["name"], name)
+    return filename(study.figure.name, name)
 
 
 def _middles(seed: Seed) -> Points:
@@ -183,23 +186,20 @@ def _middles(seed: Seed) -> Points:
 
 def _differences(line: Line, peer: Line) -> list[Points]:
     """For each seed, the medians of a line minus those of the peer, where both have one."""
-    pairs = [
-        (_middles(points), _middles(peer_points)) for points, peer_points in zip(line.seeds, peer.seeds, strict=True)
-    ]
+    middles = {seed.row.seed: _middles(seed) for seed in peer.seeds}
+    pairs = [(_middles(seed), middles[seed.row.seed]) for seed in line.seeds if seed.row.seed in middles]
     return [{x: points[x] - peer_points[x] for x in points if x in peer_points} for points, peer_points in pairs]
 
 
-def _ends(lines: Sequence[Line], column: str) -> list[Points]:
+def _ends(lines: Sequence[Line], column: Loss) -> list[Points]:
     """The final value of each seed, over the setting that the study varies."""
-    count = max(len(line.seeds) for line in lines)
-    return [
-        {
-            line.x: float(line.seeds[number].row[column])
-            for line in lines
-            if line.x is not None and line.seeds[number].row["finished"] and line.seeds[number].row[column] is not None
-        }
-        for number in range(count)
-    ]
+    cells = [(line.x, seed.row) for line in lines for seed in line.seeds if line.x is not None and seed.row.finished]
+    by_seed: dict[int, Points] = {}
+    for x, cell in cells:
+        value = cell.value(column)
+        if value is not None:
+            by_seed.setdefault(cell.seed, {})[x] = value
+    return list(by_seed.values())
 
 
 def _series_name(lines: Sequence[Line]) -> str:

@@ -108,7 +108,7 @@ OPEN = (
 
 def decided(study: Study) -> dict[Claim, dict[Loss, Verdict]]:
     """The verdicts on each claim about a study, the paper's own first; for each loss they are one family."""
-    rules = {claim: claim.rule for claim in (*CLAIMS, *OPEN) if claim.study == study.figure["name"] and claim.rule}
+    rules = {claim: claim.rule for claim in (*CLAIMS, *OPEN) if claim.study == study.figure.name and claim.rule}
     losses: dict[Loss, dict[Claim, Verdict]] = {loss: judged(rules, study, loss) for loss in get_args(Loss)}
     return {claim: {loss: verdicts[claim] for loss, verdicts in losses.items()} for claim in rules}
 

@@ -26,7 +26,7 @@ def key(line: Line) -> Key:
 def named(study: Study, line: Key) -> str:
     """A line as sentences call it: 32 heads, or SHE at context 8."""
     series, x = line
-    over = study.figure["over"]
+    over = study.figure.over
     return called(series) + (f" at {over} {x:g}" if over and x is not None else "")
 
 
@@ -40,9 +40,9 @@ def losses(study: Study, loss: Loss) -> dict[Key, dict[int, float]]:
     """The losses of the finished cells, by line and seed; of a line that has none yet, {}."""
     return {
         key(line): {
-            seed.row["seed"]: float(seed.row[loss])
+            seed.row.seed: value
             for seed in line.seeds
-            if seed.row["finished"] and seed.row[loss] is not None
+            if seed.row.finished and (value := seed.row.value(loss)) is not None
         }
         for line in study.lines
     }
@@ -61,10 +61,10 @@ class Compared:
     @cached_property
     def differences(self) -> dict[Key, Difference]:
         """The difference of each line to its baseline, where both have a finished run."""
-        over = bool(self.study.figure["over"])
+        over = bool(self.study.figure.over)
         first = next(key(line) for line in self.study.lines if line.series == self.baseline)
         baselines = {(series, x): (self.baseline, x) if over else first for series, x in self.losses}
-        return differences(self.losses, baselines, paired=self.study.paired)
+        return differences(self.losses, baselines, paired=self.study.figure.paired)
 
     def mean(self, line: Line) -> Estimate | None:
         """The mean of a line's own runs; None where none is finished."""
@@ -93,9 +93,9 @@ class Compared:
     @property
     def smallest_difference(self) -> str:
         """The sentence under the table: the smallest difference that it could have settled; "" with one line."""
-        over = self.study.figure["over"]
+        over = self.study.figure.over
         smallest = {
             f"{series} at {over} {x:g}" if over and x is not None else series: difference.smallest
             for (series, x), difference in self.differences.items()
         }
-        return could_settle(smallest, self.baseline, int(self.study.figure["seeds"])) if smallest else ""
+        return could_settle(smallest, self.baseline, self.study.figure.seeds) if smallest else ""

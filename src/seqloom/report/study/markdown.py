@@ -6,15 +6,15 @@ from typing import get_args
 from seqloom.core.statistics import Difference, p_text
 from seqloom.core.table import markdown
 from seqloom.report.study.compared import Compared, Loss, called
-from seqloom.report.study.rows import Line, Study
+from seqloom.report.study.rows import Line, Origin, Study
 
 
 def section(study: Study, below: Sequence[str] = (), rows: str = "Rows") -> str:
     """A study: its description, the table of its models, the lines `below` the table, and the origin of its `rows`."""
     figure = study.figure
-    differs = f" With {figure['differs']}." if figure["differs"] else " With the paper's own settings."
-    says = f"{figure['says']}{differs} {_seeds(study)}; `{figure['text']}`."
-    varied = [figure["over"]] if figure["over"] else []
+    differs = f" With {figure.differs}." if figure.differs else " With the paper's own settings."
+    says = f"{figure.says}{differs} {_seeds(study)}; `{figure.text}`."
+    varied = [figure.over] if figure.over else []
     has_times = any(line.known("raced") for line in study.lines)
     time_column = ["ms a step, all by turns"] if has_times else []
     compared = [Compared(study, loss) for loss in get_args(Loss)]
@@ -22,7 +22,7 @@ def section(study: Study, below: Sequence[str] = (), rows: str = "Rows") -> str:
     head = [
         "model",
         *varied,
-        f"training loss, last {figure['stretch']:,}",
+        f"training loss, last {figure.stretch:,}",
         *to_baseline,
         "held-out loss",
         *to_baseline,
@@ -32,21 +32,21 @@ def section(study: Study, below: Sequence[str] = (), rows: str = "Rows") -> str:
         "finished",
     ]
     lines = [_row(line, compared, bool(varied), has_times) for line in study.lines]
-    parts = [f"### {figure['heading']}, {figure['batches']:,} batches", says, markdown(head, lines)]
+    parts = [f"### {figure.heading}, {figure.batches:,} batches", says, markdown(head, lines)]
     parts += [_smallest_differences(compared)] if to_baseline else []
-    parts += ["\n".join(f"- {note}" for note in figure["notes"])] if figure["notes"] else []
-    thinned = "of all batches, each n-th is kept; " if figure["kind"] == "batches" else ""
-    parts += [*below, f"{rows}; {thinned}{origin(figure['origin'])}:"]
-    return "\n\n".join([*parts, f"```sh\n{figure['origin']['command']}\n```"])
+    parts += ["\n".join(f"- {note}" for note in figure.notes)] if figure.notes else []
+    thinned = "of all batches, each n-th is kept; " if figure.kind == "batches" else ""
+    parts += [*below, f"{rows}; {thinned}{origin(figure.origin)}:"]
+    return "\n\n".join([*parts, f"```sh\n{figure.origin.command}\n```"])
 
 
-def origin(source: dict[str, str]) -> str:
+def origin(source: Origin) -> str:
     """Machine, commit and day of rows."""
-    return f"{source['machine']}, commit {source['commit']}, {source['date']}"
+    return f"{source.machine}, commit {source.commit}, {source.date}"
 
 
 def _seeds(study: Study) -> str:
-    count = study.figure["seeds"]
+    count = study.figure.seeds
     return "One seed" if count == 1 else f"{count} seeds; ± is half of a 95% interval"
 
 
@@ -59,8 +59,8 @@ def _smallest_differences(compared: Sequence[Compared]) -> str:
 def _row(line: Line, compared: Sequence[Compared], varied: bool, has_times: bool) -> Sequence[object]:
     """The cells of a model, in the order of the head that `section` makes."""
     cells = [cell for comparison in compared for cell in _loss(line, comparison)]
-    sizes = [f"{line.seeds[0].row[column]:,}" for column in ("parameters", "operations")]
-    done = sum(seed.row["finished"] for seed in line.seeds)
+    sizes = [f"{size:,}" for size in (line.seeds[0].row.parameters, line.seeds[0].row.operations)]
+    done = sum(seed.row.finished for seed in line.seeds)
     x = [f"{line.x:g}"] if varied and line.x is not None else []
     seconds = line.mean("raced")
     time = []

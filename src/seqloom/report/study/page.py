@@ -81,15 +81,16 @@ def caption(study: Study) -> list[str]:
     """Sentences on the size, the text and the cells that are not done yet."""
     figure = study.figure
     cells = [seed for line in study.lines for seed in line.seeds]
-    done = sum(seed.row["finished"] for seed in cells)
+    done = sum(seed.row.finished for seed in cells)
     sentences = [
-        f"Reduced: {figure['differs']}." if figure["differs"] else "At the paper's own settings.",
-        f"Text: {figure['text']}.",
-        f"{figure['seeds']} seed." if figure["seeds"] == 1 else f"{figure['seeds']} seeds.",
+        f"Reduced: {figure.differs}." if figure.differs else "At the paper's own settings.",
+        f"Text: {figure.text}.",
+        f"{figure.seeds} seed." if figure.seeds == 1 else f"{figure.seeds} seeds.",
     ]
-    if figure["floor"] is not None:
-        sentences.append(f"The floor of this text is {figure['floor']:.3f} nats per token.")
-    sentences.append(f"Frequencies of single tokens alone have a loss of {figure['unigram']:.3f}.")
+    if figure.floor is not None:
+        sentences.append(f"The floor of this text is {figure.floor:.3f} nats per token.")
+    if figure.unigram is not None:
+        sentences.append(f"Frequencies of single tokens alone have a loss of {figure.unigram:.3f}.")
     if done < len(cells):
         sentences.append(f"Unfinished: {done:,} of {len(cells):,} cells are done.")
     return sentences

@@ -112,7 +112,7 @@ def share(study: Study) -> str:
     """In how many of the kept batches of the second half SHE's loss is lower than that of 32 heads, and the mean."""
     batches = {line.series: dict(line.seeds[0].every) for line in study.lines}
     she, many = batches.get("she", {}), batches.get(MANY, {})
-    both = [step for step in she if step in many and step > study.figure["batches"] / 2]
+    both = [step for step in she if step in many and step > study.figure.batches / 2]
     lower = sum(she[step] < many[step] for step in both)
     if not both:
         return ""

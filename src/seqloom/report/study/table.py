@@ -23,7 +23,7 @@ class Column:
 
 def columns(study: Study) -> list[Column]:
     """The columns for which this figure has values."""
-    stretch, over = study.figure["stretch"], study.figure["over"]
+    stretch, over = study.figure.stretch, study.figure.over
     compared = [Compared(study, "training"), Compared(study, "held_out")]
     several = any(
         estimate.half is not None
@@ -65,7 +65,7 @@ def table_rows(study: Study) -> list[tuple[Line, list[Value]]]:
     for line in study.lines:
         difference = held_out.difference(line)
         values: dict[str, Value] = {
-            study.figure["over"]: line.x,
+            study.figure.over: line.x,
             "training loss": _mean(line, training),
             "± training": _half(training.mean(line)),
             "held-out loss": _mean(line, held_out),
@@ -73,8 +73,8 @@ def table_rows(study: Study) -> list[tuple[Line, list[Value]]]:
             "to baseline": difference.estimate.mean if difference else None,
             "± to baseline": _half(difference.estimate if difference else None),
             "adjusted p": difference.adjusted if difference else None,
-            "parameters": line.seeds[0].row["parameters"],
-            "operations a token": line.seeds[0].row["operations"],
+            "parameters": line.seeds[0].row.parameters,
+            "operations a token": line.seeds[0].row.operations,
             "ms a batch": _ms(line.mean("seconds")),
             "ms a step, raced": _ms(line.mean("raced")),
             "batches": _batches(line),
@@ -99,14 +99,15 @@ def _half(estimate: Estimate | None) -> float | None:
 
 
 def _batches(line: Line) -> str:
-    done, asked = (sum(seed.row[name] for seed in line.seeds) for name in ("batches", "asked"))
+    done = sum(seed.row.batches for seed in line.seeds)
+    asked = sum(seed.row.asked for seed in line.seeds)
     return f"{done:,}" if done == asked else f"{done:,} of {asked:,}"
 
 
 def _state(line: Line) -> str:
     """`done`, or `unfinished` with the number of seeds that are done; and the reason of the first that failed."""
-    reasons = [seed.row["failed"] for seed in line.seeds if seed.row["failed"]]
-    done = sum(seed.row["finished"] for seed in line.seeds)
+    reasons = [seed.row.failed for seed in line.seeds if seed.row.failed]
+    done = sum(seed.row.finished for seed in line.seeds)
     state = "done" if done == len(line.seeds) else "unfinished"
     state += f", {done} of {len(line.seeds)} seeds" if state == "unfinished" and done else ""
     return f"{state}; failed: {reasons[0]}" if reasons else state

@@ -104,7 +104,7 @@ def _verdict(evidence: Evidence, adjusted: float | None) -> Verdict:
 def evidence(contrasts: Sequence[Contrast], study: Study, loss: Loss) -> Evidence:
     """What a study says of contrasts that a claim says are all below 0."""
     runs = losses(study, loss)
-    estimates = [(sums.name, contrast(sums.weights, runs, paired=study.paired)) for sums in contrasts]
+    estimates = [(sums.name, contrast(sums.weights, runs, paired=study.figure.paired)) for sums in contrasts]
     known = [(name, estimate) for name, estimate in estimates if estimate is not None]
     all_run = all(key in runs for sums in contrasts for key, weight in sums.weights.items() if weight)
     missing = "unfinished" if all_run else "not all its models were run"
