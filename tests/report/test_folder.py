@@ -35,6 +35,11 @@ def test_the_page_of_one_row(tmp_path: Path, name: str, capsys: pytest.CaptureFi
     assert "seqloom study" in (tmp_path / NAMES[name]).read_text(encoding="utf-8")
 
 
+def test_a_run_whose_folder_has_no_unicode_name_is_shown_by_its_escape(tmp_path: Path) -> None:
+    out = study(tmp_path, "extrapolate", [longer(run="alibi\udcff", loss=1.5), longer(run="rotary")])
+    assert r"alibi\udcff" in write(out).read_text(encoding="utf-8")
+
+
 def test_a_comparison_comes_first(tmp_path: Path) -> None:
     comparison(study(tmp_path, "maze", [turned()]), steps=30, seeds=1)
     assert write(tmp_path) == tmp_path / "report.html"

@@ -14,7 +14,7 @@ from seqloom.core.statistics import Word, differences
 from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
 from seqloom.report.charts.style import LineStyle, styles
-from seqloom.report.columns import AtLeastOne, Count, Number, Words
+from seqloom.report.columns import AtLeastOne, Count, Number
 from seqloom.report.results import StudyRow, read
 from seqloom.runs.durable import replace_text
 
@@ -38,10 +38,10 @@ NEUTRAL = LineStyle(11, (2, 3), "cross")
 class Played(StudyRow):
     """The returns that a trained model reached in the episodes that it played."""
 
-    environment: Words
-    policy: Words
-    learner: Words
-    mixer: Words
+    environment: str
+    policy: str
+    learner: str
+    mixer: str
     episodes: AtLeastOne
     """recorded episodes"""
     context: AtLeastOne
@@ -53,7 +53,7 @@ class Played(StudyRow):
     error: Number
     lowest: Number
     highest: Number
-    findings: list[Words]
+    findings: list[str]
     """the names of the findings that the row belongs to"""
 
     @property

@@ -11,7 +11,7 @@ from typing import Self, final
 from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Chart, Choice, Spec, Table, rounded
 from seqloom.report.charts.style import LineStyle, styles
-from seqloom.report.columns import AtLeastOne, Count, Number, Words
+from seqloom.report.columns import AtLeastOne, Count, Number
 from seqloom.report.results import StudyRow, read
 from seqloom.runs.durable import replace_text
 
@@ -24,19 +24,19 @@ STEADY = 0.01
 class Longer(StudyRow):
     """How well a run predicts a text in windows of one length, in nats per token."""
 
-    run: Words
-    mixer: Words
-    position: Words
+    run: str
+    mixer: str
+    position: str
     context: AtLeastOne
     """tokens of a window in training"""
     seed: Count | None
-    text: Words
+    text: str
     length: AtLeastOne
     """tokens of a window here"""
     loss: Number | None
     beyond: Number | None
     """of the tokens whose position in the window is beyond the trained context"""
-    refused: Words | None
+    refused: str | None
     """the reason where there is no loss"""
 
 

@@ -13,7 +13,7 @@ from typing import Self, final
 from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, rounded
 from seqloom.report.charts.style import LineStyle, styles
-from seqloom.report.columns import AtLeastOne, Count, Number, Words
+from seqloom.report.columns import AtLeastOne, Count, Number
 from seqloom.report.results import StudyRow, read
 from seqloom.runs.durable import replace_text
 
@@ -24,8 +24,8 @@ STUDY = "markov-gap"
 class Gap(StudyRow):
     """One model on one chain, with its loss above that of the true chain in nats per token."""
 
-    model: Words
-    source: Words
+    model: str
+    source: str
     order: Count | None
     """order of the chain; None for the hidden one"""
     context: AtLeastOne

@@ -14,7 +14,7 @@ from seqloom.report import html
 from seqloom.report.agents import SEEDS
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
 from seqloom.report.charts.style import styles
-from seqloom.report.columns import AtLeastOne, Count, Number, Share, Words
+from seqloom.report.columns import AtLeastOne, Count, Number, Share
 from seqloom.report.results import StudyRow, read
 from seqloom.runs.durable import replace_text
 
@@ -29,7 +29,7 @@ CHANCE = ("without memory", 0.5)
 class Turn(StudyRow):
     """The score of an agent after some batches."""
 
-    agent: Words
+    agent: str
     length: AtLeastOne
     """steps from the cue to the turn"""
     seed: Count

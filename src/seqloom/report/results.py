@@ -1,6 +1,6 @@
 """The rows of a study, OUT/results.jsonl, as its page reads them.
 
-    class Turn(StudyRow): agent: Words; length: AtLeastOne; …             the columns that the page of the study needs
+    class Turn(StudyRow): agent: str; length: AtLeastOne; …             the columns that the page of the study needs
     rows = read(Path("runs/maze"), "maze", Turn)
 
 A line's checksum shows that it was not damaged, not that its columns are those of the page: rows may be of another
@@ -13,7 +13,6 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from seqloom.core.files import read_bytes
-from seqloom.report.columns import Words
 from seqloom.runs.rows import checked
 
 RESULTS = "results.jsonl"
@@ -25,10 +24,10 @@ class StudyRow(BaseModel):
     """A row of a study and its origin; subclasses declare the columns that a page needs, others are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
-    date: Words
-    commit: Words
-    command: Words
-    machine: Words
+    date: str
+    commit: str
+    command: str
+    machine: str
 
 
 R = TypeVar("R", bound=StudyRow)

@@ -7,12 +7,12 @@ from typing import Annotated, TypeVar, final
 from pydantic import BaseModel, ConfigDict, Field
 
 from seqloom.core.files import read_text
-from seqloom.report.columns import Count, Number, Share, Words
+from seqloom.report.columns import Count, Number, Share
 from seqloom.report.results import row_of
 
 LARGEST = 64 << 20
 """the most bytes of a file of rows"""
-Spans = dict[Words, Number | None]
+Spans = dict[str, Number | None]
 """bits per byte by the number of tokens that come before the predicted one"""
 
 
@@ -26,55 +26,55 @@ class _Row(BaseModel):
 class Result(_Row):
     """A trained model; losses are None where it became NaN, those of the test text also where it was not tested."""
 
-    contender: Words
-    use: Words = "first"
+    contender: str
+    use: str = "first"
     """what the run is for; "first": of the protocol before folds"""
-    text: Words = "books"
+    text: str = "books"
     fold: Count | None = None
-    board: Words
+    board: str
     """only rows of the same board are compared"""
-    tokens: dict[Words, Count]
+    tokens: dict[str, Count]
     """tokens of the training, validation and test texts"""
-    authors: dict[Words, list[Words]]
+    authors: dict[str, list[str]]
     """authors of the validation and test texts"""
     lr: Annotated[Number, Field(gt=0)]
     seed: Count
     batches: Count
     parameters: Count
-    backends: dict[Words, list[Words]]
+    backends: dict[str, list[str]]
     """backends by op"""
     validation: Number | None
     bits_per_byte: Number | None
     by_position: Spans | None
     by_position_long: Spans | None
-    state_bytes: dict[Words, Count]
+    state_bytes: dict[str, Count]
     """bytes of the state of one row, by the number of tokens that it has read"""
-    failed: Words | None
-    date: Words = ""
-    commit: Words = ""
-    machine: Words = ""
+    failed: str | None
+    date: str = ""
+    commit: str = ""
+    machine: str = ""
 
 
 @final
 class Timed(_Row):
     """A raced training step in seconds with its quartiles, or milliseconds of a token after so many others."""
 
-    contender: Words
+    contender: str
     step: Number | None = None
     step_quartiles: Annotated[list[Number], Field(min_length=2, max_length=2)] | None = None
     tokens: Count | None = None
     ms_per_token: Number | None = None
-    machine: Words = ""
+    machine: str = ""
 
 
 @final
 class Recalled(_Row):
     """The share of right answers of a model that was trained on a probe."""
 
-    mixer: Words
+    mixer: str
     dim: Count
     lr: Number
-    probe: Words
+    probe: str
     difficulty: Count
     distance: list[Count] | None
     """the distances of the questions; None: of all"""

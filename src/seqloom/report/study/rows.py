@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias, final
 from pydantic import BaseModel, ConfigDict, Field
 
 from seqloom.core.files import parse_json, read_text
-from seqloom.report.columns import LARGEST, AtLeastOne, Count, Number, Words
+from seqloom.report.columns import LARGEST, AtLeastOne, Count, Number
 from seqloom.report.results import row_of
 
 FORMAT = 1
@@ -30,32 +30,32 @@ class _Row(BaseModel):
 class Origin(_Row):
     """Date, commit, command and machine of the rows."""
 
-    date: Words
-    commit: Words
-    command: Words
-    machine: Words
+    date: str
+    commit: str
+    command: str
+    machine: str
 
 
 @final
 class Figure(_Row):
     """The row of the figure itself: what it shows, its size, its text."""
 
-    name: Words
-    heading: Words
-    says: Words
+    name: str
+    heading: str
+    says: str
     kind: Kind
-    over: Words
+    over: str
     """the setting that it varies; "" without one"""
-    scale: Words
-    differs: Words
+    scale: str
+    differs: str
     batches: AtLeastOne
     stretch: AtLeastOne
     seeds: AtLeastOne
     paired: bool = False
     """whether the seed draws the order of the batches too, so that runs of the same seed are pairs"""
-    notes: list[Words]
-    text: Words
-    identity: Words
+    notes: list[str]
+    text: str
+    identity: str
     unigram: Number | None
     floor: Number | None
     origin: Origin
@@ -67,15 +67,15 @@ class Cell(_Row):
 
     line: Count
     seed: Count
-    series: Words
-    of: Words
+    series: str
+    of: str
     x: Annotated[float | int, Field(gt=0, le=LARGEST)] | None
     """the value of what the figure varies, a whole number where it is written as one"""
-    family: Words
+    family: str
     batches: Count
     asked: Count
     finished: bool
-    failed: Words | None
+    failed: str | None
     training: Number | None
     held_out: Number | None
     seconds: Number | None
