@@ -36,7 +36,8 @@ from tests.experiments.test_board import SMALL, WORDS, finish
 from tests.report.test_board import row as line
 
 CONTEXT, LONG, PIECE = 16, 48, 16
-FOLD = 4
+FOLD = 3
+"""its test text has an author of two documents and another author"""
 Ids = list[int]
 
 
@@ -131,6 +132,31 @@ def check_row(row: BoardRow, run: Run, books: Path) -> None:
             assert {author: size for author, (_, size) in row.by_author.items()} == bytes_of
             assert {author: bits for author, (bits, _) in row.by_author.items()} == pytest.approx(bits_of, rel=1e-5)
             assert row.loss == pytest.approx(bits * math.log(2) / count, rel=1e-5)
+    check_parts(row, run, books)
+
+
+def check_parts(row: BoardRow, run: Run, books: Path) -> None:
+    """The validation loss and the tokens of the row, again; the texts of nobody else are trained on or validate."""
+    model = seqloom.load(run.folder).double()
+    tokenizer = tokenizers.Tokenizer.from_file(str(run.tokenizer))
+    eos = tokenizer.token_to_id("<eos>")
+    everyone = {path.stem.partition(" - ")[0] for path in books.iterdir()}
+    validation, test = set(row.authors["validation"]), set(row.authors["test"])
+    assert not validation & test
+    sizes, losses = {}, []
+    for part, authors in (("training", everyone - validation - test), ("validation", validation), ("test", test)):
+        texts = [
+            [*tokenizer.encode(text, add_special_tokens=False).ids, eos] for _, text in documents(books, tuple(authors))
+        ]
+        sizes[part] = sum(map(len, texts))
+        for ids in texts if part == "validation" else ():
+            before = [eos, *ids[:-1]]
+            for first in range(0, len(ids), CONTEXT):
+                window = slice(first, first + CONTEXT)
+                with torch.no_grad():
+                    losses += losses_at_once(model, before[window], ids[window]).tolist()
+    assert row.tokens == sizes
+    assert row.validation == pytest.approx(sum(losses) / len(losses), rel=1e-5)
 
 
 def check_that_the_validation_text_chooses(board: Board, tmp_path: Path) -> None:
@@ -182,6 +208,8 @@ def test_the_scores_of_a_row_are_those_of_its_test_text(
 ) -> None:
     _, run, row = trained
     assert row.fold == FOLD
+    authors = [author for author, _ in documents(books, row.authors["test"])]
+    assert len(authors) > len(set(authors)) > 1
     assert len(row.by_position_long or {}) == 4
     check_row(row, run, books)
 
@@ -206,6 +234,22 @@ def test_rates_parameters_and_the_page(board: Board, tmp_path: Path) -> None:
             "in_context = Spans(model, corpus.test, context, batch)",
             "in_context = Spans(model, corpus.test, context // 2, batch)",
             id="windows are shorter than the context",
+        ),
+        pytest.param(
+            '[row for row in rows if "held_out" in row][-1]["held_out"]',
+            'values["training"]',
+            id="the validation score is of the training text",
+        ),
+        pytest.param(
+            "_, corpus = with_text(self.config)",
+            "data = self.config.data.model_copy(update={'fold': 2})\n"
+            "        _, corpus = with_text(self.config.model_copy(update={'data': data}))",
+            id="the test text is another fold, which was trained on",
+        ),
+        pytest.param(
+            '"tokens": {name: len(part)',
+            '"tokens": {name: len(corpus.train)',
+            id="all parts have the size of the first",
         ),
     ],
 )
@@ -233,6 +277,11 @@ def test_a_fault_in_what_is_scored_is_noticed(
             id="the ends of documents are free",
         ),
         pytest.param(
+            "in held_out(tokens, length",
+            "in held_out(replace(tokens, starts=tokens.starts[:1], sizes=tokens.sizes[:1]), length",
+            id="windows cross documents",
+        ),
+        pytest.param(
             ".sum()) * bits\n            for first",
             ".sum())\n            for first",
             id="spans are left in nats per token",
@@ -248,6 +297,11 @@ def test_a_fault_in_what_is_scored_is_noticed(
             "nats_of.index_add_(0, document_of[: len(nats)], nats.sum(1))",
             id="authors get the losses of others",
         ),
+        pytest.param(
+            "(earlier_bits + bits, earlier_bytes + size)",
+            "(bits, size)",
+            id="the last document of an author counts alone",
+        ),
     ],
 )
 def test_a_fault_in_how_it_is_scored_is_noticed(
@@ -255,7 +309,7 @@ def test_a_fault_in_how_it_is_scored_is_noticed(
 ) -> None:
     cell, run, _ = trained
     faulty = with_fault(monkeypatch, measure, right, wrong)
-    faulty.__dict__.update(PIECE=PIECE, EDGES=measure.EDGES)
+    faulty.__dict__.update(PIECE=PIECE, EDGES=measure.EDGES, replace=replace)
     monkeypatch.setattr(cells, "Spans", faulty.Spans)
     (row,) = cell.read(run, None)
     with pytest.raises(AssertionError):
