@@ -66,11 +66,12 @@ def equal(actual: Updates, expected: Updates) -> None:
 
 
 @pytest.mark.usefixtures("graphs")
+@pytest.mark.parametrize("by", ["adamw", "muon"])
 @pytest.mark.parametrize("kind", ["he", "attention", "performer", "routing"])
-def test_losses_and_weights_are_the_same_bits(kind: str) -> None:
+def test_losses_and_weights_are_the_same_bits(kind: str, by: str) -> None:
     """With dropout, a schedule and clipping; each loss comes with its step, one step late where nothing follows it."""
-    plain = updates(kind, SCHEDULE)
-    steps, inside = captured(kind, SCHEDULE)
+    plain = updates(kind, SCHEDULE, f"training.optimizer={by}")
+    steps, inside = captured(kind, SCHEDULE, f"training.optimizer={by}")
     expected = [plain(number) for number in range(5)]
     actual = [*(steps(number) for number in range(5)), steps.wait()]
     done = [update for update in actual if update is not None]
@@ -130,10 +131,11 @@ def test_warming_up_trains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("graphs")
+@pytest.mark.parametrize("by", ["adamw", "muon"])
 @pytest.mark.parametrize("waits", [True, False])
-def test_a_loss_that_is_not_finite_changes_no_weight_and_is_named(waits: bool) -> None:
+def test_a_loss_that_is_not_finite_changes_no_weight_and_is_named(waits: bool, by: str) -> None:
     """Neither at its step nor at the next one, which began before the host knew."""
-    steps, inside = captured("he")
+    steps, inside = captured("he", f"training.optimizer={by}")
     for number in range(3):
         steps(number)
     before = {name: tensor.clone() for name, tensor in tensors(inside).items()}
@@ -209,7 +211,6 @@ def test_micro_batches_of_questions_are_not_captured() -> None:
     ("changes", "why"),
     [
         (["model.sublayers=reversible"], "reversible"),
-        (["training.optimizer=muon"], "muon"),
         (["training.compile=true"], "compile"),
         (["training.graph=none"], ""),
     ],

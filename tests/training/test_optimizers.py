@@ -236,3 +236,21 @@ def test_the_state_of_another_optimizer_is_an_error() -> None:
     with pytest.raises(ValueError, match=missing):
         adam.load(muon.tensors())
     assert not adam.tensors(), "nothing was taken up"
+
+
+def test_muon_with_its_rate_on_the_device_takes_the_same_steps() -> None:
+    """As torch's, up to the rounding of a rate to float32; in tall and wide matrices, with decay and momentum."""
+    config = resolve("tiny", [MUON, "training.lr=0.01", "training.weight_decay=0.1"]).training
+    models = [decoder("attention", dropout=0.0) for _ in range(2)]
+    parts = [optimizer(model, config) for model in models]
+    parts[1].hold_rates(torch.device("cpu"))
+    for model, part in zip(models, parts, strict=True):
+        step = updates(model, part, windows(), config)
+        for number in range(3):
+            step(number)
+    for (name, expected), (_, actual) in zip(*(model.named_parameters() for model in models), strict=True):
+        torch.testing.assert_close(
+            actual, expected, rtol=1e-4, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}"
+        )
+    memory, expected_memory = parts[1].tensors(), parts[0].tensors()
+    assert memory.keys() == expected_memory.keys()

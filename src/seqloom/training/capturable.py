@@ -28,8 +28,6 @@ def why_uncaptured(updates: Updates) -> str:
         return "several processes train one model"
     if config.compile:
         return "training.compile=true makes graphs of its own"
-    if config.optimizer != "adamw":
-        return f"training.optimizer={config.optimizer} reads its learning rate from the GPU"
     mixers = [module for module in updates.learner.modules() if isinstance(module, Mixer)]
     reasons = [objective.uncaptured(config.accumulate), model.uncaptured, *(mixer.uncaptured for mixer in mixers)]
     return next((reason for reason in reasons if reason), "")

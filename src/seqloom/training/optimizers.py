@@ -22,6 +22,7 @@ from torch.optim import SGD, AdamW, Muon
 
 from seqloom.core.roles import roles
 from seqloom.training.config import TrainConfig
+from seqloom.training.muon import update_on_device
 
 _MEMORY: dict[type[torch.optim.Optimizer], frozenset[str]] = {
     AdamW: frozenset({"step", "exp_avg", "exp_avg_sq"}),
@@ -42,6 +43,7 @@ class Optimizer:
         self.parts = tuple(parts)
         self._rates = [group["lr"] for group in self.groups]
         self._names = {id(parameter): name for name, parameter in named}
+        self._flag: Tensor | None = None
 
     @property
     def groups(self) -> list[dict[str, Any]]:
@@ -59,7 +61,10 @@ class Optimizer:
     def update(self) -> None:
         """Updates the parameters by their gradients, at the rates that are set."""
         for part in self.parts:
-            part.step()
+            if isinstance(part, Muon) and isinstance(part.param_groups[0]["lr"], Tensor):
+                update_on_device(part, self._flag)
+            else:
+                part.step()
 
     def step(self, share: float = 1.0) -> None:
         """Updates the parameters by their gradients, with `share` times the learning rate of their group."""
@@ -67,16 +72,15 @@ class Optimizer:
         self.update()
 
     def hold_rates(self, device: torch.device) -> None:
-        """Holds AdamW's rates on a device from now on, as float32: a captured graph reads them from there."""
-        for part in self.parts:
-            if isinstance(part, AdamW):
-                for group in part.param_groups:
-                    group["lr"] = torch.tensor(float(group["lr"]), dtype=torch.float32, device=device)
+        """Holds the rates on a device from now on, as float32: a captured graph reads them from there."""
+        for group in self.groups:
+            group["lr"] = torch.tensor(float(group["lr"]), dtype=torch.float32, device=device)
 
     def guard(self, flag: Tensor | None) -> None:
-        """Lets AdamW's updates change nothing while `flag` (), on its device, is 1; None takes it away."""
+        """Lets updates change nothing while `flag` (), on the device, is 1; None takes it away."""
+        self._flag = flag
         for part in self.parts:
-            part.found_inf = flag  # type: ignore[attr-defined]  # read by fused optimizers, as GradScaler sets it
+            part.found_inf = flag  # type: ignore[attr-defined]  # read by fused AdamW, as GradScaler sets it
 
     def let_capture(self, captures: bool) -> None:
         """Whether updates may be recorded as a graph, which torch checks then, and warns of elsewhere."""
