@@ -288,3 +288,9 @@ def test_the_command_names_the_text_that_is_too_short(
 def test_a_text_that_the_protocol_does_not_name_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["study", "board", "--text", "boks", "--data", "x", "--out", str(tmp_path / "new")]) == 2
     assert "--text 'boks' is unknown; did you mean 'books'?" in capsys.readouterr().err
+
+
+def test_one_file_of_rows_is_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["study", "board", "--merge", "--out", str(tmp_path), "--results", "a.jsonl", "--scratch", "b.jsonl"]
+    assert command(words) == 2
+    assert "--scratch takes the place of --results: leave out one of them" in capsys.readouterr().err

@@ -180,6 +180,8 @@ def board(
 
     if text not in TEXTS:
         raise ValueError(f"--text {text!r} is unknown; {suggestion(text, TEXTS)}")
+    if scratch is not None and results is not None:
+        raise ValueError("--scratch takes the place of --results: leave out one of them")
     if not merge:
         require_settings("board/small", change or [], data)
     from seqloom.cli.board import Options, act
