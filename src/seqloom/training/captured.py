@@ -164,10 +164,12 @@ class Captured(Steps):
         updates.optimizer.guard(self._flag)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side), self._undone():
-            for _ in range(WARM_UP):
-                updates.step(buffers, divisors, self._raise_flag)
-        torch.cuda.current_stream().wait_stream(side)
+        try:
+            with torch.cuda.stream(side), self._undone():
+                for _ in range(WARM_UP):
+                    updates.step(buffers, divisors, self._raise_flag)
+        finally:
+            torch.cuda.current_stream().wait_stream(side)  # where it fails too: uncaptured steps read what was undone
         updates.optimizer.let_capture(True)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
