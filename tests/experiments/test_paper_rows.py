@@ -190,5 +190,5 @@ def test_out_belongs_to_one_scale_and_text(grid: Grid) -> None:
         Grid(scale_of("tiny"), grid.out, source="stories:50:0"),
         Grid(scale_of("tiny"), grid.out, sets=["training.lr=0.1"]),
     ):
-        with pytest.raises(ValueError, match="of other settings|on another text"):
+        with pytest.raises(ValueError, match=r"of other settings|on another text"):
             trained(other, STUDIES["fig9"](other).only(["she"]))

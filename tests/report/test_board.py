@@ -122,6 +122,15 @@ def test_a_decision_that_hangs_on_a_seed_is_fragile(differences: list[float], fr
     assert ("fragile" in sentence) == fragile
 
 
+def test_nothing_is_decided_before_all_questions_have_all_their_runs() -> None:
+    folded = replace(LINEUP, runs=4)
+    few = [each for each in rows() if (each["contender"], each["seed"]) != ("gla", 3)]
+    he, gla = board_of(few, folded).answers
+    assert he.sentence(LINEUP.titles).endswith("not decided before all questions have 4 runs (4 here).")
+    assert gla.sentence(LINEUP.titles).endswith("not decided before all questions have 4 runs (3 here).")
+    assert "significant" in board_of(rows(), folded).answers[0].sentence(LINEUP.titles)
+
+
 def test_one_seed_decides_nothing_and_a_missing_row_is_named() -> None:
     board = board_of([each for each in rows() if each["seed"] == 0 and each["contender"] != "gla"], LINEUP)
     he, gla = board.answers

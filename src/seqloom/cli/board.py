@@ -94,4 +94,4 @@ def lineup() -> Lineup:
     questions = [Question(decision.question, decision.first, decision.second) for decision in fixed.DECISIONS]
     ends = (fixed.RATES[0] / 2**fixed.FURTHER, fixed.RATES[-1] * 2**fixed.FURTHER)
     titles = {name: fixed.title(name) for name in names}
-    return Lineup(titles, fixed.BASELINE, (), questions, fixed.SHARE, fixed.MARGIN, ends)
+    return Lineup(titles, fixed.BASELINE, (), questions, fixed.SHARE, fixed.MARGIN, fixed.FOLDS, ends)

@@ -46,6 +46,8 @@ class Lineup:
     """tested texts per training text where each run is tested on a fold of its own; 0 on one test text"""
     margin: float = 0.01
     """bits per byte: smaller differences do not matter"""
+    runs: int = 0
+    """the runs of both models of every question, before which no verdict is given; 0: with any number"""
     ends: Sequence[float] = ()
     """the lowest and the highest rate that may be tried"""
 
@@ -87,6 +89,8 @@ class Answer:
     question: Question
     verdict: Verdict | None
     """on first minus second, with Holm's correction over all questions; None where no run is common"""
+    awaited: int = 0
+    """the runs without which nothing is decided, where some question has fewer; 0 where all are there"""
 
     def sentence(self, titles: Mapping[str, str]) -> str:
         """The decision with its evidence."""
@@ -95,7 +99,10 @@ class Answer:
             return f"Not trained yet: {first} and {second}."
         estimate = self.verdict.difference.estimate
         runs = f"{estimate.seeds} run{'s' * (estimate.seeds > 1)}"
-        sentence = f"{first} minus {second}: {interval(estimate)} bits per byte ({runs}): {self.verdict.words}"
+        difference = f"{first} minus {second}: {interval(estimate)} bits per byte"
+        if self.awaited:
+            return f"{difference}: not decided before all questions have {self.awaited} runs ({estimate.seeds} here)."
+        sentence = f"{difference} ({runs}): {self.verdict.words}"
         if self.verdict.significant:
             return f"{sentence}: **{first if estimate.mean < 0 else second}**."
         return f"{sentence}."
@@ -133,7 +140,10 @@ class Board:
             str(number): (question.first, question.second) for number, question in enumerate(self.lineup.questions)
         }
         found = verdicts(runs, pairs, margin=self.lineup.margin, share=self.lineup.share)
-        return [Answer(question, found.get(str(number))) for number, question in enumerate(self.lineup.questions)]
+        fewest = min((found[name].difference.estimate.seeds if name in found else 0 for name in pairs), default=0)
+        awaited = self.lineup.runs if fewest < self.lineup.runs else 0
+        questions = enumerate(self.lineup.questions)
+        return [Answer(question, found.get(str(number)), awaited) for number, question in questions]
 
     def to_host(self, name: str) -> Estimate | None:
         """The difference of a contender to the baseline, paired by seed, with an interval of its own: exploratory."""
