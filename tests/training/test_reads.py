@@ -16,11 +16,13 @@ from seqloom.training.objectives.masked_token import MaskedTokenConfig
 from seqloom.training.objectives.next_token import NextToken
 from seqloom.training.objectives.probe import ProbeObjective
 from seqloom.training.optimizers import optimizer
+from seqloom.training.preparation import learner_of, with_text
 from seqloom.training.settings import resolve
 from seqloom.training.step import Learner
 from tests.contract.cases import CASES, Case
 from tests.training.recorded import no_reads
 from tests.training.stepping import CONTEXT, VOCAB, decoder, noise
+from tests.training.test_whole_recipes import NAMES, changes
 
 ROWS = 2
 QUESTIONS = probe("mqar:pairs=2,length=8,keys=4,values=4")
@@ -56,9 +58,8 @@ def _masked(mixer: dict[str, Any]) -> Learner:
     return Learner(Encoder(config).train(), objective)
 
 
-def does_a_step(case: Case, objective: str) -> None:
+def does_a_step(steps: Updates) -> None:
     """Fails unless a step reads nothing from the device, or says why it is not captured, and then does read."""
-    steps = updates(case, objective)
     parts, divisors = steps.batch(0)
     steps.set_rates(0)
     steps.step(parts, divisors, Losses.values)  # the first makes what is cached, the optimizer's memory among it
@@ -79,18 +80,25 @@ OTHERS = [case for case in CASES if case.first and not case.causal]
 
 @pytest.mark.parametrize("case", [case for case in CAUSAL if case.kind in ("he", "adaptive_span")], ids=str)
 def test_a_step_reads_nothing(case: Case) -> None:
-    does_a_step(case, "next_token")
+    does_a_step(updates(case, "next_token"))
 
 
 @pytest.mark.parametrize("objective", ["next_token", "exits", "probe"])
 @pytest.mark.parametrize("case", CAUSAL, ids=str)
 def test_a_step_of_every_causal_mixer_reads_nothing(case: Case, objective: str) -> None:
-    does_a_step(case, objective)
+    does_a_step(updates(case, objective))
 
 
 @pytest.mark.parametrize("case", OTHERS, ids=str)
 def test_a_step_of_every_bidirectional_mixer_reads_nothing(case: Case) -> None:
-    does_a_step(case, "masked_token")
+    does_a_step(updates(case, "masked_token"))
+
+
+@pytest.mark.parametrize("name", [*NAMES, "bert/small"])
+def test_a_step_of_a_whole_model_reads_nothing(name: str) -> None:
+    config, corpus = with_text(resolve(name, changes(name, 6)))
+    learner = learner_of(config, corpus).train()
+    does_a_step(Updates(learner, optimizer(learner.model, config.training, learner.objective), config.training, seed=0))
 
 
 def test_the_guard_sees_every_way_to_read() -> None:
