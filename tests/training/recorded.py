@@ -38,14 +38,22 @@ class NoReads(TorchDispatchMode):
 
 @contextmanager
 def no_reads() -> Iterator[None]:
-    """Inside the block what reads from the device raises RuntimeError, also what torch does not dispatch."""
+    """Inside the block what waits for the device raises RuntimeError: reads, and numbers that are copied to it."""
 
     def read(self: Tensor, *_: Any, **__: Any) -> Any:
         raise RuntimeError("a tensor is read from the device")
 
+    def copy(value: Any, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("a number is copied to the device")
+
+    def unless_there(value: Any, *rest: Any, real: Any = torch.as_tensor, **named: Any) -> Any:
+        return real(value, *rest, **named) if isinstance(value, Tensor) else copy(value)
+
     with pytest.MonkeyPatch.context() as patch, NoReads():
         for name in ("tolist", "numpy", "item", "__bool__", "__int__", "__float__"):
             patch.setattr(Tensor, name, read)
+        for name, instead in {"tensor": copy, "from_numpy": copy, "as_tensor": unless_there}.items():
+            patch.setattr(torch, name, instead)
         yield
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -94,6 +95,14 @@ def test_a_step_of_every_bidirectional_mixer_reads_nothing(case: Case) -> None:
     does_a_step(updates(case, "masked_token"))
 
 
+@pytest.mark.parametrize("position", ["t5", "alibi", "rotary", "sinusoidal", "learned_each_layer", "xpos"])
+def test_a_step_with_every_position_reads_nothing(position: str) -> None:
+    model = decoder({"kind": "attention", "heads": 2}, depth=1, position=position)
+    config = resolve("tiny", [f"training.batch={ROWS}"]).training
+    learner = Learner(model, NextToken(noise(), CONTEXT, ROWS))
+    does_a_step(Updates(learner, optimizer(model, config, learner.objective), config, seed=0))
+
+
 @pytest.mark.parametrize("name", [*NAMES, "bert/small"])
 def test_a_step_of_a_whole_model_reads_nothing(name: str) -> None:
     config, corpus = with_text(resolve(name, changes(name, 6)))
@@ -104,8 +113,10 @@ def test_a_step_of_a_whole_model_reads_nothing(name: str) -> None:
 def test_the_guard_sees_every_way_to_read() -> None:
     """Otherwise the tests above could not fail."""
     x = torch.arange(4.0)
+    array = np.zeros(2)
     ways: list[Callable[[], Any]] = [
         lambda: x.sum().item(), lambda: x.tolist(), lambda: x.numpy(), lambda: bool((x > 9).any()), lambda: int(x[0]),
+        lambda: torch.tensor([1.0]), lambda: torch.as_tensor(2), lambda: torch.from_numpy(array),
         lambda: x[x > 1], lambda: torch.where(x > 1), lambda: x.masked_select(x > 1), lambda: x.unique(),
         lambda: x.double().index_put((x > 1,), torch.zeros((), dtype=torch.float64)),
         lambda: torch.nn.functional.one_hot(x.long()),

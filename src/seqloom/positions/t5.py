@@ -43,8 +43,16 @@ def bucket(distance: Int[Tensor, "*n"], buckets: int, far: int, causal: bool) ->
     if not causal:
         side = buckets // 2
         return side * (distance < 0).long() + bucket(distance.abs(), side, far, True)
-    bucket_of = torch.tensor(buckets_of_distances(buckets, far), device=distance.device)
+    traced = torch.compiler.is_compiling() or type(distance) is not Tensor
+    bucket_of = (_table.__wrapped__ if traced else _table)(buckets, far, distance.device)
     return bucket_of[distance.clamp(0, far)]
+
+
+@cache
+def _table(buckets: int, far: int, device: torch.device) -> Int[Tensor, " far"]:
+    """`buckets_of_distances` on a device. It is copied there once: a captured step could not, and would wait."""
+    with torch.inference_mode(False):  # what inference mode makes could not be saved for a backward
+        return torch.tensor(buckets_of_distances(buckets, far), device=device)
 
 
 @final

@@ -111,7 +111,8 @@ class Permuted(Pattern):
     @override
     def __call__(self, i: Tensor, j: Tensor) -> Tensor:
         n = len(self.permutation)
-        size = torch.as_tensor(-(-self.length // n), device=i.device).clamp(min=1)
+        size = -(-self.length // n)
+        size = size.to(i.device).clamp(min=1) if isinstance(size, Tensor) else max(size, 1)
         block = (i // size).clamp(max=n - 1)
         target = torch.zeros_like(block)
         for number, other in enumerate(self.permutation):

@@ -66,8 +66,9 @@ class RandomBlocks(Pattern):
         if self.causal:
             count = low - self.first
         else:
-            end = torch.as_tensor(-(-self.length // self.size) - self.last, device=row.device)
-            window = (torch.minimum(row + self.half + 1, end) - low).clamp(min=0)
+            end = -(-self.length // self.size) - self.last
+            end = end.to(row.device) if isinstance(end, Tensor) else end
+            window = ((row + self.half + 1).clamp(max=end) - low).clamp(min=0)
             count = (end - self.first - window).clamp(min=0)
         blocks = []
         for number in range(self.random):
