@@ -1,14 +1,17 @@
 """The operations that torch executes are counted: each op against a count by hand; uncounted ops are reported."""
 
 import math
+from typing import Literal
 
 import pytest
 import torch
 from torch.nn import functional as F
 
 from seqloom.analysis.count import Executed, Unpriced, count
-from seqloom.analysis.own_kernels import linear_decay_native, selective_scan, spectral_lag_sum
+from seqloom.analysis.own_kernels import delta_rule, linear_decay_native, selective_scan, spectral_lag_sum
 from seqloom.analysis.pointwise import Call
+from seqloom.ops.delta_rule.reference import price as delta_price
+from seqloom.ops.linear_decay.reference import price as decay_price
 
 A, B = torch.rand(3, 4, dtype=torch.float64) + 0.5, torch.rand(3, 4, dtype=torch.float64) + 0.5
 C = torch.complex(A, B)
@@ -282,3 +285,16 @@ def test_a_decaying_sum_by_chunks_multiplies_the_pairs_within_each(T: int) -> No
     faded = linear_decay_native(Call((q, q, v, torch.ones(B, T, H), None), {}, v))
     assert faded.mul - result.mul == B * H * (2 * pairs + 2 * T * V + -(-T // 64) * K * V + 2 * T)
     assert (faded.add, faded.exp) == (result.add, B * H * T)
+
+
+@pytest.mark.parametrize("write", [False, True])
+@pytest.mark.parametrize(("decays", "decay"), [(None, "none"), (1, "head"), (4, "channel")])
+def test_the_delta_rule_counts_as_its_equation(
+    write: bool, decays: int | None, decay: Literal["none", "head", "channel"]
+) -> None:
+    B, T, H, K, V = 2, 5, 3, 4, 6
+    keys, v = torch.ones(B, T, H, K), torch.ones(B, T, H, V)
+    g = None if decays is None else torch.ones(B, T, H, decays)
+    result = delta_rule(Call((keys, keys, v, keys, keys if write else None, g, None), {}, v))
+    assert result == delta_price(B * T, H, K, V, decay, write)
+    assert delta_rule(Call((keys, keys, v, None, None, g, None), {}, v)) == decay_price(B * T, H, K, V, decay)
