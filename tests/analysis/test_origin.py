@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from seqloom.analysis import origin as module
-from seqloom.analysis.origin import commit, machine, origin, public
+from seqloom.analysis.origin import commit, machine, origin, public, tag
 
 GIT = ("git", "-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false")
 
@@ -17,13 +17,23 @@ GIT = ("git", "-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=f
 @pytest.fixture(autouse=True)
 def _asked_anew() -> None:
     commit.cache_clear()
+    tag.cache_clear()
 
 
 def test_all_four_are_there() -> None:
     result = origin("seqloom bench she")
-    assert list(result) == ["date", "commit", "command", "machine"]
+    assert [name for name in result if name != "tag"] == ["date", "commit", "command", "machine"]
     assert (result["date"], result["command"]) == (date.today().isoformat(), "seqloom bench she")
     assert f"torch {torch.__version__}, {torch.get_num_threads()} threads" in result["machine"] == machine()
+
+
+def test_a_commit_with_a_tag_names_it_unless_the_tree_has_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_git", lambda *words: "comparison-7" if words[0] == "describe" else None)
+    monkeypatch.setattr(module, "commit", lambda: "abc1234")
+    assert origin("seqloom")["tag"] == "comparison-7"
+    tag.cache_clear()
+    monkeypatch.setattr(module, "commit", lambda: "abc1234+")
+    assert "tag" not in origin("seqloom")
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,12 @@ def test_it_is_the_jacobian(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(reach_of(mixer, x), whole)
 
 
+def test_one_row_is_read_unless_more_are_named() -> None:
+    mixer = built("attention")
+    assert torch.equal(reach(mixer, T), reach(mixer, T, rows=1))
+    assert not torch.equal(reach(mixer, T), reach(mixer, T, rows=2))
+
+
 def test_of_me_it_is_its_taps_by_lag() -> None:
     mixer = built("me")
     taps = mixer.get_parameter("w_ext").detach().abs() * DIM**0.5
