@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from seqloom.analysis.count import Executed, Unpriced, count
 from seqloom.analysis.own_kernels import delta_rule, linear_decay_native, selective_scan, spectral_lag_sum
 from seqloom.analysis.pointwise import Call
+from seqloom.analysis.reductions import cumulative_sum
 from seqloom.ops.delta_rule.reference import price as delta_price
 from seqloom.ops.linear_decay.reference import price as decay_price
 
@@ -298,3 +299,10 @@ def test_the_delta_rule_counts_as_its_equation(
     result = delta_rule(Call((keys, keys, v, keys, keys if write else None, g, None), {}, v))
     assert result == delta_price(B * T, H, K, V, decay, write)
     assert delta_rule(Call((keys, keys, v, None, None, g, None), {}, v)) == decay_price(B * T, H, K, V, decay)
+
+
+@pytest.mark.parametrize(
+    "x", [C, torch.zeros(0, 3), torch.zeros(0, dtype=torch.complex64)], ids=["complex", "empty", "both"]
+)
+def test_a_running_sum_without_a_price_is_named(x: torch.Tensor) -> None:
+    assert cumulative_sum(Call((x, 0), {}, x)) is None
