@@ -281,6 +281,8 @@ def require_reusable(state: State) -> None:
 
 def require_mode(state: State) -> None:
     """Raises ValueError where the state was made in inference mode and is to be overwritten outside of it."""
+    if torch.compiler.is_compiling():
+        return  # a graph cannot ask
     if state["length"].is_inference() and not torch.is_inference_mode_enabled():
         raise ValueError(
             "a state that was made in inference mode can be reused there alone: step with reuse=False, or copy it"
