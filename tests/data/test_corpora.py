@@ -300,3 +300,14 @@ def test_wrong_settings_raise_an_error(wrong: dict) -> None:
     assert all(field.description for field in DataConfig.model_fields.values())
     with pytest.raises(ValidationError):
         DataConfig(**{"source": "a", **wrong})
+
+
+def test_folders_of_runs_next_to_texts_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("once upon a time")
+    run = tmp_path / "runs" / "he"
+    (run / "checkpoints").mkdir(parents=True)
+    for name in ("config.json", "metrics.jsonl", "checkpoints/notes.txt"):
+        (run / name).write_text('{"step": 1}\n')
+    documents = read(tmp_path)
+    assert [document.name for document in documents] == ["a.txt"]
+    assert documents.skipped["folders of runs"] == 1

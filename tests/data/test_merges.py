@@ -5,7 +5,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -130,18 +129,38 @@ def test_an_interrupt_while_texts_are_read_ends_the_process(processes: list[subp
     assert processes[0].returncode == -signal.SIGKILL
 
 
-def test_ctrl_c_while_merges_are_learned_ends_the_process(processes: list[subprocess.Popen[bytes]]) -> None:
-    draw = random.Random(0)
-    texts = ["".join(draw.choices("ACGT", k=50_000)) for _ in range(40)]  # which takes minutes
+INTERRUPTED = """
+import os, random, signal, subprocess, sys, threading
+from contextlib import contextmanager
+from seqloom.data import merge_process
+from seqloom.data.tokenizer import Tokenizer
 
-    @contextmanager
-    def show(label: str, total: float, unit: str) -> Iterator[Advance]:
-        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()  # all texts are read
-        yield lambda amount=1, note="": None
+signal.signal(signal.SIGINT, signal.default_int_handler)
+merge_process.SMALL, popen, started = 100, subprocess.Popen, []
 
-    with pytest.raises(KeyboardInterrupt):
-        Tokenizer.train(texts, 5000, show=show)
-    assert processes[0].returncode == -signal.SIGKILL
+def start(*arguments, **settings):
+    started.append(popen(*arguments, **settings))
+    return started[-1]
+
+@contextmanager
+def show(label, total, unit):
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()  # all texts are read
+    yield lambda amount=1, note="": None
+
+merge_process.subprocess.Popen = start
+draw = random.Random(0)
+texts = ["".join(draw.choices("ACGT", k=50_000)) for _ in range(40)]  # which takes minutes
+try:
+    Tokenizer.train(texts, 5000, show=show)
+except KeyboardInterrupt:
+    print("interrupted", started[0].returncode)
+"""
+
+
+def test_ctrl_c_while_merges_are_learned_ends_the_process() -> None:
+    words = [sys.executable, "-c", INTERRUPTED]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout.split() == ["interrupted", str(-signal.SIGKILL)], done.stderr
 
 
 def test_a_process_that_ends_early_is_an_error_of_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_other_settings_are_errors(tmp_path: Path) -> None:
     compare(THREE[:1], "tiny", SMALL, tmp_path)
     changes = {"training.lr": "0.5", "data.source": "stories:31:0", "data.seed": "3"}
     for name, value in changes.items():
-        with pytest.raises(ValueError, match="data.identity" if name == "data.source" else name):
+        with pytest.raises(ValueError, match="on another text" if name == "data.source" else name):
             compare(THREE[1:2], "tiny", [*SMALL, f"{name}={value}"], tmp_path)
         assert not (tmp_path / THREE[1].name).exists()
 

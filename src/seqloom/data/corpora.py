@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from seqloom.data.markov import Chain, HiddenChain
 
 _SUFFIXES = (".txt", ".md", ".text")
+RUN = {"config.json", "metrics.jsonl"}
+"""files by which the folder of a run is known, whose rows are no text"""
 _PARQUET = ".parquet"
 _TABLES = (".csv", ".tsv")
 _MARKUP = (".html", ".htm", ".xhtml", ".xml")
@@ -141,7 +143,7 @@ def _files(folder: Path) -> tuple[list[Path], Counter[str]]:
 
     Text files are those of `_SUFFIXES` and JSON lines, and the same compressed.
 
-    Hidden files and folders are ignored. OSError for a folder that cannot be read.
+    Hidden files and folders, and folders of runs, are ignored. OSError for a folder that cannot be read.
     """
 
     def raise_error(error: OSError) -> None:
@@ -151,6 +153,10 @@ def _files(folder: Path) -> tuple[list[Path], Counter[str]]:
     skipped: Counter[str] = Counter()
     for parent, folders, names in os.walk(folder, onerror=raise_error):
         folders[:] = [name for name in folders if not name.startswith(".")]
+        if set(names) >= RUN:
+            folders.clear()
+            skipped["folders of runs"] += 1
+            continue
         for name in names:
             path = Path(parent) / name
             suffix = suffix_of(path)
