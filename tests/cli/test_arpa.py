@@ -1,4 +1,4 @@
-"""`seqloom arpa`: the file gives the probabilities of the run's model; wrong runs and files raise one line."""
+"""`seqloom export arpa`: the file gives the probabilities of the run's model; wrong runs and files raise one line."""
 
 import math
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def table(path: Path) -> dict[tuple[str, ...], tuple[float, float]]:
 
 
 def test_the_file_has_the_probabilities_of_the_model(counted: Path, tmp_path: Path, seqloom: Seqloom) -> None:
-    answer = seqloom("arpa", str(counted), "--out", str(tmp_path / "kn.arpa"))
+    answer = seqloom("export", "arpa", str(counted), "--out", str(tmp_path / "kn.arpa"))
     assert answer.code == 0
     assert "n-grams of up to 3 tokens" in answer.out
     written = table(tmp_path / "kn.arpa")
@@ -51,7 +51,7 @@ def test_the_file_has_the_probabilities_of_the_model(counted: Path, tmp_path: Pa
 def test_kenlm_reads_the_file_and_agrees(counted: Path, tmp_path: Path, seqloom: Seqloom) -> None:
     import kenlm
 
-    assert seqloom("arpa", str(counted), "--out", str(tmp_path / "kn.arpa")).code == 0
+    assert seqloom("export", "arpa", str(counted), "--out", str(tmp_path / "kn.arpa")).code == 0
     model, peer = package.load(counted), kenlm.Model(str(tmp_path / "kn.arpa"))
     ids = model.tokenizer.encode("Once upon a time there was a fox, and a child that no one had seen.")
     text = " ".join(model.tokenizer.names[id].translate(VISIBLE) for id in ids)
@@ -63,17 +63,17 @@ def test_kenlm_reads_the_file_and_agrees(counted: Path, tmp_path: Path, seqloom:
 
 
 def test_what_cannot_be_written_is_one_line(counted: Path, trained: Path, tmp_path: Path, seqloom: Seqloom) -> None:
-    other = seqloom("arpa", str(trained), "--out", str(tmp_path / "new.arpa"))
+    other = seqloom("export", "arpa", str(trained), "--out", str(tmp_path / "new.arpa"))
     refused(other)
     assert "a model of kind decoder: an ARPA file is of n-grams by kneser_ney" in other.err
     (tmp_path / "there.arpa").write_text("mine")
-    there = seqloom("arpa", str(counted), "--out", str(tmp_path / "there.arpa"))
+    there = seqloom("export", "arpa", str(counted), "--out", str(tmp_path / "there.arpa"))
     refused(there)
     assert "exists already" in there.err
     assert (tmp_path / "there.arpa").read_text() == "mine"
     (tmp_path / "link.arpa").symlink_to(tmp_path / "elsewhere")
-    refused(seqloom("arpa", str(counted), "--out", str(tmp_path / "link.arpa")))
-    missing = seqloom("arpa", str(counted), "--out", str(tmp_path / "no" / "folder.arpa"))
+    refused(seqloom("export", "arpa", str(counted), "--out", str(tmp_path / "link.arpa")))
+    missing = seqloom("export", "arpa", str(counted), "--out", str(tmp_path / "no" / "folder.arpa"))
     refused(missing)
     assert "folder.arpa: No such file or directory" in missing.err
     assert not (tmp_path / "elsewhere").exists()

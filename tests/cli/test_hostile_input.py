@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from typer.models import OptionInfo
 
-from seqloom.cli.app import app, data, knn, studies
+from seqloom.cli.app import app, data, export, knn, studies
 from seqloom.mixers import kinds
 from tests.at_once import first
 from tests.cli.conftest import Answer
@@ -38,6 +38,7 @@ HEALTHY = {
     "exits": ["{run}", "--data", "stories:3", "--out", "new"],
     "extrapolate": ["{run}", "--lengths", "4", "--data", "stories:3", "--out", "new"],
     "generate": ["{run}", "Once"],
+    "hf": ["{run}", "new"],
     "maze": ["lstm", "--lengths", "10", "--out", "new"],
     "markov_gap": ["he", "--orders", "1", "--hidden", "0", "--out", "new"],
     "paper": ["fig8", "--scale", "tiny", "--out", "new"],
@@ -50,7 +51,7 @@ HEALTHY = {
 """arguments under which a command would run, so that it is the value under test that is refused"""
 GROUPS = {
     command.name or command.callback.__name__: group
-    for group, commands in (("study", studies), ("knn", knn), ("data", data))
+    for group, commands in (("study", studies), ("knn", knn), ("data", data), ("export", export))
     for command in commands.registered_commands
     if command.callback is not None
 }

@@ -195,7 +195,7 @@ def test_an_arpa_file_of_words(run: Path) -> None:
     out, file = run.parent / "counts", run.parent / "words.arpa"
     book = str(run.parent / "book.txt")
     assert command(["train", "ngram/kneser_ney", *sets, "--data", book, "--out", str(out)]) == 0
-    assert command(["arpa", str(out), "--out", str(file)]) == 0
+    assert command(["export", "arpa", str(out), "--out", str(file)]) == 0
     lines = file.read_text().splitlines()
     unigrams = lines[lines.index("\\1-grams:") + 1 : lines.index("\\2-grams:") - 1]
     names = [line.split("\t")[1] for line in unigrams]

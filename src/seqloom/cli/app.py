@@ -9,6 +9,7 @@ import typer
 from seqloom.cli.agents import agents, maze
 from seqloom.cli.compare import bench, compare
 from seqloom.cli.data import data
+from seqloom.cli.export import export
 from seqloom.cli.extrapolate import extrapolate
 from seqloom.cli.knn import knn
 from seqloom.cli.markov_gap import markov_gap
@@ -154,17 +155,6 @@ def distill(
     print(distilled(run, order, out, data=data, batch=batch, step=step))
 
 
-def arpa(
-    run: Run,
-    out: Annotated[Path, typer.Option(help="the file to be written")],
-    step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
-) -> None:
-    """Writes the n-grams of a Kneser-Ney run as an ARPA file, with the token names of tokenizer.json."""
-    from seqloom.cli.conversion import written_as_arpa
-
-    print(written_as_arpa(run, out, step))
-
-
 def demo(
     out: Annotated[Path, typer.Option(help="the folder for the runs", parser=folder, metavar="PATH")] = Path(
         "runs/demo"
@@ -207,7 +197,7 @@ PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Models": (time_limited(train), generate, evaluate),
     "Comparisons": (time_limited(compare), bench, cost, verify),
     "Information": (report, list_mixers, settings, runs, doctor),
-    "More": (distill, arpa, demo),
+    "More": (distill, demo),
 }
 """the commands as the help groups them"""
 NAMES = {list_mixers: "list"}
@@ -233,6 +223,7 @@ for _panel, _commands in PANELS.items():
         app.command(NAMES.get(_command), rich_help_panel=_panel, context_settings=_settings)(_command)
     if _panel == "Models":
         app.add_typer(knn, name="knn", rich_help_panel=_panel)
+        app.add_typer(export, name="export", rich_help_panel=_panel)
     if _panel == "More":
         app.add_typer(data, name="data", rich_help_panel=_panel)
     if _panel == "Comparisons":

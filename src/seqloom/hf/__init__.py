@@ -1,0 +1,38 @@
+"""seqloom's models in `transformers`: `import seqloom.hf` registers them with its Auto classes.
+
+    wrap(model)                                  a model of seqloom as one of transformers, with the same weights
+    AutoModelForCausalLM.from_pretrained(…)      reads what `save_pretrained` and `seqloom export hf` wrote
+    model.generate(…), pipeline, Trainer         as with any model of transformers
+    Trainer(…, callbacks=[AfterUpdate()])        for mixers that change something between steps, as `performer` does
+
+Nothing else in seqloom imports transformers. ImportError, which says what to install, where it is missing.
+"""
+
+try:
+    import transformers as _transformers
+except ImportError:
+    raise ImportError("seqloom.hf needs transformers 5.23 or newer: pip install 'seqloom[hf]'") from None
+
+from seqloom.hf.after_update import AfterUpdate
+from seqloom.hf.cache import StateLayer, state_cache
+from seqloom.hf.causal_lm import SeqloomForCausalLM
+from seqloom.hf.config import SeqloomConfig
+from seqloom.hf.export import export, fast_tokenizer
+from seqloom.hf.masked_lm import SeqloomForMaskedLM
+from seqloom.hf.register import register, wrap
+from seqloom.hf.sequence_classification import SeqloomForSequenceClassification
+
+__all__ = [
+    "AfterUpdate",
+    "SeqloomConfig",
+    "SeqloomForCausalLM",
+    "SeqloomForMaskedLM",
+    "SeqloomForSequenceClassification",
+    "StateLayer",
+    "export",
+    "fast_tokenizer",
+    "state_cache",
+    "wrap",
+]
+del _transformers
+register()

@@ -1,0 +1,19 @@
+"""What mixers change between optimizer steps, in transformers' Trainer: centroids, hash functions, random features."""
+
+from typing import Any, final
+
+from transformers import TrainerCallback
+
+from seqloom.hf.pretrained import SeqloomPreTrainedModel
+
+
+@final
+class AfterUpdate(TrainerCallback):  # type: ignore[misc]  # transformers has no types for it
+    """Calls the model's `after_update` with the statistics of the step's passes, as seqloom's own training does."""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        """Called by the Trainer after each optimizer step."""
+        wrapper = others["model"]
+        if isinstance(wrapper, SeqloomPreTrainedModel):
+            wrapper.model.after_update(state.global_step, wrapper.statistics)
+            wrapper.statistics = {}

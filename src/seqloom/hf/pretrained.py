@@ -1,0 +1,122 @@
+"""What all models of seqloom share as models of transformers: how they are built, loaded and saved."""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from seqloom.core.arguments import described
+from seqloom.core.extras import Extras, added
+from seqloom.core.mixer import Mixer
+from seqloom.core.model import Model
+from seqloom.core.model_config import ModelConfig
+from seqloom.hf.config import SeqloomConfig
+
+
+class SeqloomPreTrainedModel(PreTrainedModel, ABC):  # type: ignore[misc]  # transformers has no types for it
+    """A model of seqloom, `model`, inside of one of transformers.
+
+    ValueError where the settings are of a kind of model that this class is not for.
+    """
+
+    config_class = SeqloomConfig
+    base_model_prefix = "model"
+    _no_split_modules: ClassVar = ["Block"]
+    model: Model
+
+    def __init__(self, config: SeqloomConfig) -> None:
+        super().__init__(config)
+        settings = config.of_model
+        self._require_kind(settings)
+        self.model = settings.build()
+        self.statistics: dict[str, Tensor] = {}
+        """sums of the passes since the last optimizer step"""
+        self.post_init()
+
+    @classmethod
+    @abstractmethod
+    def _require_kind(cls, settings: ModelConfig) -> None:
+        """Raises ValueError unless this class is for such a model."""
+
+    @classmethod
+    def of(cls, model: Model, **settings: Any) -> Self:
+        """The same model, with the same parameters; `settings` are those of a config of transformers.
+
+        TypeError unless it is a model of seqloom, ValueError where this class is not for its kind.
+        """
+        if not isinstance(model, Model):
+            raise TypeError(f"model is one that seqloom.decoder or seqloom.load gives, not {described(model)}")
+        cls._require_kind(model.config)
+        tokenizer = model.tokenizer
+        if tokenizer is not None:
+            for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
+                settings.setdefault(name, tokenizer.eos)
+        wrapper = cls(SeqloomConfig(model.config.model_dump(mode="json"), **settings))
+        wrapper.model = model
+        wrapper.train(model.training)
+        return wrapper
+
+    @classmethod
+    def from_pretrained(cls, *args: Any, **settings: Any) -> Any:
+        """As of transformers, but ValueError where a weight is missing or unknown, which transformers only reports."""
+        asks_for_info = settings.pop("output_loading_info", False)
+        wrapper, info = super().from_pretrained(*args, output_loading_info=True, **settings)
+        for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+            if info.get(problem):
+                name = sorted(map(str, info[problem]))[0]
+                raise ValueError(
+                    f"{args[0] if args else 'the folder'} does not fit its config.json: {problem.replace('_', ' ')}, "
+                    f"first {name}; save the model again"
+                )
+        rebuild_buffers(wrapper.model)
+        return (wrapper, info) if asks_for_info else wrapper
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Nothing: a model of seqloom is built with its initial weights."""
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The embedding of the tokens."""
+        token: nn.Module = self.model.token  # type: ignore[assignment]  # every kind that is wrapped has one
+        return token
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Not supported: ValueError."""
+        raise ValueError("the vocabulary of a model of seqloom is fixed: train one with another data.vocab")
+
+    def get_output_embeddings(self) -> nn.Module | None:
+        """The output layer."""
+        head: nn.Module = self.model.head  # type: ignore[assignment]  # every kind that is wrapped has one
+        return head
+
+    def resize_token_embeddings(self, *args: Any, **settings: Any) -> nn.Module:
+        """Not supported: ValueError."""
+        raise ValueError("the vocabulary of a model of seqloom is fixed: train one with another data.vocab")
+
+    def with_extras(self, loss: Tensor, extras: Extras) -> Tensor:
+        """The loss, and the layers' auxiliary losses by their weights, as in seqloom's own training.
+
+        Keeps the pass's statistics for `AfterUpdate`.
+        """
+        weights = self.model.loss_weights
+        for name, value in extras.losses.items():
+            loss = loss + weights.get(name, 1.0) * value
+        if self.training:
+            self.statistics = added(self.statistics, extras.statistics)
+        return loss
+
+
+def rebuild_buffers(model: Model) -> None:
+    """Computes the buffers that are not saved: transformers builds a model without memory and then fills weights."""
+    for module in model.modules():
+        if isinstance(module, Mixer):
+            module.rebuild()
+
+
+def require_ids(input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
+    """The token ids. ValueError where embeddings are given in their place, or nothing is."""
+    if inputs_embeds is not None:
+        raise ValueError("a model of seqloom reads token ids: give input_ids in place of inputs_embeds")
+    if input_ids is None:
+        raise ValueError("input_ids are missing")
+    return input_ids
