@@ -5,6 +5,8 @@ import torch
 
 from seqloom.core.mixer import Mixer
 from seqloom.mixers import kinds, mixer_config
+from seqloom.ops.attention import plan
+from seqloom.ops.attention.patterns import RandomBlocks, Within, random_blocks
 from tests.contract.cases import has_form
 
 T = 2**40
@@ -40,12 +42,29 @@ def test_the_price_of_a_huge_text(kind: str, example: dict[str, object], causal:
             assert min(cost.mul, cost.add, cost.other) >= 0
             priced += 1
     assert priced
-    known = ("no price per token", "reads at most", *(["counted one by one"] if kind == "bigbird" else []))
+    known = ("no price per token", "reads at most", *(["have no formula"] if kind == "bigbird" else []))
     assert [words for words in refused if not any(reason in words for reason in known)] == []
 
 
-def test_random_blocks_that_a_context_cuts_are_counted() -> None:
+def test_random_blocks_that_a_context_cuts_are_drawn() -> None:
     mixer = built("bigbird", {"heads": 2, "block": 2, "window": 1, "random": 1}, True, 16)
-    with pytest.raises(ValueError, match="counted one by one: choose at most 1,048,576 tokens"):
+    with pytest.raises(ValueError, match=r"context of 16 cuts have no formula.* choose at most 33,554,432 tokens"):
         mixer.cost(T)
     assert mixer.cost(T, "token").mul > 0
+    assert 3.99 < mixer.cost(2**22).mul / mixer.cost(2**20).mul < 4  # late random blocks seldom lie in a context
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_random_blocks_are_counted_block_by_block_in_many_chunks(monkeypatch: pytest.MonkeyPatch, causal: bool) -> None:
+    pattern = RandomBlocks(4, 1, 2, 1, 0 if causal else 1, 3, causal)
+    counted = plan.plan.__wrapped__(Within(pattern.of(2999), 100), 2999)
+    monkeypatch.setattr(random_blocks, "AT_ONCE", 7)
+    assert pattern.pairs(2999, 100) == sum(part.pairs for part in counted)
+
+
+@pytest.mark.parametrize("context", [2**21, 2**30])
+def test_the_keys_of_a_late_token_of_random_blocks(context: int) -> None:
+    pattern = RandomBlocks(64, 1, 3, 1, 0, 5)
+    t = 2**31 - 3
+    then = pattern.keys(t)
+    assert plan.keys(Within(pattern, context), t) == int((t - then < context).sum())

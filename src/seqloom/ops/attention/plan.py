@@ -15,7 +15,7 @@ from seqloom.ops.attention.patterns import Pattern
 from seqloom.ops.attention.tiles import Tiles
 
 COUNTED = 1 << 20
-"""the most tokens whose pairs are counted, where no formula has them: random blocks that a context cuts"""
+"""the most tokens whose pairs are counted, where no formula has them"""
 EVALUATED = 1 << 22
 """pairs of query and key whose predicate is evaluated at a time"""
 
@@ -65,10 +65,9 @@ def terms(pattern: Pattern, T: int) -> tuple[int, int]:
 
 def keys(pattern: Pattern, t: int) -> int:
     """How many keys the query at time t attends to, among those up to t."""
-    if pattern.causal and not pattern.measured:
-        after, before = pattern.pairs(t + 1, t + 1), pattern.pairs(t, t + 1)
-        if after is not None and before is not None:
-            return after - before
+    seen = pattern.seen(t, t + 1)
+    if seen is not None:
+        return seen
     if t >= COUNTED and not (pattern.reach or t) < COUNTED:
         raise ValueError(f"the keys of token {t + 1:,} would be counted one by one: choose at most {COUNTED:,} tokens")
     return len(pattern.keys(t))

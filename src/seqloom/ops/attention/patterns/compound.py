@@ -116,6 +116,10 @@ class Within(Pattern):
     def seeing(self, T: int, within: int) -> int | None:
         return self.inner.seeing(T, min(within, self.context))
 
+    @override
+    def seen(self, t: int, within: int) -> int | None:
+        return self.inner.seen(t, min(within, self.context))
+
 
 def _and_within(visible: Predicate, context: int) -> Predicate:
     return lambda i, j: visible(i, j) & ((i - j).abs() < context)

@@ -47,6 +47,13 @@ class Pattern(ABC):
         """How many of T queries have a visible key less than `within` away; None where they must be counted."""
         return None
 
+    def seen(self, t: int, within: int) -> int | None:
+        """How many keys up to t, less than `within` away, the query at time t sees; None where they must be counted."""
+        if not self.causal or self.measured:
+            return None
+        after, before = self.pairs(t + 1, within), self.pairs(t, within)
+        return None if after is None or before is None else after - before
+
     def of(self, length: "Tensor | int") -> "Pattern":
         """The pattern for texts of length `length`, if it depends on the length; by default the same pattern."""
         return self

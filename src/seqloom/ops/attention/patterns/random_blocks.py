@@ -8,8 +8,15 @@ from torch import Tensor
 from typing_extensions import override
 
 from seqloom.ops.attention.patterns.pattern import Pattern
-from seqloom.ops.attention.patterns.sums import clipped
+from seqloom.ops.attention.patterns.sums import banded, clipped
 from seqloom.ops.attention.tiles import Tiles, listed, padded
+
+DRAWN = 1 << 24
+"""the most blocks whose random blocks are drawn to count their pairs, a few seconds"""
+LONGEST = 1 << 30
+"""the most tokens whose pairs are counted in 64 bits"""
+AT_ONCE = 1 << 18
+"""blocks that are counted at a time"""
 
 
 @final
@@ -104,11 +111,23 @@ class RandomBlocks(Pattern):
         return then[then <= t]
 
     @override
-    def pairs(self, T: int, within: int) -> int | None:
-        """None where a context, or the end of the text, cuts the random blocks, which are drawn for each block."""
-        if within < T:
+    def pairs(self, T: int, within: int) -> int:
+        """By a formula; where a context, or the end of the text, cuts the random blocks, counted block by block.
+
+        ValueError for a text that has too many blocks to draw.
+        """
+        pairs = None
+        if within >= T:
+            pairs = self._causal_pairs(T) if self.causal else self._pairs(T)
+        return self._drawn_pairs(T, within) if pairs is None else pairs
+
+    @override
+    def seen(self, t: int, within: int) -> int | None:
+        if not self.causal:
             return None
-        return self._causal_pairs(T) if self.causal else self._pairs(T)
+        stretches = self._blocks_of_keys(torch.tensor([t // self.size]), t + 1)
+        bounds = [(blocks * self.size).clamp(min=t + 1 - within, max=t + 1) for blocks in stretches]
+        return sum(int(last - first) for first, last in bounds if last > first)
 
     @override
     def seeing(self, T: int, within: int) -> int:
@@ -143,6 +162,45 @@ class RandomBlocks(Pattern):
             seen = sum(min(M, window + self.random) for window in windows)
         keys = self.size * ((self.first + self.last) * M + seen) - missing * M
         return (T - M * self.size) * T + self.size * keys
+
+    def _drawn_pairs(self, T: int, within: int) -> int:
+        """The pairs of T tokens that are less than `within` apart, from the blocks that each block draws."""
+        blocks = -(-T // self.size)
+        longest = min(DRAWN * self.size, LONGEST)
+        if longest < T:
+            raise ValueError(
+                f"random blocks that a context of {within:,} cuts have no formula, and those of {T:,} tokens are too "
+                f"many to draw: choose at most {longest:,} tokens, or no smaller context than the text"
+            )
+        ahead = 0 if self.causal else within - 1
+        total = 0
+        for low in range(0, blocks, AT_ONCE):
+            row = torch.arange(low, min(low + AT_ONCE, blocks))
+            start, stop = row * self.size, ((row + 1) * self.size).clamp(max=T)
+            for keys in self._blocks_of_keys(row, T):
+                first, last = (keys * self.size).clamp(max=T).unbind()
+                total += int(banded(start, stop, first, last, -within + 1, ahead).sum())
+        return total
+
+    def _blocks_of_keys(self, row: Tensor, T: int) -> list[Tensor]:
+        """The first block (2, R) of keys that each query block in `row` (R,) attends to, and the one after the last.
+
+        Stretches of blocks that have no block in common: the global ones, the window, and each random block.
+        """
+        n = -(-T // self.size)
+        end = n if self.causal else max(n - self.last, self.first)
+        is_global = (row < self.first) | (row >= end)
+        nothing = torch.zeros_like(row)
+        at_start = torch.where(is_global, n, self.first)
+        at_end = torch.where(is_global, n, end)
+        near = (row - self.half).clamp(min=self.first), (row + self.half + 1).clamp(max=end)
+        drawn = [torch.where(is_global, -1, block) for block in replace(self, length=T).drawn(row)]
+        return [
+            torch.stack([nothing, at_start]),
+            torch.stack([at_end, torch.full_like(row, n)]),
+            torch.stack([torch.where(is_global, 0, bound) for bound in near]),
+            *(torch.stack([block.clamp(min=0), block + 1]) for block in drawn),
+        ]
 
 
 def _hashed(row: Tensor, number: int, seed: int) -> Tensor:

@@ -1,5 +1,7 @@
 """Sums in closed form, of which the patterns count their pairs."""
 
+from torch import Tensor
+
 
 def clipped(n: int, most: int) -> int:
     """min(1, most) + min(2, most) + … + min(n, most); 0 where n or `most` is below 1."""
@@ -17,3 +19,21 @@ def band(queries: range, keys: range, within: int) -> int:
         return clipped(queries.stop + shift, len(keys)) - clipped(queries.start + shift, len(keys))
 
     return up_to(within - 1) - up_to(-within) if queries and keys else 0
+
+
+def banded(start: Tensor, stop: Tensor, first: Tensor, last: Tensor, behind: int, ahead: int) -> Tensor:
+    """The pairs of each query time in [start, stop) and key time in [first, last), `behind` to `ahead` after it."""
+    width = (last - first).clamp(min=0)
+
+    def up_to(after: int) -> Tensor:  # pairs of a query and a key at most `after` later
+        shift = after - first
+        return _clipped(stop + shift, width) - _clipped(start + shift, width)
+
+    return up_to(ahead) - up_to(behind - 1)
+
+
+def _clipped(n: Tensor, most: Tensor) -> Tensor:
+    """What `clipped` says, of each pair of numbers; `most` is not negative."""
+    n = n.clamp(min=0)
+    rising = n.minimum(most)
+    return rising * (rising + 1) // 2 + (n - rising) * most
