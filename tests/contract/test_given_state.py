@@ -1,6 +1,6 @@
 """A given state is compared with the mixer's declaration before anything is computed; others raise an error."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import pytest
@@ -94,6 +94,28 @@ def check_other_context(make: Make) -> None:
         raises_for(mixer, state, "state entry", "of another context")
 
 
+def check_state_of_inference_mode(make: Make) -> None:
+    """A state that was made in inference mode is read outside of it: by every verb, with gradients, bit for bit."""
+    if not streams(make):
+        return
+    mixer, tokens = make(), draw(2, 2, DIM, seed=3)
+    verbs: dict[str, Callable[[Tensor, State], Tensor]] = {
+        "step": lambda x, state: mixer.step(x, state)[0],
+        "step with reuse": lambda x, state: x + torch.no_grad()(mixer.step)(x, state, reuse=True)[0],
+        "extend": lambda x, state: mixer.extend(x[:, None], state)[0],
+        "extend with keep": lambda x, state: mixer.extend(x[:, None], state, torch.ones(2, 1, dtype=torch.bool))[0],
+    }
+    for name, verb in verbs.items():
+        made = []
+        for mode in (torch.no_grad, torch.inference_mode):
+            with mode():
+                state = mixer.step(tokens[:, 0], mixer.start(2))[1]
+            x = tokens[:, 1].clone().requires_grad_()
+            y = verb(x, state)
+            made.append([y, *torch.autograd.grad(y.sum(), x, allow_unused=True, materialize_grads=True)])
+        assert all(torch.equal(one, other) for one, other in zip(*made, strict=True)), name
+
+
 @cache
 def every_state(others: bool) -> list[tuple[Case, Memory, State]]:
     """The state of each kind after two tokens, with its declaration; with `others` under its other examples."""
@@ -108,6 +130,11 @@ def every_state(others: bool) -> list[tuple[Case, Memory, State]]:
 @every_mixer
 def test_a_given_state_is_checked(make: Make) -> None:
     check_given_state(make)
+
+
+@every_kind
+def test_a_state_of_inference_mode_is_read_outside_of_it(make: Make) -> None:
+    check_state_of_inference_mode(make)
 
 
 @every_mixer

@@ -151,7 +151,7 @@ def _negative(mixer: Mixer, x: Tensor, chance: random.Random) -> tuple[Call, boo
 def _of_inference_mode(mixer: Mixer, x: Tensor, chance: random.Random) -> tuple[Call, bool]:
     with torch.inference_mode():
         state = mixer.step(x[:, 0], mixer.start(2))[1]
-    return lambda: mixer.step(x[:, 0], state, reuse=True), True
+    return (lambda: mixer.step(x[:, 0], state)) if chance.random() < 0.5 else (lambda: mixer.extend(x, state)), False
 
 
 def _expanded(mixer: Mixer, x: Tensor, chance: random.Random) -> tuple[Call, bool]:

@@ -91,11 +91,6 @@ def short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def in_inference_mode() -> bool:
-    """Whether torch's inference mode is on; never in a captured graph, which cannot ask."""
-    return not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
-
-
 @final
 class Accepted:
     """Shape, dtype, device and layout of the last token that passed all checks of `step`.
@@ -110,7 +105,7 @@ class Accepted:
         if x is None:
             self.token = None
         else:
-            self.token = x.shape, x.dtype, x.device, x.layout, x.shape[:1], in_inference_mode()
+            self.token = x.shape, x.dtype, x.device, x.layout, x.shape[:1]
 
     def takes(self, x: Tensor, length: Tensor) -> bool:
         """Whether x is like the last token that was checked, and `length`, of the state, counts as many rows.
@@ -119,4 +114,4 @@ class Accepted:
         """
         if type(x) is not Tensor:
             return False
-        return self.token == (x.shape, x.dtype, x.device, x.layout, length.shape, in_inference_mode())
+        return self.token == (x.shape, x.dtype, x.device, x.layout, length.shape)

@@ -22,7 +22,7 @@ from seqloom.core.overlap import require_apart
 from seqloom.core.parts import init_weights, part_price, parts
 from seqloom.core.roles import Role
 from seqloom.core.shapes import Keep, Stream, Token
-from seqloom.core.state import State, require_mode, require_reusable
+from seqloom.core.state import State, require_reusable
 from seqloom.core.view import View
 
 
@@ -259,7 +259,6 @@ class Mixer(nn.Module, ABC):
             flag("reuse", reuse)
             if reuse:
                 require_reusable(state)
-                require_mode(state)
                 require_apart(state)
         elif reuse:
             require_reusable(state)

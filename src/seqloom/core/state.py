@@ -129,9 +129,16 @@ def known(tokens: Tensor) -> bool:
 
 
 def bounded(state: dict[str, Tensor]) -> State:
-    """The state with a `bound`, which is read from the device where it is unknown and values can be read."""
-    if torch.compiler.is_compiling() or (type(state) is State and state.bound is not None):
+    """The state with a `bound`, which is read from the device where it is unknown and values can be read.
+
+    Tensors of torch's inference mode are copied outside of it, where they cannot be saved for a backward or be changed.
+    """
+    if torch.compiler.is_compiling():
         return state  # type: ignore[return-value]  # in a graph a plain dict is enough
+    if state["length"].is_inference() and not torch.is_inference_mode_enabled():
+        state = _mapped(torch.clone, state)
+    if type(state) is State and state.bound is not None:
+        return state
     length = measured(state["length"])
     return State(state, length.bound, length.even)
 
@@ -277,13 +284,3 @@ def require_reusable(state: State) -> None:
     for tensor in state.values():
         if tensor.requires_grad:
             raise ValueError("a state with gradients cannot be reused: step with reuse=False, or under torch.no_grad()")
-
-
-def require_mode(state: State) -> None:
-    """Raises ValueError where the state was made in inference mode and is to be overwritten outside of it."""
-    if torch.compiler.is_compiling():
-        return  # a graph cannot ask
-    if state["length"].is_inference() and not torch.is_inference_mode_enabled():
-        raise ValueError(
-            "a state that was made in inference mode can be reused there alone: step with reuse=False, or copy it"
-        )
