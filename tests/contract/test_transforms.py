@@ -37,10 +37,10 @@ def along(jacobian: Callable[..., Any], f: Function, x: Tensor, v: Tensor) -> Te
 
 
 def linear(f: Function, x: Tensor, v: Tensor) -> Tensor:
-    """Without gradients, since torch's linearize makes parameters of constants and its graph may write into them."""
+    """Called twice, since torch makes parameters of what does not depend on v: a write into them would be seen."""
     _, tangent_of = linearize(f, x)
-    with torch.no_grad():
-        return tangent_of(v)
+    tangent_of(-v)
+    return tangent_of(v).detach()
 
 
 FORWARD: dict[str, Callable[[Function, Tensor, Tensor], Tensor]] = {

@@ -27,6 +27,7 @@ from seqloom.ops.attention import Bias
 from seqloom.ops.attention.reference import decay_price, price
 from seqloom.ops.lag_sum import taps, window
 from seqloom.ops.projection import Linear, project
+from seqloom.ops.rms_norm import RMSNorm
 from seqloom.positions import AnyPosition
 
 PLACES: frozenset[Place] = frozenset({"queries_keys", "scores", "keys_values"})
@@ -118,12 +119,12 @@ class Heads(Mixer, ABC):
         """rows of W_q, W_k and W_v"""
         self.w_qkv = Linear(dim, sum(self.sizes), bias=config.bias != "none")
         self.w_out = Linear(dim, dim, bias=config.bias == "all")
-        self.norm_q: nn.RMSNorm | None = None
-        self.norm_k: nn.RMSNorm | None = None
+        self.norm_q: RMSNorm | None = None
+        self.norm_k: RMSNorm | None = None
         if config.qk_norm == "heads":
-            self.norm_q, self.norm_k = nn.RMSNorm(self.width, eps=1e-6), nn.RMSNorm(self.width, eps=1e-6)
+            self.norm_q, self.norm_k = RMSNorm(self.width, eps=1e-6), RMSNorm(self.width, eps=1e-6)
         elif config.qk_norm == "all":
-            self.norm_q, self.norm_k = nn.RMSNorm(self.sizes[0], eps=1e-6), nn.RMSNorm(self.sizes[1], eps=1e-6)
+            self.norm_q, self.norm_k = RMSNorm(self.sizes[0], eps=1e-6), RMSNorm(self.sizes[1], eps=1e-6)
         self.w_gate = Linear(dim, dim, bias=config.bias != "none") if config.output_gate else None
         self.sinks = nn.Parameter(torch.zeros(heads)) if config.sinks else None
         self.taps = nn.Parameter(torch.empty(config.kernel, sum(self.sizes))) if config.kernel > 1 else None
@@ -232,7 +233,7 @@ class Heads(Mixer, ABC):
         if self.taps is not None:
             nn.init.uniform_(self.taps, -(len(self.taps) ** -0.5), len(self.taps) ** -0.5)
 
-    def _normed_together(self, x: Tensor, norm: nn.RMSNorm) -> Tensor:
+    def _normed_together(self, x: Tensor, norm: RMSNorm) -> Tensor:
         """x (B, H, T, K) over the root mean square of all heads of a token."""
         together: Tensor = norm(x.transpose(1, 2).flatten(2))
         return together.unflatten(-1, (-1, self.width)).transpose(1, 2)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from seqloom.core.hooks import hooked
 from seqloom.core.shapes import Token
+from seqloom.ops.rms_norm import RMSNorm, rms_norm
 
 Norm: TypeAlias = Literal["layer", "rms"]
 EPS = 1e-5
@@ -20,7 +21,7 @@ EPS = 1e-5
 
 def build_norm(kind: Norm, dim: int) -> nn.Module:
     """The norm of `dim` channels, at gain 1."""
-    return nn.LayerNorm(dim, eps=EPS) if kind == "layer" else nn.RMSNorm(dim, eps=EPS)
+    return nn.LayerNorm(dim, eps=EPS) if kind == "layer" else RMSNorm(dim, eps=EPS)
 
 
 def norm_token(norm: nn.Module, x: Token) -> Token:
@@ -28,7 +29,7 @@ def norm_token(norm: nn.Module, x: Token) -> Token:
     if type(norm) is nn.LayerNorm and not hooked(norm):
         parameters = norm._parameters
         return torch.layer_norm(x, norm.normalized_shape, parameters["weight"], parameters["bias"], norm.eps)
-    if type(norm) is nn.RMSNorm and not hooked(norm):
-        return torch.rms_norm(x, norm.normalized_shape, norm._parameters["weight"], norm.eps)
+    if type(norm) is RMSNorm and not hooked(norm):
+        return rms_norm(x, norm.normalized_shape, norm._parameters["weight"], norm.eps)
     y: Tensor = norm(x)
     return y

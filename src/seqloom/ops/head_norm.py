@@ -10,6 +10,7 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.hooks import hooked
 from seqloom.ops.gated_norm import Gate, normed
 from seqloom.ops.gated_norm.reference import price
+from seqloom.ops.rms_norm import RMSNorm
 
 
 @final
@@ -37,7 +38,7 @@ class HeadNorm(nn.RMSNorm):
 
 
 def plain_gain(norm: nn.Module | None) -> Tensor | None:
-    """The gain of a norm, for C; None unless it is a `HeadNorm` or torch's `RMSNorm`, without hooks."""
-    if norm is None or type(norm) not in (HeadNorm, nn.RMSNorm) or hooked(norm):
+    """The gain of a norm, for C; None unless it is a `HeadNorm` or an `RMSNorm`, without hooks."""
+    if norm is None or type(norm) not in (HeadNorm, RMSNorm) or hooked(norm):
         return None
     return norm._parameters["weight"]

@@ -39,6 +39,7 @@ from seqloom.ops.cache import extended, written
 from seqloom.ops.projection import Linear
 from seqloom.ops.recall import Old, recall
 from seqloom.ops.recall.reference import price as recall_price
+from seqloom.ops.rms_norm import RMSNorm
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 
@@ -57,7 +58,7 @@ class Memorizing(PackedMixer):
         self.window, self.max_slots = config.window, config.window + config.memory
         self.old = Old(config.window, config.memory, config.neighbors)
         self.w_qkv, self.w_out = Linear(dim, 3 * dim, bias=False), Linear(dim, dim, bias=False)
-        self.norm_q, self.norm_k = (nn.RMSNorm(self.K, eps=1e-6) for _ in range(2))
+        self.norm_q, self.norm_k = (RMSNorm(self.K, eps=1e-6) for _ in range(2))
         self.gate = nn.Parameter(torch.empty(config.heads))
         self._initialize()
 

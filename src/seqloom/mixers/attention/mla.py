@@ -39,6 +39,7 @@ from seqloom.ops import ring
 from seqloom.ops.attention import attend, banded, weights
 from seqloom.ops.attention.reference import price
 from seqloom.ops.projection import Linear
+from seqloom.ops.rms_norm import RMSNorm
 from seqloom.positions.rotary import Rotary
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
@@ -64,9 +65,9 @@ class MLA(PackedMixer):
         if config.rotary and self.R % 2:
             raise ValueError(f"rotary positions turn pairs of channels: rotary_width {self.R} is odd")
         self.w_c, self.w_r = Linear(D, self.rank, bias=False), Linear(D, self.R, bias=False)
-        self.norm = nn.RMSNorm(self.rank, eps=1e-6)
+        self.norm = RMSNorm(self.rank, eps=1e-6)
         self.w_d = Linear(D, config.query_rank, bias=False) if config.query_rank else None
-        self.norm_d = nn.RMSNorm(config.query_rank, eps=1e-6) if config.query_rank else None
+        self.norm_d = RMSNorm(config.query_rank, eps=1e-6) if config.query_rank else None
         self.w_q = Linear(config.query_rank or D, H * (self.K + self.R), bias=False)
         self.w_kv = Linear(self.rank, 2 * D, bias=False)
         self.w_o = Linear(D, D, bias=False)

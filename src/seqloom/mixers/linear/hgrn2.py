@@ -36,6 +36,7 @@ from seqloom.ops.head_norm import plain_gain
 from seqloom.ops.linear_decay import OP, decay, mixing
 from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.projection import Linear, matrices
+from seqloom.ops.rms_norm import RMSNorm
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 EPSILON = 1e-5
@@ -75,7 +76,7 @@ class HGRN2(PackedMixer):
             raise ValueError(f"dim {D} is not divisible by heads {heads}: choose heads that divide dim")
         self.dim, self.heads, self.K, self.layer = D, heads, D // heads, layer.number
         self.w_q, self.w_f, self.w_i, self.w_o = (Linear(D, D, bias=False) for _ in range(4))
-        self.norm = nn.RMSNorm(D, eps=EPSILON)
+        self.norm = RMSNorm(D, eps=EPSILON)
 
     @property
     @override

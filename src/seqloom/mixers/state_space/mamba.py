@@ -37,6 +37,7 @@ from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear, matrices, project
+from seqloom.ops.rms_norm import rms_norm
 from seqloom.ops.selective_scan import initial_weights, mixing, selective
 from seqloom.ops.selective_scan.reference import price
 from seqloom.ops.selective_scan.token import scan_token
@@ -160,7 +161,7 @@ class Mamba(PackedMixer):
         rank, B, C = projected.split((self.rank, N, N), -1)
         if eps is None:
             return rank, B, C
-        rank, B, C = (F.rms_norm(tensor, tensor.shape[-1:], eps=eps) for tensor in (rank, B, C))
+        rank, B, C = (rms_norm(tensor, tensor.shape[-1:], eps=eps) for tensor in (rank, B, C))
         return rank, B, C
 
 

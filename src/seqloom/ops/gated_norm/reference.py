@@ -1,10 +1,11 @@
 """The norm and the gate as they are written, and their price, counted from them."""
 
 from torch import Tensor
-from torch.nn.functional import rms_norm, sigmoid, silu
+from torch.nn.functional import sigmoid, silu
 
 from seqloom.core.cost import Cost, rootnorm
 from seqloom.core.cost import gate as gate_price
+from seqloom.ops.rms_norm import rms_norm
 
 
 def normed(y: Tensor, z: Tensor | None, gain: Tensor, eps: float, gate: str) -> Tensor:
