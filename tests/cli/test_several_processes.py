@@ -1,13 +1,17 @@
 """`seqloom train` on two processes: one of them fails or is stopped, and other commands under torchrun are errors."""
 
+import logging
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+from torch.distributed.launcher import api
 
 from seqloom.cli import command
 from tests.cli.test_processes import _waits_for
@@ -33,6 +37,23 @@ def test_only_train_shares_its_work(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert command(["data", "stories"]) == 2
     assert "torchrun starts 2 processes, but only `seqloom train` runs in several" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"), [((75, 75), 75), ((75, 130), 75), ((-15, 75), 75), ((75, 2), 2), ((130, 130), 2), ((75, 1), 1)]
+)
+def test_the_exit_code_is_that_of_the_processes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, codes: tuple[int, ...], code: int
+) -> None:
+    failures = {rank: ProcessFailure(rank, 0, code, "") for rank, code in enumerate(codes)}
+
+    def launched(*_: object) -> Callable[..., object]:
+        raise ChildFailedError("seqloom", failures)
+
+    monkeypatch.setattr(api, "elastic_launch", launched)
+    monkeypatch.setattr(logging, "disable", lambda: None)
+    changes = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
+    assert command(["train", "tiny", "--processes", "2", "--out", str(tmp_path / "run"), *changes]) == code
 
 
 @pytest.mark.slow

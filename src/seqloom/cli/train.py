@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ from typing import Annotated
 import typer
 
 from seqloom.cli.options import TEXT, folder, out_folder
-from seqloom.cli.over import OVER
+from seqloom.cli.over import AGAIN, OVER
 
 
 def train(
@@ -110,8 +111,15 @@ def _launched(processes: int) -> int:
     try:
         elastic_launch(config, sys.executable)(*module_words("seqloom", *sys.argv[1:]))
     except ChildFailedError as error:
-        codes = {failure.exitcode for failure in error.failures.values()}
-        return 1 if 1 in codes else 2  # 1: a fault of our own, whose traceback was printed
+        return _code_of({failure.exitcode for failure in error.failures.values()})
     except SignalException as stopped:
         return 128 + int(stopped.sigval)
     return 0
+
+
+def _code_of(codes: set[int]) -> int:
+    """The exit code of a command whose processes ended with these."""
+    if 1 in codes:
+        return 1  # a fault of our own, whose traceback was printed
+    stopped = {AGAIN, 128 + signal.SIGINT, 128 + signal.SIGTERM, -signal.SIGTERM}
+    return AGAIN if AGAIN in codes and codes <= stopped else 2  # the first that is out of time stops the others
