@@ -378,7 +378,7 @@ def _online(chance: random.Random, draw: Draw) -> Call:
         for n in range(count):
             written = reuse and backends.forced("lag_sum") == "native"
             if written and halves:
-                online.taps.declared(online.SIGNATURES, w).bind(z, w, past, ahead, state["length"], origin)
+                online._require_fit(z, w, past, ahead, state["length"], origin)
                 y, entries = online.read(z, w, state), {"past": past, "ahead": ahead, "origin": origin}
                 online.push(w, state)
             else:

@@ -11,7 +11,7 @@ Source: Dao et al., FlashAttention, arXiv:2205.14135, Algorithms 1 and 4, over a
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from seqloom.core.graphs import capturing
@@ -33,10 +33,10 @@ from seqloom.ops.attention.patterns import (
     strided,
 )
 from seqloom.ops.attention.plan import plan
-from seqloom.ops.native import Argument, Signature, observed
+from seqloom.ops.checked import checked
+from seqloom.ops.native import observed
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 
-SIGNATURE = Signature("sparse_attention", Argument("q", "B H T K"), Argument("k", "B G T K"), Argument("v", "B G T V"))
 SHORT = 128
 """the most tokens for which a dense mask is faster"""
 
@@ -54,14 +54,15 @@ def attend(
     backend `tiles` has no second derivatives.
     """
     if not isinstance(q, Tensor) or not observed(q):
-        _checked(q, k, v)
+        _require_fit(q, k, v)
     if q.numel() == 0 or v.numel() == 0:
         return v.new_zeros(*q.shape[:3], v.shape[3])
     return each_pattern(patterns, lambda pattern, q, k, v: _attend(q, k, v, pattern, lengths), q, k, v)
 
 
-def _checked(q: Tensor, k: Tensor, v: Tensor) -> None:
-    H, G = SIGNATURE.bind(q, k, v).sizes["H"], k.shape[1]
+@checked("sparse_attention")
+def _require_fit(q: Shaped[Tensor, "B H T K"], k: Shaped[Tensor, "B G T K"], v: Shaped[Tensor, "B G T V"]) -> None:
+    H, G = q.shape[1], k.shape[1]
     if H % max(G, 1):
         raise ValueError(f"sparse_attention: {H} heads of queries cannot share {G} of keys: G divides H")
 

@@ -12,17 +12,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Stream
+from seqloom.ops.checked import checked
 from seqloom.ops.delta_inputs import native, reference
 from seqloom.ops.delta_inputs.reference import Inputs
-from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-
-SIGNATURE = Signature(
-    "delta_inputs",
-    Argument("x", "B T C", "real"),
-    Argument("left", "B T G E", "real", optional=True),
-    Argument("beta", "B T G", "real"),
-)
 
 
 def inputs(
@@ -41,9 +34,11 @@ def inputs(
     return delta_inputs
 
 
-def require_sizes(x: Tensor, left: Tensor | None, beta: Tensor, heads: int, K: int) -> None:
+@checked("delta_inputs")
+def require_sizes(
+    x: Float[Tensor, "B T C"], left: Float[Tensor, "B T G E"] | None, beta: Float[Tensor, "B T G"], heads: int, K: int
+) -> None:
     """Raises ValueError where sizes do not agree; g has the sizes of `left`."""
-    SIGNATURE.bind(x, left, beta)
     C, G = x.shape[2], beta.shape[2]
     heads_misfit = heads < 1 or G < 1 or G % heads or K < 1
     if (

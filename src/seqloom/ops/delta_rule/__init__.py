@@ -20,35 +20,20 @@ from torch import Tensor, autocast, promote_types
 
 from seqloom.core.shapes import Lengths
 from seqloom.ops import fla as fla_kernels
+from seqloom.ops.checked import checked
 from seqloom.ops.delta_rule import chunked, fla, native, reference
-from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
 from seqloom.ops.pack import within
 
-SIGNATURES = {
-    ndim: Signature(
-        "delta_rule",
-        Argument("q", "B H T K", "real"),
-        Argument("k", "B H T K", "real"),
-        Argument("v", "B H T V", "real"),
-        Argument("erase", "B H T K", "real"),
-        Argument("write", "B H T K", "real", optional=True),
-        Argument("log_decay", sizes, "real", optional=True),
-        Argument("state", "B H K V", "real", optional=True),
-        Argument("lengths", "B", "integer", optional=True),
-    )
-    for ndim, sizes in ((3, "B H T"), (4, "B H T K"))
-}
-"""signatures by the number of dimensions of log_decay"""
 
-
+@checked("delta_rule")
 def delta(
     q: Float[Tensor, "B H T K"],
     k: Float[Tensor, "B H T K"],
     v: Float[Tensor, "B H T V"],
     erase: Float[Tensor, "B H T K"],
     write: Float[Tensor, "B H T K"] | None = None,
-    log_decay: Tensor | None = None,
+    log_decay: Float[Tensor, "B H T"] | Float[Tensor, "B H T K"] | None = None,
     state: Float[Tensor, "B H K V"] | None = None,
     *,
     lengths: Lengths | None = None,
@@ -64,9 +49,6 @@ def delta(
     `fla`, flash-linear-attention's kernels on a GPU for q in bfloat16 or float16, with products in that dtype. The
     state may grow without bound where diag(e^g) - writeᵀ erase is no contraction, as with keys longer than √(2/β).
     """
-    SIGNATURES[4 if isinstance(log_decay, Tensor) and log_decay.ndim == 4 else 3].bind(
-        q, k, v, erase, write, log_decay, state, lengths
-    )
     B, H, T, K = q.shape
     dtype = v.dtype
     wide_dtype = promote_types(dtype, promote_types(q.dtype, torch.float32))

@@ -18,24 +18,14 @@ from torch import Tensor, promote_types
 from torch.nn.functional import pad
 
 from seqloom.core.shapes import Lengths
+from seqloom.ops.checked import checked
 from seqloom.ops.delta_rule import delta
 from seqloom.ops.delta_steps import reference
-from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op, Streamed
 from seqloom.ops.pack import within
 
-SIGNATURE = Signature(
-    "delta_steps",
-    Argument("q", "B H T K", "real"),
-    Argument("k", "B H T N K", "real"),
-    Argument("v", "B H T N V", "real"),
-    Argument("strength", "B H T N", "real"),
-    Argument("log_decay", "B H T", "real", optional=True),
-    Argument("state", "B H K V", "real", optional=True),
-    Argument("lengths", "B", "integer", optional=True),
-)
 
-
+@checked("delta_steps")
 def delta_steps(
     q: Float[Tensor, "B H T K"],
     k: Float[Tensor, "B H T N K"],
@@ -54,7 +44,6 @@ def delta_steps(
 
     Backends: `reference` step by step; `micro_steps`, by whichever backend of the delta rule is chosen.
     """
-    SIGNATURE.bind(q, k, v, strength, log_decay, state, lengths)
     (B, H, T, K), V = q.shape, v.shape[4]
     dtype = v.dtype
     wide_dtype = promote_types(dtype, promote_types(q.dtype, torch.float32))

@@ -15,33 +15,24 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from seqloom.core.shapes import Stream
+from seqloom.ops.checked import checked
 from seqloom.ops.gated_decay import native, reference
-from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
-SIGNATURE = Signature(
-    "gated_decay",
-    Argument("u", "B T H*N", "real"),
-    Argument("weight", "H N 2*N", "real"),
-    Argument("bias", "H 2*N", "real"),
-    Argument("rate", "H*N", "real"),
-    Argument("fresh", "B", torch.bool, optional=True),
-)
 
-
+@checked("gated_decay", u="B T H*N", rate="H*N")
 def gated(
     u: Stream,
-    weight: Float[Tensor, "H N M"],
-    bias: Float[Tensor, "H M"],
+    weight: Float[Tensor, "H N 2*N"],
+    bias: Float[Tensor, "H 2*N"],
     rate: Float[Tensor, " D"],
     fresh: Bool[Tensor, " B"] | bool,
 ) -> tuple[Stream, Stream]:
-    """a and b (B, T, D) of u (B, T, D), in float32 or better; Λ is `rate`, and M = 2N.
+    """a and b (B, T, D) of u (B, T, D), in float32 or better; Λ is `rate`.
 
     `fresh` is whether the first token of each row is the first of its text. Differentiable twice. Backends:
     `reference`, and `native`, on a CPU, in C except for the product u W.
     """
-    SIGNATURE.bind(u, weight, bias, rate, fresh if isinstance(fresh, Tensor) else None)
     wide_dtype = torch.promote_types(u.dtype, torch.float32)
     if u.numel() == 0:
         return u.to(wide_dtype, copy=True), u.to(wide_dtype, copy=True)

@@ -14,34 +14,30 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from seqloom.ops.checked import checked
 from seqloom.ops.gated_norm import native, reference
-from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 
 Gate: TypeAlias = Literal["none", "silu", "sigmoid", "silu first"]
 
-SIGNATURES = {
-    first: Signature(
-        "gated_norm",
-        Argument("y", "B T H V", "real"),
-        Argument("z", "B T H*V", "real", optional=True),
-        Argument("gain", gain, "real"),
-    )
-    for first, gain in ((False, "V"), (True, "H V"))
-}
-"""signatures by whether the gate comes first"""
 
-
+@checked("gated_norm")
 def normed(
-    y: Float[Tensor, "B T H V"], z: Float[Tensor, "B T D"] | None, gain: Tensor, eps: float, gate: Gate
-) -> Float[Tensor, "B T D"]:
+    y: Float[Tensor, "B T H V"],
+    z: Float[Tensor, "B T H*V"] | None,
+    gain: Float[Tensor, " V"] | Float[Tensor, "H V"],
+    eps: float,
+    gate: Gate,
+) -> Float[Tensor, "B T H*V"]:
     """The outputs of heads, normalized and gated by z, as one stream: D = H V.
 
     gain is (V,), or (H, V) for the gate `silu first`. Without z there is no gate, whatever `gate` is. Backends:
     `reference` by torch's norm, and `native` in C on a CPU, in one pass over memory forward and one backward.
     Differentiable twice.
     """
-    SIGNATURES[gate == "silu first"].bind(y, z, gain)
+    if (gain.ndim == 2) != (gate == "silu first"):
+        sizes = "(H, V)" if gate == "silu first" else "(V,)"
+        raise ValueError(f"gated_norm: gain must be {sizes}, not {tuple(gain.shape)}")
     if y.numel() == 0:
         return y.flatten(2)
     outputs: Tensor = OP[OP.choose(y, z, gain)](y, z, gain, eps, gate)

@@ -10,19 +10,17 @@ import torch
 from torch import Tensor
 
 from seqloom.core.shapes import Stream
+from seqloom.ops.checked import checked
 from seqloom.ops.gelu_gate import native, reference
-from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
-SIGNATURE = Signature("gelu_gate", Argument("h", "B T D", "real"), Argument("z", "B T D", "real"))
 
-
+@checked("gelu_gate")
 def gated(h: Stream, z: Stream) -> Stream:
     """y (B, T, D). Differentiable twice.
 
     Backends: `reference` by torch's GELU, and `native` in C on a CPU, in one pass over memory forward and one backward.
     """
-    SIGNATURE.bind(h, z)
     if h.numel() == 0:
         return h.clone()
     y: Tensor = OP[OP.choose(h, z)](h, z)

@@ -16,6 +16,7 @@ from torch import Tensor, autocast, cat, float32, promote_types
 from seqloom.core.arguments import autocasts
 from seqloom.core.shapes import Stream
 from seqloom.ops import gpu as device
+from seqloom.ops.checked import checked
 from seqloom.ops.lag_sum import (
     choice,
     direct,
@@ -27,27 +28,14 @@ from seqloom.ops.lag_sum import (
     spectral,
     taps,
 )
-from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
-Taps: TypeAlias = Float[Tensor, "L ..."]
-"""one of (L, D, D), (L, G, D/G, D/G), (L, D), (L,)"""
+Taps: TypeAlias = Float[Tensor, "L D D"] | Float[Tensor, "L G D/G D/G"] | Float[Tensor, "L D"] | Float[Tensor, " L"]
 EXACT = ("reference", "direct", "toeplitz", "native", "divide_and_conquer", "triton")
 """the backends in which an output is exactly unaffected by later inputs"""
 
-SIGNATURES = {
-    of.count(" ") + 1: Signature(
-        "lag_sum",
-        Argument("x", f"B T {D}", "real"),
-        Argument("w", of, "real"),
-        Argument("past", f"B P {D}", "real", optional=True),
-        least="L",
-    )
-    for of, D in (("L", "D"), ("L D", "D"), ("L D D", "D"), ("L G H H", "G*H"))
-}
-"""signatures by the number of dimensions of the taps"""
 
-
+@checked("lag_sum", least="L")
 def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stream:
     """The lag sum of x (B, T, D) under the taps w, one of (L, D, D), (L, G, D/G, D/G), (L, D), (L,).
 
@@ -58,7 +46,6 @@ def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stre
     direct sum of n terms is at most n eps Σ|terms|, that of a transformed sum F, that of divide and conquer the sum of
     both. All backends are differentiable twice.
     """
-    taps.declared(SIGNATURES, w).bind(x, w, past)
     if past is not None and past.shape[1]:
         return _run(cat([past, x], 1), w)[:, past.shape[1] :]
     return _run(x, w)

@@ -1,13 +1,11 @@
 """The four shapes of taps: the shape for a number of groups, the price of a lag sum, and a view of the taps."""
 
-from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from torch import Tensor
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.view import View
-from seqloom.ops.native import Signature
 
 Groups: TypeAlias = int | Literal["shared"]
 
@@ -24,15 +22,6 @@ def shape(dim: int, groups: Groups) -> tuple[int, ...]:
     if groups == dim:
         return (dim,)
     return (dim, dim) if groups == 1 else (groups, dim // groups, dim // groups)
-
-
-def declared(signatures: Mapping[int, Signature], w: Any) -> Signature:
-    """The signature for the number of dimensions of the taps w. ValueError where there is none."""
-    # its check raises an error that names the type of w
-    signature = signatures.get(w.ndim) if isinstance(w, Tensor) else signatures[1]
-    if signature is None:
-        raise ValueError(f"lag_sum: w must be (L, D, D), (L, G, D/G, D/G), (L, D) or (L,), not {tuple(w.shape)}")
-    return signature
 
 
 def products_per_tap(w: Tensor) -> int:

@@ -22,34 +22,19 @@ from seqloom.core.shapes import Lengths
 from seqloom.ops import fla as fla_kernels
 from seqloom.ops import gpu as device
 from seqloom.ops.backends import forced
+from seqloom.ops.checked import checked
 from seqloom.ops.linear_decay import chunked, fla, gpu, native, reference, token, weighted
-from seqloom.ops.native import Argument, Signature, observed
+from seqloom.ops.native import observed
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
 from seqloom.ops.pack import within
 
-SIGNATURES = {
-    (ndim, columns != "V"): Signature(
-        "linear_decay",
-        Argument("q", "B G T K", "real"),
-        Argument("k", "B G T K", "real"),
-        Argument("v", "B H T V", "real"),
-        Argument("log_decay", sizes, "real", optional=True),
-        Argument("state", f"B H K {columns}", "real", optional=True),
-        Argument("weight", "B H T", "real", optional=True),
-        Argument("skip", "H", "real", optional=True),
-        Argument("lengths", "B", "integer", optional=True),
-    )
-    for ndim, sizes in ((1, "H"), (3, "B H T"), (4, "B H T K"))
-    for columns in ("V", "V+1")
-}
-"""signatures by the number of dimensions of log_decay, and whether there is a channel of ones"""
 
-
+@checked("linear_decay")
 def decay(
     q: Float[Tensor, "B G T K"],
     k: Float[Tensor, "B G T K"],
     v: Float[Tensor, "B H T V"],
-    log_decay: Tensor | None = None,
+    log_decay: Float[Tensor, " H"] | Float[Tensor, "B H T"] | Float[Tensor, "B H T K"] | None = None,
     state: Float[Tensor, "B H K V"] | None = None,
     *,
     weight: Float[Tensor, "B H T"] | None = None,
@@ -74,17 +59,18 @@ def decay(
     return y, new_state
 
 
+@checked("linear_decay")
 def normalised(
     q: Float[Tensor, "B G T K"],
     k: Float[Tensor, "B G T K"],
     v: Float[Tensor, "B H T V"],
-    log_decay: Tensor | None = None,
-    state: Float[Tensor, "B H K N"] | None = None,
+    log_decay: Float[Tensor, " H"] | Float[Tensor, "B H T"] | Float[Tensor, "B H T K"] | None = None,
+    state: Float[Tensor, "B H K V+1"] | None = None,
     *,
     weight: Float[Tensor, "B H T"] | None = None,
     lengths: Lengths | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"], Float[Tensor, "B H K N"]]:
-    """As `decay`, with the normalizer z (B, H, T) of each output. y is not divided by z; S has N = V + 1 columns."""
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"], Float[Tensor, "B H K V+1"]]:
+    """As `decay`, with the normalizer z (B, H, T) of each output. y is not divided by z; S has V + 1 columns."""
     y, z, new_state = _summed(q, k, v, log_decay, state, weight, None, lengths, ones=True)
     assert z is not None
     return y, z, new_state
@@ -102,12 +88,8 @@ def _summed(
     ones: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """y, z if there is a channel of `ones`, and the state after the last token; arguments as in `decay`."""
-    ndim = log_decay.ndim if isinstance(log_decay, Tensor) else 3
-    if (ndim, ones) not in SIGNATURES:
-        raise ValueError(f"log_decay must be (H,), (B, H, T) or (B, H, T, K), not {ndim} dimensions")
-    SIGNATURES[ndim, ones].bind(q, k, v, log_decay, state, weight, skip, lengths)
     B, H, T, V = v.shape
-    by_channel = ndim == 4
+    by_channel = log_decay is not None and log_decay.ndim == 4
     G = q.shape[1]
     if G != H and (G == 0 or H % G):
         raise ValueError(f"linear_decay: {H} heads of v are no multiple of {G} heads of q and k")

@@ -3,8 +3,9 @@
     SIGNATURE = Signature("wkv_average", Argument("k", "B D"), Argument("state", "B 3 D"))
     SIGNATURE.bind(k, state).sizes                  # {"B": 1, "D": 128}, or a ValueError that names the argument
 
-A size is a number, a letter, or letters and numbers joined by + - *, such as T+1. A letter that stands alone gets its
-value from the first tensor that has it; everywhere else that value is expected.
+A size is a number, a letter, or letters and numbers joined by + - * /, such as T+1. A letter that stands alone gets its
+value from the first tensor that has it; everywhere else that value is expected. `ops/checked.py` makes the signature of
+an op from the annotations of its function.
 """
 
 import re
@@ -14,8 +15,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias, final
 import torch
 from torch import Tensor
 from torch._C._dynamo import guards
-
-from seqloom.ops.native.fitting import write_check
 
 Kind: TypeAlias = Literal["real", "number", "integer"]
 """float16 to float64; these and complex dtypes; integers, without bool"""
@@ -38,6 +37,12 @@ class Argument:
     """whether the function writes into it: then it is never copied"""
     step: str = ""
     """for C: the name of the number that is the distance between tokens; without one the tensor has no gaps"""
+
+    @property
+    def shape(self) -> str:
+        """The sizes as a shape is printed: (B, T, D), or (D,)."""
+        sizes = self.sizes.split()
+        return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
 
 
 class Bound(NamedTuple):
@@ -75,7 +80,6 @@ class Signature:
         self._dtypes = dtypes
         self._steps = {argument.step for argument in arguments if argument.step}
         self._dims = [[_Size(size) for size in argument.sizes.split()] for argument in arguments]
-        self._fits = None if numbers or dtypes else write_check(arguments, least)
         self._last: dict[tuple[bool, ...], _Last] = {}
 
     def bind(self, *tensors: Tensor | None, **numbers: int) -> Bound:
@@ -83,9 +87,7 @@ class Signature:
 
         ValueError names the argument, what it is and what is expected; TypeError where it is no tensor.
         """
-        if torch.compiler.is_compiling():  # sizes may be symbols
-            return self._bound(tensors, numbers)
-        return self.bind_eagerly(tensors, numbers)
+        return self._check(tensors, numbers)
 
     def bind_eagerly(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
         """`bind` outside of graphs, fast enough for every token.
@@ -98,17 +100,10 @@ class Signature:
         last = self._last.get(absent)
         if last is not None and last.numbers == numbers and last.guards.check(*present):
             return last.bound
-        bound, guards = self._bound(tensors, numbers), _guards(present)
+        bound, guards = self._check(tensors, numbers), guards_of(present)
         if guards is not None:
             self._last[absent] = _Last(numbers, guards, bound)
         return bound
-
-    def _bound(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
-        """As `bind`, by the check without loops where there is one; if a tensor does not fit, `_check` raises."""
-        if self._fits is not None and not numbers and (fit := self._fits(tensors)) is not None:
-            sizes, dtype = fit
-            return Bound(sizes, (), (), dtype)
-        return self._check(tensors, numbers)
 
     def _check(self, tensors: tuple[Tensor | None, ...], numbers: dict[str, int]) -> Bound:
         """The call with all sizes known. TypeError or ValueError where tensors or numbers do not fit the signature."""
@@ -123,14 +118,14 @@ class Signature:
         ]
         for _, argument, dims, tensor in present:
             if tensor.ndim != len(dims):
-                raise self._wrong(argument, _shape(dims), tuple(tensor.shape))
+                raise self._wrong(argument, argument.shape, tuple(tensor.shape))
             for declared, size in zip(dims, tensor.shape, strict=True):
                 if declared.alone and declared.text not in sizes:
                     sizes[declared.text] = size
         for _, argument, dims, tensor in present:
             expected = tuple([declared.value(sizes) for declared in dims])
             if tensor.shape != expected:
-                raise self._wrong(argument, f"{_shape(dims)} = {expected}", tuple(tensor.shape))
+                raise self._wrong(argument, f"{argument.shape} = {expected}", tuple(tensor.shape))
         for declared in self._least:
             if (size := declared.value(sizes)) < 1:
                 raise ValueError(f"{self.op}: {declared.text} must be at least 1, not {size}")
@@ -202,7 +197,7 @@ class _Last(NamedTuple):
     bound: Bound
 
 
-def _guards(tensors: list[Tensor]) -> Any | None:
+def guards_of(tensors: list[Tensor]) -> Any | None:
     """torch's own test, in C++, that others have the types, dtypes, devices, dispatch keys, sizes, strides of these.
 
     None where it does not apply (symbolic sizes, or one tensor as two arguments) or where this version of torch lacks
@@ -223,10 +218,6 @@ def _is_kind(dtype: torch.dtype, kind: str) -> bool:
     return dtype.is_floating_point or (kind == "number" and dtype.is_complex)
 
 
-def _shape(dims: list["_Size"]) -> str:
-    return f"({', '.join(dim.text for dim in dims)}{',' if len(dims) == 1 else ''})"
-
-
 @final
 class _Size:
     """A size as it is declared: a sum of products of letters and numbers."""
@@ -234,17 +225,24 @@ class _Size:
     def __init__(self, text: str) -> None:
         self.text, self.alone = text, text.isalpha()
         self._terms = [
-            (-1 if sign == "-" else 1, product.split("*")) for sign, product in re.findall(r"([+-]?)([^+-]+)", text)
+            (-1 if sign == "-" else 1, re.findall(r"([*/]?)(\w+)", product))
+            for sign, product in re.findall(r"([+-]?)([^+-]+)", text)
         ]
 
     def value(self, sizes: dict[str, int]) -> int:
-        """The size, given the value of each letter."""
+        """The size, given the value of each letter; where a division leaves a remainder, -1, which fits no tensor."""
         if self.alone:
             return sizes[self.text]
         total = 0
         for sign, factors in self._terms:
             product = sign
-            for factor in factors:
-                product = product * (int(factor) if factor.isdigit() else sizes[factor])
+            for operation, factor in factors:
+                number = int(factor) if factor.isdigit() else sizes[factor]
+                if operation != "/":
+                    product = product * number
+                elif number and product % number == 0:
+                    product = product // number
+                else:
+                    return -1
             total = total + product
         return total

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths, Stream
-from seqloom.ops.native import Argument, Signature
+from seqloom.ops.checked import checked
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
 from seqloom.ops.recurrence import kernel, looped, native, reference
 from seqloom.ops.recurrence.initial_weights import orthogonal_
@@ -34,21 +34,9 @@ __all__ = ["elman", "gru", "gru_after", "lstm", "orthogonal_"]
 GATES = {"elman": 1, "lstm": 4, "gru": 3, "gru_after": 3}
 """rows of a matrix for each unit, by cell"""
 STATES = {"elman": 1, "lstm": 2, "gru": 1, "gru_after": 1}
-SIGNATURES = {
-    cell: Signature(
-        cell,
-        Argument("x", "B T D", "real"),
-        Argument("w_in", f"{rows} D", "real"),
-        Argument("bias", rows, "real"),
-        Argument("w_state", f"{rows} N", "real"),
-        *([Argument("inner", "N", "real")] if cell == "gru_after" else []),
-        *(Argument(name, "B N", "real", optional=True) for name in ("state", "cells")[: STATES[cell]]),
-        Argument("lengths", "B", "integer", optional=True),
-    )
-    for cell, rows in (("elman", "N"), ("lstm", "4*N"), ("gru", "3*N"), ("gru_after", "3*N"))
-}
 
 
+@checked("elman")
 def elman(
     x: Stream,
     w_in: Float[Tensor, "N D"],
@@ -69,6 +57,7 @@ def elman(
     return y, new_state
 
 
+@checked("lstm", w_in="4*N D", bias="4*N", w_state="4*N N")
 def lstm(
     x: Stream,
     w_in: Float[Tensor, "G D"],
@@ -83,6 +72,7 @@ def lstm(
     return y, (h, c)
 
 
+@checked("gru", w_in="3*N D", bias="3*N", w_state="3*N N")
 def gru(
     x: Stream,
     w_in: Float[Tensor, "G D"],
@@ -100,6 +90,7 @@ def gru(
     return y, new_state
 
 
+@checked("gru_after", w_in="3*N D", bias="3*N", w_state="3*N N")
 def gru_after(
     x: Stream,
     w_in: Float[Tensor, "G D"],
@@ -148,7 +139,6 @@ def _read(
     lengths: Tensor | None,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """The outputs and the state after them of one cell, after its arguments are checked; see `elman`."""
-    SIGNATURES[cell].bind(x, w_in, bias, *weights, *(state or [None] * STATES[cell]), lengths)
     (B, T, _), N = x.shape, weights[0].shape[1]
     wide = torch.promote_types(x.dtype, torch.float32)
     if state is None:

@@ -19,24 +19,13 @@ from torch import Tensor
 from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths
 from seqloom.ops import gpu as device
-from seqloom.ops.native import Argument, Signature
+from seqloom.ops.checked import checked
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.pack import within
 from seqloom.ops.scans import gpu, native, portable, recurrence, reference
 
-SIGNATURES = {
-    ndim: Signature(
-        "scan",
-        Argument("b", "B T N", "number"),
-        Argument("a", a, "number"),
-        Argument("state", "B N", "number", optional=True),
-        Argument("lengths", "B", "integer", optional=True),
-    )
-    for ndim, a in ((1, "N"), (3, "B T N"))
-}
-"""by the number of dimensions of a"""
 
-
+@checked("scan")
 def scan(
     a: Inexact[Tensor, " N"] | Inexact[Tensor, "B T N"],
     b: Inexact[Tensor, "B T N"],
@@ -51,7 +40,6 @@ def scan(
     which is also the dtype of the state. All backends are differentiable in every argument, any number of times. Raises
     ValueError where shapes do not agree, or for a complex state with real a and b.
     """
-    SIGNATURES[1 if isinstance(a, Tensor) and a.ndim == 1 else 3].bind(b, a, state, lengths)
     kind = torch.promote_types(a.dtype, b.dtype)
     wide = torch.promote_types(kind, torch.float32)
     if state is not None and state.is_complex() and not wide.is_complex:

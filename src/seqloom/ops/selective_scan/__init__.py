@@ -24,7 +24,7 @@ from torch import Tensor
 from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import gpu as device
-from seqloom.ops.native import Argument, Signature
+from seqloom.ops.checked import checked
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.pack import within
 from seqloom.ops.selective_scan import doubling, gpu, kernels, native, reference, sequential, walks
@@ -34,27 +34,7 @@ Weights: TypeAlias = Float[Tensor, "B T N"]
 """B or C: the weights of each token for all channels"""
 
 
-def signature(op: str, T: str) -> Signature:
-    """The signature of a scan of a sequence (T is "T") or of one token (T is "")."""
-    return Signature(
-        op,
-        Argument("u", f"B {T} D", "real"),
-        Argument("delta", f"B {T} D", "real"),
-        Argument("log_rate", "D N", "real"),
-        Argument("B", f"B {T} N", "real"),
-        Argument("C", f"B {T} N", "real"),
-        Argument("state", "B D N", "real", optional=True),
-        Argument("bias", "D", "real", optional=True),
-        Argument("skip", "D", "real", optional=True),
-        Argument("gate", f"B {T} D", "real", optional=True),
-        Argument("lengths", "B", "integer", optional=True),
-        least="N",
-    )
-
-
-SEQUENCE = signature("selective", "T")
-
-
+@checked("selective", least="N")
 def selective(
     u: Stream,
     delta: Stream,
@@ -74,7 +54,6 @@ def selective(
     tokens, then padding that is ignored: y is 0 there, and the state is the one after its tokens. All backends are
     exactly causal and differentiable twice in every argument. Raises ValueError where shapes do not agree.
     """
-    SEQUENCE.bind(u, delta, log_rate, B, C, state, bias, skip, gate, lengths)
     kind = u.dtype
     wide = torch.promote_types(kind, torch.float32)
     if u.numel() == 0:

@@ -9,10 +9,9 @@ from torch import Tensor
 
 from seqloom.core.shapes import Token
 from seqloom.ops import native
-from seqloom.ops.selective_scan import OP, States, selective, signature
+from seqloom.ops.checked import checked
+from seqloom.ops.selective_scan import OP, States, selective
 from seqloom.ops.selective_scan.kernels import STEP, callable_directly
-
-SIGNATURE = signature("scan_token", "")
 
 
 def scan_token(
@@ -30,7 +29,7 @@ def scan_token(
     """`selective` of one token: y (B, D), and the state after it."""
     inputs = (u, delta, log_rate, B, C, state, bias, skip, gate)
     if not (_quick(*inputs[:6], optional=inputs[6:]) and state.is_contiguous() and callable_directly(*inputs)):
-        SIGNATURE.bind(*inputs, None)
+        _require_fit(*inputs)
         u, delta, B, C = (tensor[:, None] for tensor in (u, delta, B, C))  # sequences of one token
         gate = None if gate is None else gate[:, None]
         y, new_state = selective(u, delta, log_rate, B, C, state, bias=bias, skip=skip, gate=gate)
@@ -38,6 +37,21 @@ def scan_token(
     y, new_buffer = u.new_empty(u.shape), None if reuse else state.new_empty(state.shape)
     STEP(*inputs, None, y, new_buffer, threads=native.threads(state.numel()))
     return y, state if new_buffer is None else new_buffer
+
+
+@checked("scan_token", least="N")
+def _require_fit(
+    u: Token,
+    delta: Token,
+    log_rate: Float[Tensor, "D N"],
+    B: Float[Tensor, "B N"],
+    C: Float[Tensor, "B N"],
+    state: States | None,
+    bias: Float[Tensor, " D"] | None,
+    skip: Float[Tensor, " D"] | None,
+    gate: Token | None,
+) -> None:
+    """ValueError or TypeError unless the tensors of a token fit."""
 
 
 def _quick(x: Tensor, *rest: Tensor, optional: tuple[Tensor | None, ...] = ()) -> bool:

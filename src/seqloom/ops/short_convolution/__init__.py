@@ -16,7 +16,7 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import ring
-from seqloom.ops.native import Argument, Signature
+from seqloom.ops.checked import checked
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.short_convolution import native, reference
 
@@ -25,29 +25,13 @@ Taps: TypeAlias = Float[Tensor, "W D"]
 Bias: TypeAlias = Float[Tensor, " D"] | None
 
 
-def signature(op: str, T: str) -> Signature:
-    """The signature of the convolution of a sequence (T is "T") or of one token (T is "")."""
-    return Signature(
-        op,
-        Argument("x", f"B {T} D", "real"),
-        Argument("taps", "W D", "real"),
-        Argument("bias", "D", "real", optional=True),
-        Argument("window", "B W-1 D", "real", optional=bool(T)),
-        *(() if T else (Argument("length", "B", "integer"),)),
-        least="W",
-    )
-
-
-SEQUENCE = signature("convolve", "T")
-
-
+@checked("convolve", least="W", window="B W-1 D")
 def convolve(x: Stream, taps: Taps, bias: Bias, window: Window | None = None, silu: bool = True) -> Stream:
     """The convolution (B, T, D) of x (B, T, D) after the inputs in the window, if there is one; without bias b = 0.
 
     Computed in float32 or better. Backends: `reference`; `lagged`, by `lag_sum`; and `native` in C on a CPU, in one
     pass over memory forward and one backward. Differentiable twice.
     """
-    SEQUENCE.bind(x, taps, bias, window)
     wide = torch.promote_types(x.dtype, torch.float32)
     converted = (None if tensor is None else tensor.to(wide) for tensor in (x, taps, bias, window))
     if x.numel() == 0:

@@ -5,15 +5,16 @@ or another backend is forced.
 """
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from seqloom.core.shapes import Token
 from seqloom.core.state import Length
 from seqloom.ops import native, ring
-from seqloom.ops.short_convolution import OP, Bias, Taps, Window, signature
+from seqloom.ops.checked import checked
+from seqloom.ops.short_convolution import OP, Bias, Taps, Window
 from seqloom.ops.short_convolution.native import TOKEN
 from seqloom.ops.short_convolution.reference import finished
-
-SIGNATURE = signature("convolve_token", "")
 
 
 def convolve_token(
@@ -22,12 +23,17 @@ def convolve_token(
     """The output, with silu, of one token x (B, D) after `length` tokens, and the window after it."""
     inputs = (x, taps, window) if bias is None else (x, taps, window, bias)
     if not (native.callable_directly(*inputs) and _quick(x, window)):
-        SIGNATURE.bind(x, taps, bias, window, length.tokens)
+        _require_fit(x, taps, bias, window, length.tokens)
         y, new_window = portable_token(x, taps, bias, window, length)
         return y, window.copy_(new_window.detach()) if reuse else new_window
     y, new_buffer = x.new_empty(x.shape), None if reuse else window.new_empty(window.shape)
     TOKEN(x, taps, bias, window, length.tokens, y, new_buffer, threads=native.threads(x.numel()))
     return y, window if new_buffer is None else new_buffer
+
+
+@checked("convolve_token", least="W", window="B W-1 D")
+def _require_fit(x: Token, taps: Taps, bias: Bias, window: Window, length: Int[Tensor, " B"]) -> None:
+    """ValueError or TypeError unless the tensors of a token fit."""
 
 
 def _quick(x: Token, window: Window) -> bool:

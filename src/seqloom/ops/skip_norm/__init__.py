@@ -10,20 +10,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Stream
-from seqloom.ops.native import Argument, Signature
+from seqloom.ops.checked import checked
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.skip_norm import native, reference
 
-SIGNATURE = Signature(
-    "skip_norm",
-    Argument("x", "B T H V", "real"),
-    Argument("gain", "H*V", "real"),
-    Argument("skip", "H*V", "real"),
-    Argument("c", "B T H*V", "real"),
-    Argument("z", "B T H*V", "real"),
-)
 
-
+@checked("skip_norm", gain="H*V", skip="H*V", c="B T H*V", z="B T H*V")
 def normed(
     x: Float[Tensor, "B T H V"],
     gain: Float[Tensor, " D"],
@@ -36,7 +28,6 @@ def normed(
 
     Backends: `reference` by torch's own norm, and `native` in C on a CPU, in one pass over memory each way.
     """
-    SIGNATURE.bind(x, gain, skip, c, z)
     if x.numel() == 0:
         return c.clone()
     y: Tensor = OP[OP.choose(x, gain, skip, c, z)](x, gain, skip, c, z, eps)

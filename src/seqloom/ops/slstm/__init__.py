@@ -18,28 +18,20 @@ from torch import Tensor
 
 from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths, Stream
+from seqloom.ops.checked import checked
 from seqloom.ops.linear_decay.exponential_gate import NONE
-from seqloom.ops.native import Argument, Signature
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.slstm import looped, native, reference
 
-States: TypeAlias = tuple[Float[Tensor, "B N"], ...]
+States: TypeAlias = tuple[Float[Tensor, "B N"], Float[Tensor, "B N"], Float[Tensor, "B N"], Float[Tensor, "B N"]]
 """h, c, n and m, N = H K"""
 
-SIGNATURE = Signature(
-    "slstm",
-    Argument("a", "B T H 4*K", "real"),
-    Argument("w", "H K 4*K", "real"),
-    Argument("bias", "H 4*K", "real"),
-    *(Argument(name, "B H*K", "real", optional=True) for name in "hcnm"),
-    Argument("lengths", "B", "integer", optional=True),
-)
 
-
+@checked("slstm", a="B T H 4*K", state="B H*K")
 def slstm(
     a: Float[Tensor, "B T H G"],
-    w: Float[Tensor, "H K G"],
-    bias: Float[Tensor, "H G"],
+    w: Float[Tensor, "H K 4*K"],
+    bias: Float[Tensor, "H 4*K"],
     state: States | None = None,
     *,
     lengths: Lengths | None = None,
@@ -50,17 +42,16 @@ def slstm(
     then padding; its state is the one after its tokens. Computed in float32 or better. Differentiable twice. Raises
     ValueError where shapes do not agree.
     """
-    SIGNATURE.bind(a, w, bias, *(state or [None] * 4), lengths)
     (B, T, H, _), K = a.shape, w.shape[1]
     kind, exact = a.dtype, torch.promote_types(a.dtype, torch.float32)
     a, w, bias = a.to(exact), w.to(exact), bias.to(exact)
     if state is None:
-        state = (*(a.new_zeros(B, H * K) for _ in range(3)), a.new_full((B, H * K), NONE))
-    initial = tuple(tensor.to(exact) for tensor in state)
+        state = a.new_zeros(B, H * K), a.new_zeros(B, H * K), a.new_zeros(B, H * K), a.new_full((B, H * K), NONE)
+    h, c, n, m = (tensor.to(exact) for tensor in state)
     if a.numel() == 0:
-        return a.new_zeros(B, T, H * K, dtype=kind), tuple(tensor.clone() for tensor in initial)
+        return a.new_zeros(B, T, H * K, dtype=kind), (h.clone(), c.clone(), n.clone(), m.clone())
     with _unrounded(a.device.type):
-        y, new_state = OP[OP.choose(a)](a, w, bias, initial, lengths)
+        y, new_state = OP[OP.choose(a)](a, w, bias, (h, c, n, m), lengths)
     return y.to(kind), new_state
 
 
@@ -81,7 +72,7 @@ def _example_inputs(draw: Draw) -> tuple[Tensor, Tensor]:
     return draw(4, K, 4 * K) / 4, draw(4, 4 * K)
 
 
-def _state(draw: Draw, B: int) -> tuple[Tensor, ...]:
+def _state(draw: Draw, B: int) -> States:
     h, c, n, m = (draw(B, CHANNELS) for _ in range(4))
     return h, c, 1 + n.square(), m
 

@@ -10,19 +10,17 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Stream
-from seqloom.ops.native import Argument, Signature
+from seqloom.ops.checked import checked
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.small_blocks import native, reference
 
-SIGNATURE = Signature("small_blocks", Argument("x", "B T N*n", "real"), Argument("w", "N n n", "real"))
 
-
+@checked("small_blocks", x="B T N*n")
 def products(x: Stream, w: Float[Tensor, "N n n"]) -> Stream:
     """x (B, T, N n) times the blocks w: (B, T, N n). Differentiable twice.
 
     Backends: `reference` by `einsum`, whose products are too small for a matrix library; `native` in C on a CPU.
     """
-    SIGNATURE.bind(x, w)
     if x.numel() == 0:
         return x.clone()
     y: Tensor = OP[OP.choose(x, w)](x, w)

@@ -24,27 +24,11 @@ from seqloom.core.memory import Entry
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.ops import backends
 from seqloom.ops import gpu as device
-from seqloom.ops.native import Argument, Signature, alike, observed
+from seqloom.ops.checked import checked
+from seqloom.ops.native import alike, observed
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.pack import within
 from seqloom.ops.wkv_average import averages, doubling, gpu, native, reference, sequential
-
-WEIGHTS = (Argument("log_rate", "D", "real", optional=True), Argument("bonus", "D", "real", optional=True))
-SEQUENCE = Signature(
-    "wkv",
-    Argument("k", "B T D", "real"),
-    Argument("v", "B T D", "real"),
-    *WEIGHTS,
-    Argument("state", "B 3 D", "real", optional=True),
-    Argument("lengths", "B", "integer", optional=True),
-)
-TOKEN = Signature(
-    "wkv_token",
-    Argument("k", "B D", "real"),
-    Argument("v", "B D", "real"),
-    *WEIGHTS,
-    Argument("state", "B 3 D", "real"),
-)
 
 
 def empty(batch: int, dim: int, dtype: torch.dtype, device: torch.device | None = None) -> Float[Tensor, "B 3 D"]:
@@ -57,6 +41,7 @@ def sums_of(dim: int) -> Entry:
     return Entry((3, dim), "wide", (0.0, 0.0, averages.NOTHING))
 
 
+@checked("wkv")
 def wkv(
     k: Stream,
     v: Stream,
@@ -73,7 +58,6 @@ def wkv(
     underflow, and differentiable twice in every argument; all but `reference` accept keys of any size. Raises
     ValueError where shapes do not agree.
     """
-    SEQUENCE.bind(k, v, log_rate, bonus, state, lengths)
     kind = torch.promote_types(k.dtype, v.dtype)
     wide = torch.promote_types(kind, torch.float32)
     initial = empty(len(k), k.shape[2], wide, k.device) if state is None else state.to(wide)
@@ -103,7 +87,7 @@ def wkv_token(
     inputs = (k, v, log_rate, bonus, state)
     same_dtype = alike(k, v, state, optional=(log_rate, bonus)) and k.ndim == 2
     if not same_dtype:
-        TOKEN.bind(*inputs)
+        _require_fit(*inputs)
     learns = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
     supported = not learns and state.is_contiguous() and state.dtype in (torch.float32, torch.float64)
     if supported and not observed(k) and OP.choose(k) == "native":
@@ -113,9 +97,20 @@ def wkv_token(
         rate, own_bonus = (None if tensor is None else tensor.to(state.dtype) for tensor in (log_rate, bonus))
         y = native.token(k.to(state.dtype), v.to(state.dtype), rate, own_bonus, state, new_state)
         return y.to(torch.promote_types(k.dtype, v.dtype)), state if new_state is None else new_state
-    TOKEN.bind(*inputs)
+    _require_fit(*inputs)
     y, new_state = wkv(k[:, None], v[:, None], log_rate, bonus, state)
     return y[:, 0], state.copy_(new_state.detach()) if reuse else new_state
+
+
+@checked("wkv_token")
+def _require_fit(
+    k: Token,
+    v: Token,
+    log_rate: Float[Tensor, " D"] | None,
+    bonus: Float[Tensor, " D"] | None,
+    state: Float[Tensor, "B 3 D"],
+) -> None:
+    """ValueError or TypeError unless the tensors of a token fit."""
 
 
 def whole_average(k: Stream, v: Stream, lengths: Lengths | None = None) -> Float[Tensor, "B 1 D"]:

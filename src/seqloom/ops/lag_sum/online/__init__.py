@@ -18,33 +18,20 @@ ours.
 """
 
 import torch
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
-from seqloom.ops.lag_sum import taps, window
+from seqloom.ops.checked import checked
+from seqloom.ops.lag_sum import window
 from seqloom.ops.lag_sum.online import token
 from seqloom.ops.lag_sum.online.blocks import add, longest
 from seqloom.ops.lag_sum.reference import product
-from seqloom.ops.native import Argument, Signature
 
 WINDOW_PRODUCTS = 1 << 19
 """the number of products of a token from which on the schedule, if not in C, is faster than a sum over the window"""
-
-SIGNATURES = {
-    of.count(" ") + 1: Signature(
-        "lag_sum",
-        Argument("z", f"B {D}", "real"),
-        Argument("w", of, "real"),
-        Argument("past", f"B L-1 {D}", "real"),
-        Argument("ahead", f"B L-1 {D}", "real"),
-        Argument("length", "B", torch.long),
-        Argument("origin", "B", torch.long),
-    )
-    for of, D in (("L", "D"), ("L D", "D"), ("L D D", "D"), ("L G H H", "G*H"))
-}
-"""signatures of a token, by the number of dimensions of the taps"""
 
 
 def entries(L: int, dim: int) -> Memory:
@@ -80,7 +67,7 @@ def advance(z: Token, w: Tensor, state: State, reuse: bool) -> tuple[Token, Entr
     if in_place and token.able(z, w, past, ahead, length, origin):
         y = _advance_in_c(z, w, state)
         return y, {"past": past, "ahead": ahead, "origin": origin}
-    taps.declared(SIGNATURES, w).bind(z, w, past, ahead, length, origin)
+    _require_fit(z, w, past, ahead, length, origin)
     if in_place and _schedule_pays(z, w):
         y = read(z, w, state)
         push(w, state)
@@ -89,6 +76,18 @@ def advance(z: Token, w: Tensor, state: State, reuse: bool) -> tuple[Token, Entr
         ahead = ahead if reuse else torch.zeros_like(ahead)
         origin = origin.fill_(-1) if reuse else torch.full_like(origin, -1)
     return y, {"past": past, "ahead": ahead, "origin": origin}
+
+
+@checked("lag_sum", past="B L-1 D", ahead="B L-1 D")
+def _require_fit(
+    z: Token,
+    w: Float[Tensor, "L D D"] | Float[Tensor, "L G D/G D/G"] | Float[Tensor, "L D"] | Float[Tensor, " L"],
+    past: Float[Tensor, "B P D"],
+    ahead: Float[Tensor, "B P D"],
+    length: Int64[Tensor, " B"],
+    origin: Int64[Tensor, " B"],
+) -> None:
+    """ValueError or TypeError unless taps and state fit."""
 
 
 def _advance_in_c(z: Tensor, w: Tensor, state: State) -> Tensor:
