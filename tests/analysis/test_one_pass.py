@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from seqloom.analysis.count import count
-from seqloom.ops import backends, delta_inputs, gated_decay, gated_norm, gelu_gate, skip_norm, small_blocks
+from seqloom.ops import backends, gated_decay, gated_norm, small_blocks
 from seqloom.ops.short_convolution import convolve
 from seqloom.ops.slstm import slstm
 from tests.ops.needing import needs_native
@@ -21,10 +21,7 @@ CASES = {
     "short_convolution": lambda: convolve(ones(2, 5, 3), ones(4, 3), ones(3)),
     "small_blocks": lambda: small_blocks.products(ones(2, 3, 8), ones(2, 4, 4)),
     "gated_norm": lambda: gated_norm.normed(ones(2, 3, 4, 5), ones(2, 3, 20), ones(5), 0.1, "silu"),
-    "skip_norm": lambda: skip_norm.normed(ones(2, 3, 4, 5), *[ones(20)] * 2, *[ones(2, 3, 20)] * 2, 0.1),
-    "delta_inputs": lambda: delta_inputs.inputs(ones(2, 3, 2 * 8 + 12), ones(2, 3, 4, 1), ones(2, 3, 4), 2, 4),
     "gated_decay": lambda: gated_decay.gated(ones(2, 3, 8), ones(2, 4, 8), ones(2, 8), ones(8), False),
-    "gelu_gate": lambda: gelu_gate.gated(ones(2, 3, 8), ones(2, 3, 8)),
     "slstm": lambda: slstm(ones(2, 3, 2, 16), ones(2, 4, 16), ones(2, 16)),
 }
 

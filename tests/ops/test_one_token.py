@@ -31,7 +31,7 @@ from tests.ops.needing import needs_native
 pytestmark = needs_native
 BOUNDS = {torch.float64: {"rtol": 1e-11, "atol": 1e-12}, torch.float32: {"rtol": 1e-4, "atol": 1e-4}}
 OPS = {"delta_rule": "reference", "linear_decay": "reference", "gated_norm": "reference", "small_blocks": "reference"}
-RECURRENT = {"skip_norm": "reference", "gated_decay": "reference", "gelu_gate": "reference", "scans": "reference"}
+RECURRENT = {"gated_decay": "reference", "scans": "reference"}
 PLAIN = {**OPS, **RECURRENT, "projection": "torch", "short_convolution": "reference"}
 DECAYS = (linear_decay.GLA, linear_decay.HGRN2, linear_decay.MAMBA2, mlstm.ENTRY)
 ENTRIES = (delta_rule.ENTRY, rwkv7.ENTRY, rglru.ENTRY, *DECAYS)

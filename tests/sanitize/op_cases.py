@@ -27,17 +27,14 @@ from seqloom.mixers.state_space.mamba2 import Mamba2Config
 from seqloom.models.channel_mix import ChannelMix
 from seqloom.ops import (
     backends,
-    delta_inputs,
     delta_rule,
     gated_decay,
     gated_norm,
-    gelu_gate,
     lag_sum,
     linear_decay,
     recurrence,
     ring,
     scans,
-    skip_norm,
     slstm,
     small_blocks,
     wkv_average,
@@ -197,14 +194,6 @@ def _normed(chance: random.Random, draw: Draw) -> Call:
     return Call(lambda y, z, gain: gated_norm.normed(y, z, gain, 0.1, gate), given, "gated_norm", "native", "reference")
 
 
-def _delta_inputs(chance: random.Random, draw: Draw) -> Call:
-    (B, T, K), H, V = _sizes(chance), chance.choice([1, 3]), chance.choice([1, 7, 16])
-    G, E = H * chance.choice([1, 2]), chance.choice([0, 1, K])
-    given = [draw(B, T, 2 * H * K + G * V), draw(B, T, G, E) if E else None, draw(B, T, G)]
-    run = partial(delta_inputs.inputs, heads=H, K=K)
-    return Call(run, given, "delta_inputs", "native", "reference")
-
-
 def _blocks(chance: random.Random, draw: Draw) -> Call:
     (B, T, N), n = _sizes(chance), chance.choice([1, 2, 3, 4])
     return Call(small_blocks.products, [draw(B, T, N * n), draw(N, n, n)], "small_blocks", "native", "reference")
@@ -214,17 +203,6 @@ def _gates(chance: random.Random, draw: Draw) -> Call:
     (B, T, N), H, fresh = _sizes(chance), chance.choice([1, 3]), chance.random() < 0.5
     given = [draw(B, T, H * N), draw(H, N, 2 * N), draw(H, 2 * N), draw(H * N)]
     return Call(lambda *of: gated_decay.gated(*of, fresh), given, "gated_decay", "native", "reference")
-
-
-def _gelu(chance: random.Random, draw: Draw) -> Call:
-    sizes = _sizes(chance)
-    return Call(gelu_gate.gated, [draw(*sizes), draw(*sizes)], "gelu_gate", "native", "reference")
-
-
-def _memory(chance: random.Random, draw: Draw) -> Call:
-    (B, T, V), H = _sizes(chance), chance.choice([1, 3])
-    given = [draw(B, T, H, V), draw(H * V), draw(H * V), draw(B, T, H * V), draw(B, T, H * V)]
-    return Call(lambda *of: skip_norm.normed(*of, 0.1), given, "skip_norm", "native", "reference")
 
 
 def _wkv(chance: random.Random, draw: Draw) -> Call:
@@ -450,8 +428,8 @@ CALLS = (
         _wkv_token,
         *[_online] * 4,
     ),  # which has the most functions
-    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _whole_mixer, _slstm, _normed, _gelu),
-    *(_blocks, _gates, _memory, _delta_inputs, _recurrence),
+    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _whole_mixer, _slstm, _normed),
+    *(_blocks, _gates, _recurrence),
 )
 
 

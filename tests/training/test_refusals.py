@@ -9,6 +9,7 @@ import torch
 from seqloom.ops import lag_sum
 from seqloom.runs import model as stored
 from seqloom.runs.lock import lock
+from seqloom.training.drift import backends_of
 from seqloom.training.train import Outcome
 from tests.training.running import digests, mixer, newest, rows, saved, tiny
 
@@ -50,6 +51,11 @@ def test_the_backends_of_before_are_used_again(begun: Path, monkeypatch: pytest.
     monkeypatch.setattr(lag_sum.OP, "rule", lambda x, w: other)
     tiny(begun)
     assert newest(begun).meta["surroundings"]["backends"]["lag_sum"] == before
+
+
+def test_an_op_that_is_gone_is_chosen_no_more() -> None:
+    before = {"lag_sum": ["fft"], "gelu_gate": ["native"], "scans": ["sideways"], "delta_rule": ["chunked", "native"]}
+    assert backends_of({"backends": before}) == {"lag_sum": "fft"}
 
 
 def test_the_backends_are_those_of_its_precision(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,8 @@
 from functools import partial
 
 from seqloom.analysis.pointwise import Call, Rule, times
-from seqloom.core.cost import Cost, Span, gate, layernorm, linear, rootnorm, sigmoid
+from seqloom.core.cost import Cost, Span, gate, linear, rootnorm, sigmoid
 from seqloom.ops.gated_decay.reference import price as gates_price
-from seqloom.ops.gelu_gate.reference import price as gelu_price
 from seqloom.ops.short_convolution.reference import price as convolution_price
 from seqloom.ops.slstm.reference import price as cell_price
 from seqloom.ops.small_blocks.reference import price as blocks_price
@@ -33,13 +32,6 @@ def head_norm(call: Call) -> Cost:
     return price if z is None else price + _plain(gate(y.numel()))
 
 
-def skip_norm(call: Call) -> Cost:
-    """The norm of heads with a skip and a gate."""
-    n, width = call.args[0].numel(), call.args[0].shape[3]
-    norm = layernorm(n // width, width, gain=False, bias=False)
-    return _plain(norm + gate(n)) + Cost(mul=2 * n, add=n)
-
-
 def small_blocks(call: Call) -> Cost:
     """Products with small blocks."""
     x, w = call.args[:2]
@@ -53,19 +45,6 @@ def gated_decay(call: Call) -> Cost:
     return Cost(mul=price.mul - n, add=price.add - n, div=price.div, exp=price.exp - n, other=price.other - n)
 
 
-def gelu_gate(call: Call) -> Cost:
-    """A gate of GELU."""
-    return _plain(gelu_price(call.args[0].numel()))
-
-
-def delta_inputs(call: Call) -> Cost:
-    """What the delta rule reads; e^g is torch's."""
-    x, left, beta, heads, K = call.args[:5]
-    rows, n = x.shape[0] * x.shape[1], beta.numel() * K
-    lengths = times(Cost(mul=2 * K, add=K, div=1, other=1), 2 * rows * heads)
-    return lengths + Cost(mul=n * (1 + (left is not None)), div=rows * heads * K)
-
-
 def slstm(call: Call) -> Cost:
     """The sLSTM with the product of its state's matrix and the bias."""
     a, w = call.args[:2]
@@ -77,10 +56,7 @@ RULES: dict[str, Rule] = {
     "convolve_forward": partial(short_convolution, silu=False),
     "convolve_silu_forward": partial(short_convolution, silu=True),
     **dict.fromkeys([f"norm_{gate}_forward" for gate in ("none", "silu", "sigmoid", "silu_first")], head_norm),
-    "skip_norm_forward": skip_norm,
     "small_blocks_forward": small_blocks,
     "gated_decay_forward": gated_decay,
-    "gelu_gate_forward": gelu_gate,
-    "delta_inputs_forward": delta_inputs,
     "slstm_forward": slstm,
 }

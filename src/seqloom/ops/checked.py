@@ -16,11 +16,13 @@ import itertools
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple, ParamSpec, TypeVar, final
 
 import jaxtyping
 import torch
 from torch import Tensor
+from torch.compiler import is_compiling
 
 from seqloom.ops.native.signature import Argument, Kind, Signature, guards_of
 
@@ -43,11 +45,20 @@ def checked(op: str, *, least: str = "", **sizes: str) -> Callable[[Callable[P, 
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        require = _Check(op, function, least, sizes).require
+        check = _Check(op, function, least, sizes)
+        remembered, flat = check.remembered, not check.tuples
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            require(args, kwargs)
+            if is_compiling():  # sizes may be symbols
+                check.require(args, kwargs)
+                return function(*args, **kwargs)
+            values = (*args, *kwargs.values()) if flat else tuple(_flatten((*args, *kwargs.values())))
+            kinds = (*map(type, values), *kwargs)
+            last = remembered.get(kinds)
+            if last is None or not last.fits(*last.tensors(values)):
+                check.require(args, kwargs)
+                check.remember(kinds, values)
             return function(*args, **kwargs)
 
         return call
@@ -58,9 +69,9 @@ def checked(op: str, *, least: str = "", **sizes: str) -> Callable[[Callable[P, 
 class _Last(NamedTuple):
     """The last call that fit, which tensors of the same sizes and layout need not repeat."""
 
-    places: tuple[int, ...]
-    """of the tensors among the values of the call"""
-    guards: Any
+    tensors: Callable[[tuple[Any, ...]], tuple[Tensor, ...]]
+    """the tensors among the values of a call"""
+    fits: Callable[..., bool]
 
 
 @final
@@ -71,7 +82,7 @@ class _Check:
         self._op = op
         parameters = inspect.signature(function).parameters
         self._names = list(parameters)
-        self._tuples: dict[str, tuple[str, ...]] = {}
+        self.tuples: dict[str, tuple[str, ...]] = {}
         """the names of the tensors of an argument that is a tuple"""
         self._numbers: set[str] = set()
         """the arguments that may be a plain number or truth value in place of a tensor"""
@@ -88,32 +99,20 @@ class _Check:
         for chosen in itertools.product(*(by_ndim.items() for by_ndim in self._several.values())):
             arguments = (*single.values(), *(argument for _, argument in chosen))
             self._signatures[tuple(ndim for ndim, _ in chosen)] = Signature(op, *arguments, least=least)
-        self._last: dict[tuple[object, ...], _Last] = {}
+        self.remembered: dict[tuple[object, ...], _Last] = {}
+        """the last call that fit, by the types of its arguments"""
+
+    def remember(self, kinds: tuple[object, ...], values: tuple[Any, ...]) -> None:
+        """Remembers a call that fits; those of fewer than two tensors are quickly checked again."""
+        places = [place for place, value in enumerate(values) if isinstance(value, Tensor)]
+        guards = guards_of([values[place] for place in places])
+        if guards is not None and len(places) > 1:
+            self.remembered[kinds] = _Last(itemgetter(*places), guards.check)
 
     def require(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """ValueError or TypeError unless the tensors of this call fit.
-
-        Outside of graphs the last call that fit is remembered, for each set of types of the arguments.
-        """
-        if torch.compiler.is_compiling():  # sizes may be symbols
-            self._bind(args, kwargs)
-            return
-        values = (*args, *kwargs.values())
-        if self._tuples:
-            values = tuple(_flatten(values))
-        kinds = (*map(type, values), *kwargs)
-        last = self._last.get(kinds)
-        if last is not None and last.guards.check(*[values[place] for place in last.places]):
-            return
-        self._bind(args, kwargs)
-        places = tuple([place for place, value in enumerate(values) if isinstance(value, Tensor)])
-        guards = guards_of([values[place] for place in places])
-        if guards is not None:
-            self._last[kinds] = _Last(places, guards)
-
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """ValueError or TypeError unless the tensors of a call fit."""
         given = dict(zip(self._names, args, strict=False)) | kwargs
-        for name, members in self._tuples.items():
+        for name, members in self.tuples.items():
             if (value := given.get(name)) is not None:
                 if len(value) != len(members):
                     raise TypeError(f"{self._op}: {name} must be {len(members)} tensors, not {len(value)}")
@@ -145,16 +144,16 @@ class _Check:
         for option in options:
             if typing.get_origin(option) is tuple:
                 members = typing.get_args(option)
-                self._tuples[name] = tuple(f"{name}[{place}]" for place in range(len(members)))
-                for member, member_name in zip(members, self._tuples[name], strict=True):
+                self.tuples[name] = tuple(f"{name}[{place}]" for place in range(len(members)))
+                for member, member_name in zip(members, self.tuples[name], strict=True):
                     yield from self._declared(member_name, member | None if optional else member, sizes)
             elif hasattr(option, "dim_str"):
                 yield Argument(name, sizes or option.dim_str.strip(), _DTYPES[option.dtype], optional)
 
 
 def _flatten(values: tuple[Any, ...]) -> Iterator[Any]:
+    """The values, each tuple followed by what is in it."""
     for value in values:
+        yield value
         if isinstance(value, tuple):
             yield from value
-        else:
-            yield value

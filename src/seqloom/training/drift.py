@@ -58,8 +58,9 @@ def threads_of(earlier: dict[str, Any], say: Callable[[str], None]) -> Iterator[
 
 
 def backends_of(earlier: dict[str, Any]) -> dict[str, str]:
-    """The backend of each op that the run's steps were computed with before, where it was one alone."""
-    return {op: names[0] for op, names in earlier.get("backends", {}).items() if len(names) == 1}
+    """The backend of each op that the run's steps were computed with before, where it was one alone and exists."""
+    alone = {op: names[0] for op, names in earlier.get("backends", {}).items() if len(names) == 1}
+    return {op: name for op, name in alone.items() if name in backends.known().get(op, ())}
 
 
 def drifted(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import get_args
 
 import torch
 
-from seqloom.ops import delta_inputs, gated_decay, gated_norm, gelu_gate, short_convolution, skip_norm, small_blocks
+from seqloom.ops import gated_decay, gated_norm, short_convolution, small_blocks
 from seqloom.ops.attention import sparse
 from seqloom.ops.attention.patterns import Pattern, RandomBlocks, fixed, local, merged, strided
 from tests.ops.native_forms.form import Draw, Form, Outputs, maybe, with_and_without
@@ -17,8 +17,6 @@ HEADS = ((2, 33, 1, 4), (1, 65, 3, 9), (3, 1, 2, 17), (1, 64, 2, 7), (1, 129, 1,
 
 def forms() -> Iterator[Form]:
     """Each of them."""
-    yield Form("gelu_gate", "gelu_gate", _gelu, ((1, 1, 4), (1, 1, 9), (2, 1, 17), (3, 5, 7), (1, 33, 31)))
-    yield Form("skip_norm", "skip_norm", _skip_norm, HEADS)
     for gate in get_args(gated_norm.Gate):
         yield Form(f"gated_norm {gate}", "gated_norm", partial(_norm, gate), HEADS)
     for heads in (1, 3):
@@ -28,10 +26,6 @@ def forms() -> Iterator[Form]:
     for n in (1, 2, 3, 4, 5, 9, 16):
         sizes = ((2, 33, 1), (1, 65, 3), (3, 1, 5), (1, 64, 9))
         yield Form(f"small_blocks of {n}", "small_blocks", partial(_blocks, n), sizes)
-    for name, given in with_and_without("delta_inputs", "decays of channels", "decays of heads", "shared keys"):
-        if not (given[0] and given[1]):
-            sizes = ((2, 33, 4, 17), (1, 3, 9, 4), (3, 1, 17, 7), (1, 65, 1, 9))
-            yield Form(name, "delta_inputs", partial(_delta_inputs, *given), sizes)
     for name, given in with_and_without("short_convolution", "silu", "bias", "window"):
         sizes = ((2, 129, 4, 4), (1, 3, 9, 3), (3, 1, 17, 4), (1, 130, 7, 2), (2, 5, 33, 1), (1, 2, 16, 5))
         yield Form(name, "short_convolution", partial(_convolution, *given), sizes)
@@ -40,15 +34,6 @@ def forms() -> Iterator[Form]:
     for name, pattern in patterns.items():
         sizes = ((1, 2, 48, 16, 32), (1, 1, 66, 48, 16), (1, 2, 33, 80, 96))
         yield Form(f"sparse_attention {name}", "sparse_attention", partial(_tiles, pattern), sizes)
-
-
-def _gelu(draw: Draw, B: int, T: int, D: int) -> Outputs:
-    return gelu_gate.gated(draw(B, T, D), draw(B, T, D))
-
-
-def _skip_norm(draw: Draw, B: int, T: int, H: int, V: int) -> Outputs:
-    rows = draw(B, T, H * V), draw(B, T, H * V)
-    return skip_norm.normed(draw(B, T, H, V), draw(H * V), draw(H * V), *rows, 0.1)
 
 
 def _norm(gate: gated_norm.Gate, draw: Draw, B: int, T: int, H: int, V: int) -> Outputs:
@@ -63,13 +48,6 @@ def _gates(H: int, fresh: str, draw: Draw, B: int, T: int, N: int) -> Outputs:
 
 def _blocks(n: int, draw: Draw, B: int, T: int, N: int) -> Outputs:
     return small_blocks.products(draw(B, T, N * n), draw(N, n, n))
-
-
-def _delta_inputs(channels: bool, heads: bool, shared: bool, draw: Draw, B: int, T: int, K: int, V: int) -> Outputs:
-    H, E = 2, K if channels else 1
-    G = 3 * H if shared else H
-    left = maybe(draw, channels or heads, B, T, G, E)
-    return delta_inputs.inputs(draw(B, T, 2 * H * K + G * V), left, draw(B, T, G), heads=H, K=K)
 
 
 def _convolution(silu: bool, bias: bool, window: bool, draw: Draw, B: int, T: int, D: int, W: int) -> Outputs:

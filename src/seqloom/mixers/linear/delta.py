@@ -31,9 +31,9 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.delta_inputs.reference import price as inputs_price
 from seqloom.ops.delta_rule import mixing
 from seqloom.ops.delta_rule.gated import gated
+from seqloom.ops.delta_rule.inputs import price as inputs_price
 from seqloom.ops.delta_rule.reference import price
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.projection import Linear

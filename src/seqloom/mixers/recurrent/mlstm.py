@@ -23,10 +23,10 @@ from typing import Any, ClassVar, Literal, final
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import layer_norm, logsigmoid, silu
 from typing_extensions import override
 
-from seqloom.core.cost import Cost, Span
+from seqloom.core.cost import Cost, Span, gate, layernorm
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
@@ -44,8 +44,6 @@ from seqloom.ops.linear_decay.weighted import quotient
 from seqloom.ops.one_token import complete
 from seqloom.ops.projection import Linear, affine, matrices, project
 from seqloom.ops.short_convolution.layer import ShortConvolution, taps
-from seqloom.ops.skip_norm import normed
-from seqloom.ops.skip_norm.reference import price as skip_price
 from seqloom.ops.small_blocks import products
 from seqloom.ops.small_blocks.reference import price as blocks_price
 
@@ -108,7 +106,9 @@ class MLSTM(PackedMixer):
         s, n, C = normalised(q, k, v.to(weight.dtype), gates.log_decay, old_state, weight=weight, lengths=lengths)
         m = gates.maximum
         denominator = torch.maximum(n.abs(), (-m.detach()).exp()) + _epsilon(m)
-        y = normed(quotient(s, denominator).to(x.dtype).transpose(1, 2), self.gain, self.skip, c, z, 1e-5)
+        y = quotient(s, denominator).to(x.dtype).transpose(1, 2)
+        normed = layer_norm(y, y.shape[-1:], eps=1e-5).flatten(2)
+        y = (normed * self.gain + self.skip * c) * silu(z)
         return self.w_down(y), {**window, "C": C, "m": gates.maximum[..., -1].clone()}
 
     @override
@@ -143,7 +143,9 @@ class MLSTM(PackedMixer):
         scaled = Cost(mul=n, div=heads, path=("division", "multiplication"))
         summed = price(rows, H, K, K + 1, "head")
         divided = Cost(add=heads, exp=heads, other=3 * heads, div=n, path=("other", "addition", "division"))
-        recurrence = (forget, maximum, scaled, summed, divided, skip_price(rows, H, K))
+        norm = layernorm(heads, K, gain=False, bias=False)
+        gained = Cost(mul=2 * n, add=n, path=("multiplication", "addition"))
+        recurrence = (forget, maximum, scaled, summed, divided, norm, gained, gate(n))
         return self.w_up, self.conv, blocks, self.w_gates, *recurrence, self.w_down
 
     def _weights(self) -> one_call.Weights | None:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, final
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn.functional import gelu
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gelu_tanh
@@ -36,7 +37,6 @@ from seqloom.ops.block_linear import BlockLinear
 from seqloom.ops.gated_decay import gated
 from seqloom.ops.gated_decay import rglru as one_call
 from seqloom.ops.gated_decay.reference import price
-from seqloom.ops.gelu_gate import gated as gelu_gate
 from seqloom.ops.one_token import complete
 from seqloom.ops.projection import Linear, affine
 from seqloom.ops.scans import scan
@@ -86,7 +86,7 @@ class RGLRU(PackedMixer):
         a, b = gated(u, *self.gates.weight_and_bias, self.rate, _at_start(state))
         old_state = state["h"] if state else a.new_zeros(len(x), self.width)
         h, new_state = scan(a, b, old_state, lengths=lengths)
-        return self.w_o(gelu_gate(h.to(x.dtype), self.w_y(x))), {**window, "h": new_state}
+        return self.w_o(h.to(x.dtype) * gelu(self.w_y(x), approximate="tanh")), {**window, "h": new_state}
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
@@ -106,10 +106,10 @@ class RGLRU(PackedMixer):
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         E = self.width
-        gelu = gelu_tanh(span.rows * E).parallel()
+        activation = gelu_tanh(span.rows * E).parallel()
         summed = scan_price(span.rows * E, False)
         gating = Cost(mul=span.rows * E, path=("multiplication",))
-        return gelu, self.w_x, self.conv, self.gates, price(span.rows * E), summed, gating, self.w_o
+        return activation, self.w_x, self.conv, self.gates, price(span.rows * E), summed, gating, self.w_o
 
     def _weights(self) -> one_call.Weights | None:
         """The parameters for C; None where a layer computes something else."""

@@ -4,7 +4,7 @@
     q ← q / (|q| √K),   k ← k / |k|             per head; |x| = √(Σ x² + 1e-6)
     S' = diag(e^{g_t}) S_{t-1},   S_t = S' + β_t k_tᵀ (v_t - k_t S'),   y_t = q_t S_t
 
-On a GPU flash-linear-attention's kernels take k, β and g; every other backend takes the `inputs` of `delta`.
+On a GPU flash-linear-attention's kernels take k, β and g; every other backend takes `delta_inputs`.
 
 Source: Yang et al., arXiv:2406.06484, arXiv:2412.06464; Kimi Team, arXiv:2510.26692. Nothing differs.
 """
@@ -15,8 +15,8 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import gpu
-from seqloom.ops.delta_inputs import inputs, require_sizes
 from seqloom.ops.delta_rule import OP, delta, fla
+from seqloom.ops.delta_rule.inputs import delta_inputs, require_sizes
 from seqloom.ops.pack import within
 
 
@@ -45,5 +45,6 @@ def gated(
         with torch.autocast(x.device.type, enabled=False):
             return fla.gated(x, g, beta, state, heads, K)
     left = None if decays is None else decays.exp()
-    q, write, v, erase = (tensor.transpose(1, 2) for tensor in inputs(x, left, beta, heads, K))
-    return delta(q, write, v, erase, None, None if g is None else g.transpose(1, 2), state, lengths=lengths)
+    q, beta_k, v, erase = (tensor.transpose(1, 2) for tensor in delta_inputs(x, left, beta, heads, K))
+    log_decay = None if g is None else g.transpose(1, 2)
+    return delta(q, k=beta_k, v=v, erase=erase, log_decay=log_decay, state=state, lengths=lengths)

@@ -11,7 +11,7 @@ from seqloom.ops import native, one_token
 from seqloom.ops.native import Argument, Entry
 
 SOURCE = Path(__file__).with_name("rglru.c")
-OPS = ("gated_decay", "gelu_gate", "scans", "short_convolution")
+OPS = ("gated_decay", "scans", "short_convolution")
 ENTRY = Entry(
     "gated_decay",
     SOURCE,

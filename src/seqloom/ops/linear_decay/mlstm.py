@@ -11,7 +11,7 @@ from seqloom.ops import native, one_token
 from seqloom.ops.native import Argument, Entry
 
 SOURCE = Path(__file__).with_name("mlstm.c")
-OPS = ("linear_decay", "short_convolution", "small_blocks", "skip_norm")
+OPS = ("linear_decay", "short_convolution", "small_blocks")
 ENTRY = Entry(
     "linear_decay",
     SOURCE,
