@@ -1,12 +1,18 @@
-"""Compiles every Triton kernel for a GPU that need not be present: python compile_triton.py 90 fp32."""
+"""Compiles every Triton kernel for a GPU that need not be present, and prints each name: compile_triton.py 90 fp32.
+
+The interpreter says nothing of what a kernel needs: types that agree in loops, shared memory, registers.
+"""
 
 import sys
 
 import torch
 import triton
+import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from seqloom.ops.attention import gpu as narrow
+from seqloom.ops.attention import gpu_kernels as heads
 from seqloom.ops.lag_sum import gpu as lag
 from seqloom.ops.lag_sum import gpu_kernels as lags
 from seqloom.ops.lag_sum import gpu_slopes as taps
@@ -22,6 +28,7 @@ from seqloom.ops.wkv_average import gpu_kernels as averages
 
 SIZES = {"T", "D", "N", "H", "K", "V", "by_row", "by_head", "by_token"}
 SIZES |= {"M", "L", "W", "size", "by_lag", "by_channel", "by_group", "by_in", "by_out"}
+SIZES |= {"shared", *(f"{x}_{axis}" for x in "qkv" for axis in ("row", "token", "head"))}
 LONG = {"lengths": "*i64"}
 SUMS = {averages.backward: {"dw", "du"}, taps.alone: {"dw"}, selectives.backward: {"dA", "dbias", "dskip"}}
 """what is kept in double precision"""
@@ -49,6 +56,7 @@ def compiled(kernel, architecture, kind, fixed, warps=4, stages=3, wide=(), once
         )
         assert made.asm["cubin"]
         assert made.metadata.shared < 99 * 1024, (kernel, made.metadata.shared)  # what the smallest GPU has
+    print(f"{kernel.__module__}.{kernel.__name__}")
 
 
 def main(architecture, kind):
@@ -79,7 +87,17 @@ def main(architecture, kind):
         compiled(lags.mixed, architecture, kind, {"TIMES": long, "WIDE": wide, "BACK": back}, warps=8)
     compiled(taps.alone, architecture, kind, {"LAGS": lag.TIMES, "BLOCK": lag.BLOCK, "PIECE": lag.PIECE})
     compiled(taps.mixed, architecture, kind, {"TIMES": long, "WIDE": wide})
-    print("compiled")
+    compile_narrow_heads(architecture, kind)
+
+
+def compile_narrow_heads(architecture, kind):
+    dtype = torch.float64 if kind == "fp64" else torch.float32
+    sizes = {"SCALE": 0.5, "QUERIES": narrow.queries(dtype), "WIDTH": narrow.WIDEST}
+    sizes["WIDE"] = tl.float64 if kind == "fp64" else tl.float32
+    for T, precision in ((128, "ieee"), (narrow.LONGEST, "ieee"), *([(128, "tf32")] if kind != "fp64" else [])):
+        for kernel in (heads.forward, heads.backward):
+            fixed = {**sizes, "KEYS": T, "PRECISION": precision}
+            compiled(kernel, architecture, kind, fixed, warps=narrow.warps(T), once=precision != "ieee")
 
 
 if __name__ == "__main__":

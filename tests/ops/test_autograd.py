@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from seqloom.ops.attention import gpu as narrow
 from seqloom.ops.autograd import Operator, differentiate, paired
 from seqloom.ops.lag_sum import gpu as lag_gpu
 from seqloom.ops.linear_decay import gpu as decay_gpu
@@ -125,6 +126,7 @@ B, T, D, N = 2, 70, 3, 4
 GIVEN = {
     "lag sum": (lag_gpu.forward, (meta(B, T, D), meta(5, D))),
     "lag sum of matrices": (lag_gpu.forward, (meta(B, T, D), meta(5, D, D))),
+    "attention": (narrow.forward, (meta(B, T, N, D), meta(B, T, 2, D), meta(B, T, 2, 5))),
     "scans": (scan_gpu.forward, (meta(B, T, D), meta(B, T, D), meta(B, D))),
     "scans of a fixed rate": (scan_gpu.forward, (meta(D), meta(B, T, D), meta(B, D))),
     "wkv_average": (wkv_gpu.forward, (*[meta(B, T, D) for _ in range(2)], meta(D), None, meta(B, D), meta(B, D))),

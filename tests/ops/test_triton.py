@@ -1,14 +1,8 @@
-"""Triton's kernels against the references, on a GPU or on a CPU under Triton's interpreter; compiled without a GPU.
+"""Triton's kernels against the references, on a GPU or on a CPU under Triton's interpreter.
 
 The interpreter must be asked for before Triton is imported, so without a GPU these tests skip themselves unless
-TRITON_INTERPRET=1; a slow test starts them so. Another compiles the kernels, of which the interpreter says nothing.
+TRITON_INTERPRET=1; a slow test in test_triton_kernels.py starts them so.
 """
-
-import os
-import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -26,51 +20,9 @@ from seqloom.ops.selective_scan import gpu as selective_gpu
 from seqloom.ops.selective_scan import selective
 from seqloom.ops.wkv_average import empty, wkv
 from seqloom.ops.wkv_average import gpu as wkv_gpu
+from tests.ops.kernel_runs import DEVICE, every_type, everything, numbers, runs, same
 
-SHAPES = os.environ.get("SEQLOOM_SHAPES") == "1"
-ROOT = Path(__file__).parents[2]
-DEVICE = torch.device("cpu" if gpu.INTERPRETED else "cuda")
-MISSING = gpu.why().startswith("Triton")
 OPS = ("lag_sum", "linear_decay", "scans", "selective_scan", "wkv_average")
-
-installed = pytest.mark.skipif(MISSING, reason=gpu.why())
-runs = pytest.mark.skipif(
-    bool(gpu.why()) or SHAPES, reason=f"{gpu.why()}: set TRITON_INTERPRET=1" if gpu.why() else "the hook wraps kernels"
-)
-outside = pytest.mark.skipif(gpu.INTERPRETED, reason="this is what it starts")
-every_type = pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["double", "single"])
-
-
-def numbers(*shape: int, seed: int = 0) -> Tensor:
-    drawn = torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return drawn if gpu.why() else drawn.to(DEVICE)
-
-
-def everything(
-    op: str, backend: str, run: Callable[..., tuple[Tensor, ...]], leaves: list[Tensor | None]
-) -> list[Tensor]:
-    """What comes out, and the gradients of all that goes in."""
-    with backends.use(**{op: backend}):
-        out = run(*leaves)
-    weighed = [(each * numbers(*each.shape, seed=99).to(each.dtype)).real.sum() for each in out]
-    expected = [leaf for leaf in leaves if leaf is not None]
-    return [*out, *torch.autograd.grad(sum(weighed), expected, allow_unused=True, materialize_grads=True)]
-
-
-def same(
-    op: str, run: Callable[..., tuple[Tensor, ...]], leaves: list[Tensor | None], dtype: torch.dtype = torch.float64
-) -> None:
-    """The kernels in this dtype are the reference in double precision."""
-    exact = [None if leaf is None else leaf.requires_grad_() for leaf in leaves]
-    expected = everything(op, "reference", run, exact)
-    single = dtype == torch.float32
-    given = [
-        None if leaf is None else leaf.detach().to(torch.complex64 if leaf.is_complex() else dtype) if single else leaf
-        for leaf in leaves
-    ]
-    actual = everything(op, "triton", run, [None if each is None else each.requires_grad_() for each in given])
-    for a, b in zip(actual, expected, strict=True):
-        torch.testing.assert_close(a.to(b.dtype), b, rtol=2e-5 if single else 1e-11, atol=1e-4 if single else 1e-11)
 
 
 @runs
@@ -397,7 +349,7 @@ def test_what_they_execute_has_a_price() -> None:
 
 @pytest.mark.skipif(not gpu.why(), reason="kernels run here")
 def test_without_triton_or_a_gpu_there_is_a_reason() -> None:
-    for op in OPS:
+    for op in ("attention", *OPS):
         assert "triton" in backends.known()[op]
         assert backends.lacking(op)["triton"] == gpu.why()
     x = torch.zeros(1, 3, 2)
@@ -411,35 +363,3 @@ def test_a_cpu_is_never_given_kernels_by_itself() -> None:
         lags(x, x[0]), wkv(x, x), scan(x, x), decay(x[None], x[None], x[None]), selective(x, x, x[0, :2], x, x)
     assert ran
     assert all("triton" not in names for names in ran.values())
-
-
-def alone(*words: str, **setting: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if name not in ("SEQLOOM_SHAPES", "TRITON_INTERPRET")}
-    return subprocess.run(
-        [sys.executable, *words], cwd=ROOT, env={**kept, **setting}, capture_output=True, text=True, check=False
-    )
-
-
-@installed
-@outside
-@pytest.mark.slow
-def test_all_of_this_under_the_interpreter() -> None:
-    done = alone("-m", "pytest", "-o", "addopts=-q", "-p", "no:cacheprovider", __file__, TRITON_INTERPRET="1")
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert "passed" in done.stdout
-
-
-@installed
-@outside
-@pytest.mark.parametrize(
-    ("architecture", "kind"),
-    [
-        ("90", "fp32"),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("90", "fp64"), ("80", "fp32"), ("80", "fp64"))),
-    ],
-)
-def test_every_kernel_compiles_for_a_gpu(architecture: str, kind: str, tmp_path: Path) -> None:
-    """To machine code, with all that it takes and with nothing, and with sizes of 1, which Triton makes constants."""
-    done = alone("tests/ops/compile_triton.py", architecture, kind, TRITON_CACHE_DIR=str(tmp_path))
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.split()[-1] == "compiled"

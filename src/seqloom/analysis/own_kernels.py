@@ -43,6 +43,14 @@ def scan(call: Call) -> Cost:
     return times(Cost(mul=4, add=4) if call.out.is_complex() else Cost(mul=1, add=1), call.out.numel())
 
 
+def narrow_attention(call: Call) -> Cost:
+    """Our own attention in narrow heads on a GPU, forward: the scores of all pairs, hidden ones too."""
+    (B, T, H, K), V = call.args[0].shape, call.args[2].shape[3]
+    pairs = T * T
+    price = Cost(mul=pairs * (K + V) + T * K, add=pairs * (K + V + 1), div=pairs, exp=pairs)
+    return times(price, B * H)
+
+
 def linear_decay_gpu(call: Call) -> Cost:
     """Our own decaying sum on a GPU, forward: by chunks, each of which is computed whole, with all its pairs."""
     (B, H, T, K), V, has_decay = call.args[0].shape, call.args[2].shape[3], call.args[3] is not None

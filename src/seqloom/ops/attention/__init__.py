@@ -18,7 +18,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.attention import by_distance, fast, reference
+from seqloom.ops import gpu as device
+from seqloom.ops.attention import by_distance, fast, gpu, reference
 from seqloom.ops.attention.scores import Bias, ScoreChange, Scores, ValueChange
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
@@ -104,7 +105,9 @@ def _attend(
 ) -> Tensor:
     whole_sequence = query_time is None and key_time is None and q.shape[2] == k.shape[2]
     plainly_causal = pattern is causal and whole_sequence
-    backend = OP.choose(q, scores, plainly_causal, isinstance(pattern, Window) and whole_sequence)
+    backend = OP.choose(q, v.shape[3], scores, plainly_causal, isinstance(pattern, Window) and whole_sequence)
+    if backend == "triton":
+        return gpu.causal(q, k, v, scores.scale)
     if backend == "kernel":
         if pattern is everywhere and key_time is None:
             return fast.unmasked(q, k, v, scores.scale)
@@ -162,16 +165,23 @@ def weights(
     return torch.cat(tile_weights, 2)
 
 
-def by_size(q: Tensor, scores: Scores, plainly_causal: bool, windowed: bool) -> str:
+def by_size(q: Tensor, V: int, scores: Scores, plainly_causal: bool, windowed: bool) -> str:
     """The fastest backend, as measured on 2 CPU cores (docs/log.md): for short rows in narrow heads it is `formed`.
 
-    `plainly_causal`: each token of a whole sequence attends to itself and to all before it; `windowed`: the pattern is
-    a `Window` over a whole sequence.
+    On a GPU it is `triton` in narrow heads, an estimate. V: channels of a value; `plainly_causal`: each token of a
+    whole sequence attends to itself and to all before; `windowed`: the pattern is a `Window` over a whole sequence.
     """
     if not scores.plain:
         return "by_distance" if windowed and q.shape[2] > FORMED and by_distance.able(q, scores) else "formed"
+    if device.best(q.device) and _narrow(q, V, scores, plainly_causal, windowed):
+        return "triton"
     short = q.device.type == "cpu" and q.shape[2] <= 32 and q.shape[3] <= 8
     return "formed" if plainly_causal and short and scores.scale is None else "kernel"
+
+
+def _narrow(q: Tensor, V: int, scores: Scores, plainly_causal: bool, windowed: bool) -> bool:
+    """Whether Triton's kernels for narrow heads support the call."""
+    return scores.plain and plainly_causal and gpu.able(q, V)
 
 
 FORMED = 64
@@ -194,9 +204,10 @@ OP = Op(
     "attention",
     {
         "reference": Backend(reference.attend),
-        "kernel": Backend(fast.kernel, fits=lambda q, scores, *_: scores.plain),
+        "kernel": Backend(fast.kernel, fits=lambda q, V, scores, *_: scores.plain),
         "formed": Backend(fast.formed, plain=True),
-        "by_distance": Backend(by_distance.attend, fits=lambda q, scores, *_: by_distance.able(q, scores)),
+        "by_distance": Backend(by_distance.attend, fits=lambda q, V, scores, *_: by_distance.able(q, scores)),
+        "triton": Backend(gpu.causal, device.lacking, _narrow),
     },
     rule=by_size,
     examples=(_causal, _banded, _biased),
