@@ -16,6 +16,8 @@ from seqloom.ops.attention import gpu_kernels as heads
 from seqloom.ops.lag_sum import gpu as lag
 from seqloom.ops.lag_sum import gpu_kernels as lags
 from seqloom.ops.lag_sum import gpu_slopes as taps
+from seqloom.ops.lag_sum import gpu_tiles as toeplitz
+from seqloom.ops.lag_sum import tiles
 from seqloom.ops.linear_decay import gpu as decay
 from seqloom.ops.linear_decay import gpu_kernels as chunks
 from seqloom.ops.linear_decay import gpu_slopes as slopes
@@ -28,6 +30,7 @@ from seqloom.ops.wkv_average import gpu_kernels as averages
 
 SIZES = {"T", "D", "N", "H", "K", "V", "by_row", "by_head", "by_token"}
 SIZES |= {"M", "L", "W", "size", "by_lag", "by_channel", "by_group", "by_in", "by_out"}
+SIZES |= {"B", "n"}
 SIZES |= {"shared", *(f"{x}_{axis}" for x in "qkv" for axis in ("row", "token", "head"))}
 LONG = {"lengths": "*i64"}
 SUMS = {averages.backward: {"dw", "du"}, taps.alone: {"dw"}, selectives.backward: {"dA", "dbias", "dskip"}}
@@ -88,6 +91,18 @@ def main(architecture, kind):
     compiled(taps.alone, architecture, kind, {"LAGS": lag.TIMES, "BLOCK": lag.BLOCK, "PIECE": lag.PIECE})
     compiled(taps.mixed, architecture, kind, {"TIMES": long, "WIDE": wide})
     compile_narrow_heads(architecture, kind)
+    compile_tiles(architecture, kind)
+
+
+def compile_tiles(architecture, kind):
+    rows, times = tiles.sizes(tiles.ROWS, torch.float64 if kind == "fp64" else torch.float32)
+    for precision in ("ieee",) if kind == "fp64" else tuple(decay.PRECISION.values()):
+        sizes = {"ROWS": rows, "TIMES": times, "PRECISION": precision}
+        once = precision != "ieee"
+        for back in (False, True):
+            compiled(toeplitz.summed, architecture, kind, {**sizes, "BACK": back}, warps=tiles.WARPS, once=once)
+        compiled(toeplitz.products, architecture, kind, sizes, warps=tiles.WARPS, once=once)
+    compiled(toeplitz.diagonals, architecture, kind, {"TIMES": times})
 
 
 def compile_narrow_heads(architecture, kind):

@@ -21,15 +21,14 @@ def launch(kernel, grid):
 def main():
     KernelInterface.__getitem__ = launch
     for name, op in backends.ops().items():
-        if "triton" not in op.backends:
-            continue
-        for example in op.examples:
-            actual = computed_if_able(op, name="triton", example=example, T=9, dtype=torch.float64)
-            if actual is None:
-                continue
-            expected = computed(example, {name: "reference"}, 9, torch.float64)
-            for a, b in zip(actual, expected, strict=True):
-                torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+        for backend in {"triton", "tiles"} & op.backends.keys():
+            for example in op.examples:
+                actual = computed_if_able(op, backend, example, 9, torch.float64)
+                if actual is None:
+                    continue
+                expected = computed(example, {name: "reference"}, 9, torch.float64)
+                for a, b in zip(actual, expected, strict=True):
+                    torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
     print("\n".join(sorted(launched)))
 
 

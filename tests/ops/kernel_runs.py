@@ -35,7 +35,11 @@ def everything(
 
 
 def same(
-    op: str, run: Callable[..., tuple[Tensor, ...]], leaves: list[Tensor | None], dtype: torch.dtype = torch.float64
+    op: str,
+    run: Callable[..., tuple[Tensor, ...]],
+    leaves: list[Tensor | None],
+    dtype: torch.dtype = torch.float64,
+    backend: str = "triton",
 ) -> None:
     """The kernels in this dtype are the reference in double precision."""
     exact = [None if leaf is None else leaf.requires_grad_() for leaf in leaves]
@@ -45,6 +49,6 @@ def same(
         None if leaf is None else leaf.detach().to(torch.complex64 if leaf.is_complex() else dtype) if single else leaf
         for leaf in leaves
     ]
-    actual = everything(op, "triton", run, [None if each is None else each.requires_grad_() for each in given])
+    actual = everything(op, backend, run, [None if each is None else each.requires_grad_() for each in given])
     for a, b in zip(actual, expected, strict=True):
         torch.testing.assert_close(a.to(b.dtype), b, rtol=2e-5 if single else 1e-11, atol=1e-4 if single else 1e-11)

@@ -19,7 +19,7 @@ CASES = [
     pytest.param(op, name, marks=pytest.mark.skipif(name in lacking(op.name), reason=lacking(op.name).get(name, "")))
     for op in backends.ops().values()
     for name in op.backends
-    if name not in ("reference", "triton", "flex")  # which are tested in test_triton and test_flex
+    if name not in ("reference", "triton", "tiles", "flex")  # which are tested in test_triton… and test_flex
 ]
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-3}
 

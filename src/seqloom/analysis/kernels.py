@@ -194,6 +194,7 @@ RULES: dict[str, Rule] = (
         "selective_forward": selective_scan,
         "lag_sum_forward": lag_sum,
         "lag_sum_gpu_forward": lag_sum,
+        "lag_sum_tiles_forward": lag_sum,
         "spectral_lag_sum_forward": spectral_lag_sum,
         "scan_forward": scan,
         "wkv_gpu_forward": wkv_average,

@@ -27,11 +27,12 @@ from seqloom.ops.lag_sum import (
     reference,
     spectral,
     taps,
+    tiles,
 )
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 Taps: TypeAlias = Float[Tensor, "L D D"] | Float[Tensor, "L G D/G D/G"] | Float[Tensor, "L D"] | Float[Tensor, " L"]
-EXACT = ("reference", "direct", "toeplitz", "native", "divide_and_conquer", "triton")
+EXACT = ("reference", "direct", "toeplitz", "native", "divide_and_conquer", "triton", "tiles")
 """the backends in which an output is exactly unaffected by later inputs"""
 
 
@@ -40,11 +41,11 @@ def lags(x: Stream, w: Taps, past: Float[Tensor, "B P D"] | None = None) -> Stre
     """The lag sum of x (B, T, D) under the taps w, one of (L, D, D), (L, G, D/G, D/G), (L, D), (L,).
 
     `past` (B, P, D) are the inputs right before x. Raises ValueError where the channels of w and x do not agree.
-    Backends: `direct`, `toeplitz` (for (L,) only), `native` (on a CPU, for (L, D) and (L,)), `triton` (on a GPU) and
-    `divide_and_conquer` are exactly causal; `fft` and `spectral` (on a CPU) move outputs before a changed input by at
-    most F = 8 eps · max|x| · Σ|w| · log2(2T), where max|x| is over all inputs, later ones too. The rounding error of a
-    direct sum of n terms is at most n eps Σ|terms|, that of a transformed sum F, that of divide and conquer the sum of
-    both. All backends are differentiable twice.
+    Backends: `direct`, `toeplitz` (for (L,) only), `native` (on a CPU, for (L, D) and (L,)), `triton` (on a GPU),
+    `tiles` (on a GPU, for (L, D) only) and `divide_and_conquer` are exactly causal; `fft` and `spectral` (on a CPU)
+    move outputs before a changed input by at most F = 8 eps · max|x| · Σ|w| · log2(2T), where max|x| is over all
+    inputs, later ones too. The rounding error of a direct sum of n terms is at most n eps Σ|terms|, that of a
+    transformed sum F, that of divide and conquer the sum of both. All backends are differentiable twice.
     """
     if past is not None and past.shape[1]:
         return _run(cat([past, x], 1), w)[:, past.shape[1] :]
@@ -97,6 +98,7 @@ OP = Op(
         "spectral": Backend(spectral.lags, spectral.lacking, lambda x, w: x.device.type == "cpu"),
         "divide_and_conquer": Backend(divide_and_conquer.lags),
         "triton": Backend(gpu.lags, gpu.lacking, lambda x, w: device.able(x.device)),
+        "tiles": Backend(tiles.lags, tiles.lacking, tiles.able),
     },
     rule=by_size,
     examples=(_number, _vectors, _matrices, _groups),
