@@ -17,6 +17,7 @@ from seqloom.training.loop import Updates
 from seqloom.training.memory import require_room
 from seqloom.training.objectives.actions import Actions
 from seqloom.training.optimizers import optimizer
+from seqloom.training.precision import resolve_precision
 from seqloom.training.step import Learner
 
 
@@ -57,6 +58,7 @@ def training_step(model: ModelConfig, training: TrainConfig) -> Callable[[], obj
         raise ValueError("a step lasts as long as the model plays, which cannot be timed before: train without --plan")
     device = chosen(training.device)
     require_room(model, device, training)
+    training = resolve_precision(training, device, None)
     initialized = model.build().to(device, training.dtype).train()
     if training.objective.paired:  # a source and a target that fill the context each
         text = labelled_noise(2 * model.context + 1, model.vocab, 2)

@@ -39,8 +39,11 @@ class TrainConfig(Config):
     clip: float | None = Field(
         None, gt=0, description="largest norm of the gradient (clipping); unset: no clipping, as in the paper"
     )
-    precision: Literal["float32", "bf16", "float64"] = Field(
-        "float32", description="precision of weights, forward pass and loss; bf16: autocast over float32 weights"
+    precision: Literal["float32", "tf32", "bf16", "float64", "auto"] = Field(
+        "float32",
+        description="precision of weights, forward pass and loss; tf32: float32 weights whose products a GPU rounds "
+        "to TF32; bf16: autocast over float32 weights; auto: tf32 on a GPU, float32 elsewhere, chosen at the first "
+        "start",
     )
     graph: Literal["auto", "none", "capture"] = Field(
         "auto",

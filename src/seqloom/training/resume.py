@@ -5,10 +5,13 @@ from typing import Any, Literal, final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from seqloom.core.progress import Say
+from seqloom.runs import checkpoint
 from seqloom.runs.about import ROWS
 from seqloom.runs.checkpoint import Checkpoint
 from seqloom.runs.layout import Run
 from seqloom.runs.rows import Mark
+from seqloom.training.group import Group
 
 
 class _Part(BaseModel):
@@ -23,6 +26,7 @@ class _Surroundings(_Part):
     backends: dict[str, list[str]]
     code: dict[str, str | int] = {}
     graph: Literal["none", "capture"] = "none"
+    precision: Literal["float32", "tf32"] | None = None
 
 
 @final
@@ -43,6 +47,7 @@ class _Meta(_Part):
 class Resumed:
     """The point at which a training resumes."""
 
+    saved: Checkpoint
     surroundings: dict[str, Any]
     """as `drift.surroundings` had them"""
     best: dict[str, Any] | None
@@ -50,6 +55,18 @@ class Resumed:
     rows: Mark
     solved: bool
     """whether the objective left nothing to learn"""
+
+
+def newest(run: Run, group: Group, say: Say) -> Resumed | None:
+    """Where the newest good checkpoint of a run, which rank 0 chooses, lets it resume; None without one.
+
+    ValueError as `resume`.
+    """
+    saved = checkpoint.newest(run.checkpoints, say) if group.main else None
+    name = group.of_main(lambda: None if saved is None else saved.path.name)
+    if name is None:
+        return None
+    return resume(saved if saved is not None else checkpoint.load(run.checkpoints / name), run)
 
 
 def resume(saved: Checkpoint, run: Run) -> Resumed:
@@ -64,7 +81,7 @@ def resume(saved: Checkpoint, run: Run) -> Resumed:
     try:
         meta = _Meta.model_validate(saved.meta)
         mark = Mark.of(saved.meta.get(ROWS))
-        return Resumed(saved.meta["surroundings"], saved.meta["best"], mark, meta.solved)
+        return Resumed(saved, saved.meta["surroundings"], saved.meta["best"], mark, meta.solved)
     except ValidationError as error:
         first = error.errors()[0]
         why = f"{'.'.join(str(part) for part in first['loc'])[:80]}: {first['msg']}"

@@ -25,7 +25,8 @@ from seqloom.training.initial_weights import copy_weights
 from seqloom.training.loop import Steps, Update, Updates, micro_batches
 from seqloom.training.losses import require_finite
 from seqloom.training.optimizers import Optimizer, optimizer
-from seqloom.training.resume import resume
+from seqloom.training.precision import resolve_precision
+from seqloom.training.resume import newest
 from seqloom.training.schedules import Constant
 from seqloom.training.signals import Stop
 from seqloom.training.stages import Stage, first_step, stage_at
@@ -43,15 +44,19 @@ class Session:
         self.learner = learner
         self.held_out = held_out
         self.say = say
+        self._resumed = newest(run, group, say)
+        earlier = None if self._resumed is None else self._resumed.surroundings.get("precision")
+        self.training = resolve_precision(config.training, learner.model.device, earlier)
+        """the settings of the training, `auto` of the precision resolved"""
         self.updates: Steps
         if config.model.fits:
             self.optimizer = Optimizer((), ())
-            self.updates = Counting(learner, config.training, config.data.seed, group)
+            self.updates = Counting(learner, self.training, config.data.seed, group)
         else:
-            self.optimizer = optimizer(learner.model, config.training, learner.objective)
+            self.optimizer = optimizer(learner.model, self.training, learner.objective)
             if takes_graphs(learner.model.device):
                 self.optimizer.hold_rates(learner.model.device)  # uncaptured steps too, which are the same bits
-            self.updates = Updates(learner.train(), self.optimizer, config.training, config.data.seed, group)
+            self.updates = Updates(learner.train(), self.optimizer, self.training, config.data.seed, group)
         self.step = 0
         self.stage = 0
         """the number of the stage that the model is set up for"""
@@ -77,21 +82,20 @@ class Session:
 
         Its number of threads holds until `stack` is closed. ValueError where the run has more batches than asked for.
         """
-        saved = self._newest()
+        resumed, self._resumed = self._resumed, None
+        step = 0 if resumed is None else resumed.saved.step
         asked = self.config.training.batches
-        if saved is not None and saved.step > asked:
+        if step > asked:
             raise ValueError(
-                f"{self.run.folder} has {saved.step:,} batches already, more than training.batches={asked}: "
-                f"set training.batches to {saved.step} or more, or choose another folder"
+                f"{self.run.folder} has {step:,} batches already, more than training.batches={asked}: "
+                f"set training.batches to {step} or more, or choose another folder"
             )
-        resumed = resume(saved, self.run) if saved is not None else None
         earlier = resumed.surroundings if resumed is not None and not allow_drift else {}
         stack.enter_context(threads_of(earlier, self.say))
-        last_step = 0 if saved is None else max(saved.step - 1, 0)  # counted from 0
-        self._enter(stage_at(self.config.training.stages, last_step), earlier)
-        if saved is not None and resumed is not None:
+        self._enter(stage_at(self.config.training.stages, max(step - 1, 0)), earlier)  # of the last step, from 0
+        if resumed is not None:
             _require_same(resumed.surroundings, self.surroundings, allow_drift, self.say)
-            self._take_up(saved)
+            self._take_up(resumed.saved)
             self.best = resumed.best
             self.solved = resumed.solved
             self.say(f"going on after step {self.step:,} of {self.config.training.batches:,}")
@@ -104,7 +108,8 @@ class Session:
     def facts(self) -> dict[str, Any]:
         """What must be equal in all processes that train one model, besides what makes the run."""
         settings = self.config.model_dump(mode="json", exclude={"data", "backends"})
-        return {**settings, **self.surroundings, "step": self.step, "weights": digest(self.learner)}
+        around = {**self.surroundings, "precision": self.training.precision}
+        return {**settings, **around, "step": self.step, "weights": digest(self.learner)}
 
     def train(self, rows: Metrics | Unwritten, stop: Stop, advance: Advance) -> None:
         """Step by step to the end, or until a signal asks to stop."""
@@ -151,8 +156,11 @@ class Session:
         optional = {"objective": objective.state_dict(), "carried": self.updates.carried}
         tensors = {"model": model.state_dict(), "optimizer": self.optimizer.tensors()}
         tensors |= {group: named for group, named in optional.items() if named}
-        graph = {} if self.updates.graph == "none" else {"graph": self.updates.graph}
-        around = {**self.surroundings, **graph}
+        around = dict(self.surroundings)
+        if self.updates.graph != "none":
+            around["graph"] = self.updates.graph
+        if self.config.training.precision == "auto":
+            around["precision"] = self.training.precision
         meta: dict[str, Any] = {"run": self.run.identity, "best": self.best, "surroundings": around}
         meta |= {"config": self.config.model_dump(mode="json"), "solved": self.solved, ROWS: rows.mark.row()}
         checkpoint.save(self.run.checkpoints, self.step, tensors, meta)
@@ -172,7 +180,7 @@ class Session:
         self.backends = backends_of(earlier)
         with use(**self.backends):
             first = self._first_micro_batch(first_step(stages, number))
-            self.surroundings = surroundings(self.learner, first, self.config.training)
+            self.surroundings = surroundings(self.learner, first, self.training)
 
     def _apply(self, stage: Stage) -> None:
         """Sets the windows, the rows and the learning rate of a stage."""
@@ -212,12 +220,6 @@ class Session:
             return ""
         self.solved = self.group.of_main(lambda: check.solved)
         return f", {check.note}"
-
-    def _newest(self) -> checkpoint.Checkpoint | None:
-        """The newest good checkpoint, which rank 0 chooses."""
-        saved = checkpoint.newest(self.run.checkpoints, self.say) if self.group.main else None
-        name = self.group.of_main(lambda: None if saved is None else saved.path.name)
-        return saved if self.group.main or name is None else checkpoint.load(self.run.checkpoints / name)
 
     def _take_up(self, saved: checkpoint.Checkpoint) -> None:
         """Restores model, objective, optimizer, carried state and step from a checkpoint."""

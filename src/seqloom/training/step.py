@@ -20,6 +20,7 @@ from seqloom.core.objective import Batch, Carried, Objective, Pass
 from seqloom.training.config import TrainConfig
 from seqloom.training.losses import Losses
 from seqloom.training.optimizers import Optimizer
+from seqloom.training.precision import matrix_products
 
 T = TypeVar("T")
 
@@ -67,6 +68,13 @@ class Step:
         `admit` gets the losses when the gradients are there, and may raise before the weights change. Returns its
         result, and the sums of the model's statistics.
         """
+        with matrix_products(self._config):
+            return self._work(parts, divisors, admit)
+
+    def _work(
+        self, parts: Sequence[Batch], divisors: Sequence[float], admit: Callable[[Losses], T]
+    ) -> tuple[T, dict[str, Tensor]]:
+        """`__call__`, in the precision of the settings."""
         losses = Losses()
         statistics: dict[str, Tensor] = {}
         for part, divisor in zip(parts, divisors, strict=True):

@@ -103,15 +103,17 @@ def _train(
         with group.main_first():
             run = _opened(folder, config, corpus) if group.main else Run(folder)
         keep_freed_memory(say)  # after all that is refused, whose error stays the only line
-        parameters = sum(parameter.numel() for parameter in learner.parameters())
+        session = Session(config, run, learner, None if corpus is None else corpus.held_out, say, group)
+        parameters = f"{sum(parameter.numel() for parameter in learner.parameters()):,} parameters"
+        if config.training.precision != "float32":
+            parameters += f" in {session.training.precision}"
         data = "" if corpus is None else corpus.description
         batches = learner.objective.description(config.data.seed)
         if config.model.fits:
             batches = f"{learner.objective.pass_steps(config.data.seed):,} batches a pass"
-        say("; ".join(text for text in (data, batches, f"{parameters:,} parameters", f"in {run.folder}") if text))
+        say("; ".join(text for text in (data, batches, parameters, f"in {run.folder}") if text))
         for kind, name in same_as(learner.model).items():
             say(sentence(kind, name, config.model.context))
-        session = Session(config, run, learner, None if corpus is None else corpus.held_out, say, group)
         mark = session.restore(stack, allow_drift)
         group.require_same({**identity(config, corpus), **session.facts()})
         stack.enter_context(share_rows(learner, group.rank, group.size))
