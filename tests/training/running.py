@@ -20,7 +20,7 @@ SMALL = (
     *("training.batches=9", "training.save_every=3", "training.evaluate_every=4"),
 )
 MIXERS = ("she", "attention")
-CLOCKS = ("seconds", "compute")
+CLOCKS = ("seconds", "compute", "tokens_per_second", "tflops")
 
 _server = multiprocessing.get_context("forkserver")
 # the optimizer imports torch._dynamo when it is first used, which takes as long as torch itself

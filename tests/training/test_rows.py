@@ -10,7 +10,7 @@ from seqloom.evaluation.scores import score
 from seqloom.runs.metrics import read
 from seqloom.runs.model import load
 from seqloom.training.train import Outcome
-from tests.training.running import rows, tiny
+from tests.training.running import CLOCKS, rows, tiny
 
 
 def test_a_row_a_step(whole: Callable[..., Outcome]) -> None:
@@ -18,7 +18,7 @@ def test_a_row_a_step(whole: Callable[..., Outcome]) -> None:
     result = read(outcome.run.metrics)
     steps = [row for row in result if "loss" in row]
     assert [row["step"] for row in steps] == list(range(1, 10))
-    assert all(row.keys() == {"step", "loss", "seconds", "compute"} for row in steps)
+    assert all(row.keys() == {"step", "loss", "norm", *CLOCKS} for row in steps)
     assert all(0 < row["compute"] <= row["seconds"] for row in steps)
     assert [row["step"] for row in result] == sorted(row["step"] for row in result)
     held = [row for row in result if "held_out" in row]

@@ -76,6 +76,14 @@ class Objective(nn.Module, ABC):
         """How many targets the losses of these rows are means over; by default one per row. At least 1."""
         return len(next(iter(batch.values())))
 
+    def count_tokens(self, batch: Batch) -> int:
+        """How many tokens are read of these rows; by default as many as there are targets."""
+        return self.targets(batch)
+
+    def row_size(self, batch: Batch) -> tuple[int, int] | None:
+        """The tokens and the outputs of a row, where all rows of all batches are alike; None, by default, elsewhere."""
+        return None
+
     def uncaptured(self, pieces: int) -> str:
         """Why steps of so many micro-batches cannot be recorded as a graph, in a few words; by default "": they can.
 

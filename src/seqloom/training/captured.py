@@ -5,7 +5,7 @@
 What is recorded is the function that runs uncaptured (`seqloom.training.step`), so that losses and weights are the same
 bits, those of dropout included: the default generator is seeded before each replay. A graph reads from and writes to
 the memory that it was recorded with. So batches are copied into buffers, learning rates are numbers on the device, and
-a checkpoint is loaded before anything is recorded.
+a checkpoint is loaded before anything is recorded. The next batch is made in a thread (`seqloom.training.prefetch`).
 
 The host does not wait for a step: it reads its losses while the next one runs. A loss that is not finite sets a flag on
 the device, with which no later update changes a weight; so the weights are those before that step when the host stops
@@ -17,7 +17,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, final
+from functools import partial
+from typing import final
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ from seqloom.core.progress import Say
 from seqloom.training.capturable import changes_afterwards, takes_graphs, why_uncaptured
 from seqloom.training.loop import Steps, Update, Updates, seed_step
 from seqloom.training.losses import Losses
+from seqloom.training.prefetch import Prefetch
 
 WARM_UP = 3
 """steps before the recording, in which kernels are chosen, tuned and cached"""
@@ -43,7 +45,7 @@ class _Recording:
     divisors: list[float]
     losses: Losses
     values: Tensor
-    """of the losses (n,), float64"""
+    """of the losses and of the gradient's norm (n,), float64"""
     statistics: dict[str, Tensor]
 
 
@@ -55,7 +57,8 @@ class _Running:
     step: int
     lr: float
     values: Tensor
-    """of the losses, on the CPU once `ended` is reached"""
+    """of the losses and of the gradient's norm, on the CPU once `ended` is reached"""
+    tokens: int
     began: torch.cuda.Event
     ended: torch.cuda.Event
 
@@ -70,6 +73,7 @@ class Captured(Steps):
         self._say = say
         self._flag = torch.zeros((), dtype=torch.float32, device=updates.device)
         """1 from the first loss on that is not finite"""
+        self._batches = Prefetch(partial(_pinned, updates), updates.config.batches)
         self._reads_at_once = changes_afterwards(updates.learner.model)
         self._recording: _Recording | None = None
         self._failed = False
@@ -91,6 +95,7 @@ class Captured(Steps):
         assert self._running is None, "the last step of a stage is waited for"
         super().begin_stage(rate)
         self._updates.begin_stage(rate)
+        self._batches.drop()
         self._recording = None
 
     @override
@@ -116,7 +121,7 @@ class Captured(Steps):
 
     def _start(self, recording: _Recording, number: int) -> _Running:
         """Gives the device all of a step, without waiting for it."""
-        parts, divisors = self._updates.batch(number)
+        parts, divisors = self._batches.take(number)
         assert divisors == recording.divisors, "an objective with other targets at each step is not captured"
         values = torch.empty_like(recording.values, device="cpu", pin_memory=recording.values.is_cuda)
         began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -127,17 +132,17 @@ class Captured(Steps):
         recording.graph.replay()
         values.copy_(recording.values, non_blocking=True)
         ended.record()
-        return _Running(number + 1, lr, values, began, ended)
+        return _Running(number + 1, lr, values, self._updates.count_tokens(parts), began, ended)
 
     def _read(self, running: _Running) -> Update:
         """The update of a step, once it is done. Raises NotFinite, which names it."""
         assert self._recording is not None
         running.ended.synchronize()
-        loss = self._recording.losses.mean(running.values.tolist(), running.step, self._updates.group)
+        loss, norm = self._recording.losses.read(running.values.tolist(), running.step, self._updates.group)
         now = time.perf_counter()
         seconds, self._since = now - self._since, now
         compute = running.began.elapsed_time(running.ended) / 1000
-        return Update(running.step, loss, running.lr, seconds, min(compute, seconds))
+        return Update(running.step, loss, running.lr, seconds, min(compute, seconds), running.tokens, norm)
 
     def _record_or_say_why_not(self, number: int) -> _Recording | None:
         """The step as a graph; None where it cannot be recorded, and then nothing has changed."""
@@ -201,13 +206,21 @@ class Captured(Steps):
                 self._flag.zero_()
 
 
+def _pinned(updates: Updates, number: int) -> tuple[list[Batch], list[float]]:
+    """The batch of a step (`Updates.batch`), where a GPU copies it without making the host wait."""
+    parts, divisors = updates.batch(number)
+    if updates.device.type == "cuda":
+        parts = [{name: tensor.pin_memory() for name, tensor in part.items()} for part in parts]
+    return parts, divisors
+
+
 def _fill(buffers: list[Batch], parts: list[Batch]) -> None:
-    """Copies micro-batches into the buffers, without waiting where these are on a GPU."""
+    """Copies micro-batches into the buffers, without waiting where they are pinned."""
     for buffer, part in zip(buffers, parts, strict=True):
         for name, tensor in part.items():
-            place: Any = buffer[name]
+            place = buffer[name]
             assert tensor.shape == place.shape, "an objective whose batches differ in shape is not captured"
-            place.copy_(tensor.pin_memory() if place.is_cuda else tensor, non_blocking=True)
+            place.copy_(tensor, non_blocking=True)
 
 
 def chosen_steps(updates: Updates, earlier: str | None, say: Say) -> Steps:

@@ -46,7 +46,8 @@ class Counting(Steps):
         """As `Steps`. Raises NotFinite for a loss that is not finite."""
         began = time.perf_counter()
         model, objective = self._learner.model, self._learner.objective
-        batch = on(model.device, objective.batch(self._seed, number, model))
+        rows = objective.batch(self._seed, number, model)
+        batch = on(model.device, rows)
         seed_step(self._config.seed, number, model.device)
         compute_began = time.perf_counter()
         with torch.no_grad():
@@ -57,4 +58,5 @@ class Counting(Steps):
         if loss is not None and not math.isfinite(loss):
             raise NotFinite(f"stopped at step {number + 1}: the training loss is {loss}")
         ended = time.perf_counter()
-        return Update(number + 1, loss, 0.0, ended - began, ended - compute_began, done)
+        tokens = objective.count_tokens(rows)
+        return Update(number + 1, loss, 0.0, ended - began, ended - compute_began, tokens, ended=done)

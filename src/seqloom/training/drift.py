@@ -6,7 +6,7 @@ run continues; any other change is an error unless it is allowed.
 """
 
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,9 +14,10 @@ import torch
 
 from seqloom.core.graphs import as_in_a_graph
 from seqloom.core.objective import Batch
+from seqloom.core.progress import Say
 from seqloom.core.rest import Rest
 from seqloom.ops import backends
-from seqloom.runs.code import changed, changed_words, codes
+from seqloom.runs.code import changed, changed_words, codes, unwritten
 from seqloom.training.config import TrainConfig
 from seqloom.training.step import Learner
 
@@ -44,7 +45,7 @@ def surroundings(learner: Learner, batch: Batch, config: TrainConfig) -> dict[st
 
 
 @contextmanager
-def threads_of(earlier: dict[str, Any], say: Callable[[str], None]) -> Iterator[None]:
+def threads_of(earlier: dict[str, Any], say: Say) -> Iterator[None]:
     """Inside the block, as many threads as the run was computed with before; a change is reported."""
     threads = torch.get_num_threads()
     run_threads = int(earlier.get("threads", threads))
@@ -71,3 +72,18 @@ def drifted(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
         *([changed_words(edited)] if edited else []),
         *(f"{name} was {earlier.get(name)}, is {now[name]}" for name in others),
     ]
+
+
+def require_undrifted(earlier: dict[str, Any], now: dict[str, Any], allow_drift: bool, say: Say) -> None:
+    """Raises ValueError where surroundings have changed; with `allow_drift` each change is printed instead."""
+    differences = drifted(earlier, now)
+    if differences and not allow_drift:
+        elsewhere = ", or choose another --out" if earlier.get("code", {}) != now.get("code", {}) else ""
+        raise ValueError(
+            f"the run would no longer be the same bit for bit: {'; '.join(differences)}; go on with --allow-drift"
+            f"{elsewhere}"
+        )
+    for difference in differences:
+        say(f"drift allowed: {difference}")
+    for kind in unwritten(earlier.get("code", {}), now.get("code", {})):
+        say(f"the run does not say with which code of {kind} it began: it goes on with the code that is here")

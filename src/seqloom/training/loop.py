@@ -37,6 +37,10 @@ class Update:
     """seconds of the whole step, with the making of its batch"""
     compute: float
     """seconds in forward, backward and optimizer"""
+    tokens: int
+    """that all processes read"""
+    norm: float | None = None
+    """of the gradient, before it is clipped; None where there is none"""
     ended: bool = False
     """whether the model has nothing left to learn"""
 
@@ -91,7 +95,7 @@ class Updates(Steps):
         self.config = config
         self.group = group or Group()
         self.device = next(learner.parameters()).device
-        self.step = Step(learner, optimizer, config)
+        self.step = Step(learner, optimizer, config, self.group)
         self._seed = seed
 
     @property
@@ -106,15 +110,15 @@ class Updates(Steps):
     @override
     def __call__(self, number: int) -> Update:
         began = time.perf_counter()
-        parts, divisors = self.batch(number)
-        parts = [on(self.device, part) for part in parts]
+        pieces, divisors = self.batch(number)
+        parts = [on(self.device, piece) for piece in pieces]
         seed_step(self.config.seed, number, self.device)
         compute_began = time.perf_counter()
         lr = self.set_rates(number)
-        loss, statistics = self.step(parts, divisors, lambda losses: self._admitted(losses, number))
+        (loss, norm), statistics = self.step(parts, divisors, lambda losses: self._admitted(losses, number))
         self.learner.model.after_update(number + 1, self.group.sum(statistics))
         ended = time.perf_counter()
-        return Update(number + 1, loss, lr, ended - began, ended - compute_began)
+        return Update(number + 1, loss, lr, ended - began, ended - compute_began, self.count_tokens(pieces), norm)
 
     def batch(self, number: int) -> tuple[list[Batch], list[float]]:
         """The micro-batches of a step, on the CPU, and what the mean losses of each are divided by.
@@ -129,6 +133,10 @@ class Updates(Steps):
         batch_targets = targets(batch)
         return parts, [batch_targets / targets(part) for part in parts]
 
+    def count_tokens(self, parts: list[Batch]) -> int:
+        """How many tokens all processes read where this one reads these micro-batches, on the CPU."""
+        return self.group.size * sum(self.learner.objective.count_tokens(part) for part in parts)
+
     def set_rates(self, number: int) -> float:
         """Sets the learning rates of a step, and returns the highest."""
         config = self.config
@@ -136,13 +144,11 @@ class Updates(Steps):
         self.optimizer.set_rates(share if self.rate == config.lr else share * self.rate / config.lr)
         return self.rate * share
 
-    def _admitted(self, losses: Losses, number: int) -> float:
-        """The loss of the step, whose gradients are then those of all processes. Raises NotFinite."""
+    def _admitted(self, losses: Losses, number: int) -> tuple[float, float]:
+        """The loss of the step and the norm of its gradient, of all processes. Raises NotFinite."""
         if self.carried and self.group.size > 1:
             raise ValueError("the objective carries tensors from step to step: train it in one process")
-        loss = losses.mean(losses.values().tolist(), number + 1, self.group)
-        self.group.sum_gradients(self.learner.parameters())
-        return loss
+        return losses.read(losses.values().tolist(), number + 1, self.group)
 
 
 def micro_batches(batch: Batch, pieces: int) -> list[Batch]:

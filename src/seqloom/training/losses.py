@@ -16,12 +16,16 @@ class NotFinite(ValueError):
 
 @final
 class Losses:
-    """The losses of a step's micro-batches, held on the device and read from it together: `mean(values().tolist())`."""
+    """The losses of a step's micro-batches, and the norm of their gradient, held on the device and read together.
+
+    loss, norm = losses.read(losses.values().tolist(), step, group)
+    """
 
     def __init__(self) -> None:
         self._names: list[str] = []
         self._divisors: list[float | None] = []
         self._values: list[Tensor] = []
+        self._norm: Tensor | None = None
 
     def add(self, name: str, value: Tensor, divisor: float | None = None) -> None:
         """Takes in a scalar, without its gradient; with a divisor it is part of the loss of the step."""
@@ -29,15 +33,21 @@ class Losses:
         self._divisors.append(divisor)
         self._values.append(value.detach().double())
 
+    def add_norm(self, norm: Tensor) -> None:
+        """Takes in the norm of the gradient, a scalar, when all losses are there."""
+        self._norm = norm.double()
+
     def values(self) -> Tensor:
-        """All of them in float64, on the device."""
-        return torch.stack(self._values)
+        """All of them in float64, on the device, and the norm of the gradient."""
+        assert self._norm is not None
+        return torch.stack([*self._values, self._norm])
 
-    def mean(self, values: list[float], step: int, group: Group) -> float:
-        """The loss of the step, of all processes, given `values` as numbers.
+    def read(self, numbers: list[float], step: int, group: Group) -> tuple[float, float]:
+        """The loss of the step, of all processes, and the norm of its gradient, given `values` as numbers.
 
-        Raises NotFinite, which names the first loss that is not finite.
+        Raises NotFinite, which names the first of them that is not finite.
         """
+        *values, norm = numbers
         shares = [value / (divisor or 1.0) for value, divisor in zip(values, self._divisors, strict=True)]
         total = 0.0
         for rank_shares in group.gather(shares):
@@ -46,7 +56,9 @@ class Losses:
                     raise NotFinite(_stopped(step, f"{name} is {share}"))
                 if divisor is not None:
                     total += share
-        return total
+        if not math.isfinite(norm):
+            raise NotFinite(_stopped(step, f"the norm of the gradient is {norm}"))
+        return total, norm
 
 
 def require_finite(model: nn.Module, step: int, held_out: float | None = None) -> None:

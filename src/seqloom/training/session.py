@@ -9,7 +9,6 @@ from seqloom.core.progress import Advance, Say
 from seqloom.ops.backends import use
 from seqloom.runs import checkpoint
 from seqloom.runs.about import ROWS
-from seqloom.runs.code import unwritten
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import Metrics
 from seqloom.runs.model import fill
@@ -19,7 +18,7 @@ from seqloom.training.captured import chosen_steps
 from seqloom.training.config import RunConfig
 from seqloom.training.counting import Counting
 from seqloom.training.distributed import Unwritten, digest
-from seqloom.training.drift import backends_of, drifted, surroundings, threads_of
+from seqloom.training.drift import backends_of, require_undrifted, surroundings, threads_of
 from seqloom.training.group import Group
 from seqloom.training.initial_weights import copy_weights
 from seqloom.training.loop import Steps, Update, Updates, micro_batches
@@ -31,6 +30,7 @@ from seqloom.training.schedules import Constant
 from seqloom.training.signals import Stop
 from seqloom.training.stages import Stage, first_step, stage_at
 from seqloom.training.step import Learner
+from seqloom.training.throughput import Throughput
 
 
 @final
@@ -94,7 +94,7 @@ class Session:
         stack.enter_context(threads_of(earlier, self.say))
         self._enter(stage_at(self.config.training.stages, max(step - 1, 0)), earlier)  # of the last step, from 0
         if resumed is not None:
-            _require_same(resumed.surroundings, self.surroundings, allow_drift, self.say)
+            require_undrifted(resumed.surroundings, self.surroundings, allow_drift, self.say)
             self._take_up(resumed.saved)
             self.best = resumed.best
             self.solved = resumed.solved
@@ -140,7 +140,7 @@ class Session:
         score_here = self.learner.objective.score(self.learner.model, self.held_out)
         score = self.group.of_main(lambda: score_here)
         require_finite(self.learner.model, self.step, score["held_out"])
-        self._record(rows, {"step": self.step, **score})
+        self._record(rows, {"step": self.step, **score, **self._throughput.memory()})
         if self.best is None or score["held_out"] < self.best["loss"]:
             self.best = {"step": self.step, "loss": score["held_out"]}
         self.score = score
@@ -181,6 +181,7 @@ class Session:
         with use(**self.backends):
             first = self._first_micro_batch(first_step(stages, number))
             self.surroundings = surroundings(self.learner, first, self.training)
+        self._throughput = Throughput(self.learner, first, self.training.precision, self.group.size)
 
     def _apply(self, stage: Stage) -> None:
         """Sets the windows, the rows and the learning rate of a stage."""
@@ -200,14 +201,15 @@ class Session:
         settings = self.config.training
         self.solved = self.solved or update.ended
         row: Row = {"step": update.step}
-        if update.loss is not None:
-            row["loss"] = update.loss
+        row |= {name: value for name, value in (("loss", update.loss), ("norm", update.norm)) if value is not None}
         if settings.schedule != Constant() or any(stage.lr is not None for stage in settings.stages):
             row["lr"] = update.lr
         if settings.stages:
             row["stage"] = self.stage + 1
-        self._record(rows, {**row, "seconds": update.seconds, "compute": update.compute})
-        return "" if update.loss is None else f"loss {update.loss:.3f}"
+        speed = self._throughput.row(update)
+        self._record(rows, {**row, "seconds": update.seconds, "compute": update.compute, **speed})
+        loss = "" if update.loss is None else f"loss {update.loss:.3f}, "
+        return f"{loss}{self._throughput.note(speed)}"
 
     def _record(self, rows: Metrics | Unwritten, row: Row) -> None:
         rows.append(row)
@@ -235,18 +237,3 @@ class Session:
         """This process's rows of the first micro-batch of a step."""
         batch = self.learner.objective.batch(self.config.data.seed, step, self.learner.model)
         return self.group.rows(micro_batches(batch, self.config.training.accumulate)[0])
-
-
-def _require_same(earlier: dict[str, Any], now: dict[str, Any], allow_drift: bool, say: Say) -> None:
-    """ValueError where surroundings have changed; with `allow_drift` each change is printed instead."""
-    changed = drifted(earlier, now)
-    if changed and not allow_drift:
-        elsewhere = ", or choose another --out" if earlier.get("code", {}) != now.get("code", {}) else ""
-        raise ValueError(
-            f"the run would no longer be the same bit for bit: {'; '.join(changed)}; go on with --allow-drift"
-            f"{elsewhere}"
-        )
-    for difference in changed:
-        say(f"drift allowed: {difference}")
-    for kind in unwritten(earlier.get("code", {}), now.get("code", {})):
-        say(f"the run does not say with which code of {kind} it began: it goes on with the code that is here")

@@ -18,6 +18,7 @@ from seqloom.core.graphs import without_reading
 from seqloom.core.mixer import Mixer
 from seqloom.core.objective import Batch, Carried, Objective, Pass
 from seqloom.training.config import TrainConfig
+from seqloom.training.group import Group
 from seqloom.training.losses import Losses
 from seqloom.training.optimizers import Optimizer
 from seqloom.training.precision import matrix_products
@@ -51,11 +52,12 @@ def clipped_together(module: nn.Module) -> list[list[nn.Parameter]]:
 class Step:
     """The work of a step; `carried` is what a step passes on to the next."""
 
-    def __init__(self, learner: Learner, optimizer: Optimizer, config: TrainConfig) -> None:
+    def __init__(self, learner: Learner, optimizer: Optimizer, config: TrainConfig, group: Group | None = None) -> None:
         self.carried: Carried = {}
         self._learner = learner
         self._optimizer = optimizer
         self._config = config
+        self._group = group or Group()
         self._device = next(learner.parameters()).device
         self._clipped = clipped_together(learner)
         self._run: Callable[..., Any] = torch.compile(learner) if config.compile else learner
@@ -65,8 +67,8 @@ class Step:
     ) -> tuple[T, dict[str, Tensor]]:
         """One step on micro-batches, whose losses are divided by `divisors`, at the rates that the optimizer has.
 
-        `admit` gets the losses when the gradients are there, and may raise before the weights change. Returns its
-        result, and the sums of the model's statistics.
+        `admit` gets the losses when the gradients of all processes are there, and may raise before the weights change.
+        Returns its result, and the sums of the model's statistics.
         """
         with matrix_products(self._config):
             return self._work(parts, divisors, admit)
@@ -83,10 +85,9 @@ class Step:
             loss = self._total(result, divisor, losses)
             statistics = added(statistics, result.extras.statistics)
             (loss / divisor if divisor != 1 else loss).backward()
+        self._group.sum_gradients(self._learner.parameters())
+        losses.add_norm(self._clip())
         admitted = admit(losses)
-        if self._config.clip is not None:
-            for parameters in self._clipped:
-                torch.nn.utils.clip_grad_norm_(parameters, self._config.clip)
         self._optimizer.update()
         self._optimizer.zero_grad()
         return admitted, statistics
@@ -97,6 +98,19 @@ class Step:
             result: Pass = self._run(part, self.carried)
         self.carried = result.carried
         return result
+
+    def _clip(self) -> Tensor:
+        """Clips the gradients where they are to be clipped; the norm of all of them before that."""
+        norms: list[Tensor] = []
+        for parameters in self._clipped:
+            gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+            if not gradients:
+                continue
+            norm = torch.nn.utils.get_total_norm(gradients)
+            if self._config.clip is not None:
+                torch.nn.utils.clip_grads_with_norm_(parameters, self._config.clip, norm)
+            norms.append(norm)
+        return torch.stack(norms).norm()
 
     def _total(self, result: Pass, divisor: float, losses: Losses) -> Tensor:
         """The sum of the objective's and the weighted auxiliary losses of one micro-batch; each is also collected."""

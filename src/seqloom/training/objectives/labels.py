@@ -86,6 +86,10 @@ class Labels(Objective):
         return {"held_out": nats / len(labels), "accuracy": right / len(labels), "examples": len(labels)}
 
     @override
+    def count_tokens(self, batch: Batch) -> int:
+        return int(batch["keep"].sum())
+
+    @override
     def summary(self, row: Row) -> str:
         """Loss and accuracy."""
         loss, accuracy = written(row["held_out"]), f"{row['accuracy']:.1%}"

@@ -103,6 +103,14 @@ class MaskedToken(Objective):
         return batch["targets"].numel()
 
     @override
+    def count_tokens(self, batch: Batch) -> int:
+        return batch["ids"].numel()
+
+    @override
+    def row_size(self, batch: Batch) -> tuple[int, int]:
+        return batch["ids"].shape[1], batch["targets"].shape[1]
+
+    @override
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The mean loss over chosen tokens, with logits in float32 or better."""
         x, extras = model.features_with_extras(batch["ids"])

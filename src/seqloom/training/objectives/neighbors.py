@@ -64,6 +64,14 @@ class WithNeighbors(Objective):
         return self.inner.targets(batch)
 
     @override
+    def count_tokens(self, batch: Batch) -> int:
+        return self.inner.count_tokens(batch)
+
+    @override
+    def row_size(self, batch: Batch) -> tuple[int, int] | None:
+        return self.inner.row_size(batch)
+
+    @override
     def uncaptured(self, pieces: int) -> str:
         return self.inner.uncaptured(pieces)
 

@@ -117,6 +117,11 @@ class NextToken(ScoredByToken):
         return batch["ids"][:, 1:].numel()
 
     @override
+    def row_size(self, batch: Batch) -> tuple[int, int]:
+        tokens = batch["ids"].shape[1] - 1
+        return tokens, tokens
+
+    @override
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
         """The mean loss of a token; the logits are taken in float32 at least."""
         ids = batch["ids"]

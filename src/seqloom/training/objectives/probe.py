@@ -131,6 +131,10 @@ class ProbeObjective(Objective):
         return int((batch["targets"] != IGNORED).sum())
 
     @override
+    def count_tokens(self, batch: Batch) -> int:
+        return batch["ids"].numel()
+
+    @override
     def uncaptured(self, pieces: int) -> str:
         return "micro-batches have different numbers of questions" if pieces > 1 else ""
 
