@@ -41,7 +41,7 @@ class Nothing:
 def graphs_of_nothing():
     """Inside the block steps are captured on a CPU, and a replay computes nothing."""
     instead = dict.fromkeys(("CUDAGraph", "Event", "Stream", "current_stream"), Nothing)
-    instead |= {name: lambda *given: nullcontext() for name in ("graph", "stream", "device")}
+    instead |= {name: lambda *given, **named: nullcontext() for name in ("graph", "stream", "device")}
     with patch.multiple(torch.cuda, **instead), ExitStack() as stack:
         for name in ("capturable", "captured", "session"):
             stack.enter_context(patch(f"seqloom.training.{name}.takes_graphs", lambda device: True))

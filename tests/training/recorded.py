@@ -128,7 +128,7 @@ class Stream:
 
 
 @contextmanager
-def _recorded(graph: Graph) -> Iterator[None]:
+def _recorded(graph: Graph, capture_error_mode: str = "global") -> Iterator[None]:
     assert not graph.recorder.calls, "a graph is recorded once"
     with graph.recorder:
         yield
@@ -139,8 +139,8 @@ def _recorded(graph: Graph) -> Iterator[None]:
 
 def on_a_cpu(patch: pytest.MonkeyPatch) -> None:
     """Puts this file's graphs in place of CUDA's, for tensors on a CPU."""
-    for module in ("capturable", "captured", "session"):
-        patch.setattr(f"seqloom.training.{module}.takes_graphs", lambda device: True)
+    for module in ("training.capturable", "training.captured", "training.session", "evaluation.replayed"):
+        patch.setattr(f"seqloom.{module}.takes_graphs", lambda device: True)
     replaced: dict[str, Callable[..., Any]] = {
         "CUDAGraph": Graph,
         "graph": _recorded,

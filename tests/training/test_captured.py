@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from seqloom.core.objective import Objective
+from seqloom.core.recording import WARM_UP
 from seqloom.runs.metrics import Metrics
-from seqloom.training.captured import WARM_UP, Captured
+from seqloom.training.captured import Captured
 from seqloom.training.loop import Updates
 from seqloom.training.losses import NotFinite
 from seqloom.training.objectives.actions import Actions
@@ -167,10 +168,10 @@ def test_a_capture_that_fails_goes_on_uncaptured(monkeypatch: pytest.MonkeyPatch
             result.losses["loss"].item()
         return result
 
-    def graph(*given: Any, real: Any = torch.cuda.graph) -> Any:
+    def graph(*given: Any, real: Any = torch.cuda.graph, **named: Any) -> Any:
         nonlocal recording
         recording = True
-        return real(*given)
+        return real(*given, **named)
 
     inside.learner.objective.losses = losses  # type: ignore[method-assign]
     monkeypatch.setattr(torch.cuda, "graph", graph)
@@ -222,9 +223,11 @@ def test_a_run_that_is_not_captured_says_why_in_one_line(
 ) -> None:
     on_a_cpu(monkeypatch)
     monkeypatch.setattr(torch, "compile", lambda model: model)
-    monkeypatch.setattr(torch.cuda, "graph", lambda *given: pytest.fail("it was captured"))
+    monkeypatch.setattr(Captured, "_record", lambda *given: pytest.fail("it was captured"))
+    if not why:
+        monkeypatch.setattr(torch.cuda, "graph", lambda *given, **named: pytest.fail("it was captured"))
     lines: list[str] = []
-    tiny(out, "training.batches=1", *changes, say=lines.append)
+    tiny(out, "training.batches=1", "training.batch=4", *changes, say=lines.append)
     about = [line for line in lines if "training step" in line]
     assert len(about) == (1 if why else 0)
     assert all("uncaptured" in line and why in line for line in about)

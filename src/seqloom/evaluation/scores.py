@@ -14,6 +14,7 @@ document's first predicts N tokens alone, from `context` - N + 1 tokens or more.
 
 import math
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -28,6 +29,7 @@ from seqloom.core.progress import Show, require_show, silent
 from seqloom.core.rest import Rest
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import cut, held_out
+from seqloom.evaluation.replayed import Replayed
 from seqloom.retrieval.neighbors import Neighbors, require_neighbors
 
 
@@ -92,20 +94,25 @@ def score(
         raise TypeError(f"stride is a whole number of tokens, not {described(stride)}")
     if context > LONGEST:
         raise ValueError(f"windows of {context:,} tokens cannot be scored: choose a context of at most {LONGEST:,}")
-    device = model.device
-    require_logits(model, min(batch, len(cut(tokens, context, stride)[0])), context)
+    windows = len(cut(tokens, context, stride)[0])
+    require_logits(model, min(batch, windows), context)
+    predict = Replayed(model, partial(_nats, model), windows // batch)
     sums = torch.zeros(context, dtype=torch.float64)
     counts = torch.zeros(context, dtype=torch.float64)
     with Rest(model), show("scoring", len(tokens), "tokens") as advance:
         for inputs, targets, keep in held_out(tokens, context, batch, stride):
-            logits = model(inputs.to(device))  # padding is on the right, where a causal model cannot see it
-            nats = cross_entropy(widened(logits).transpose(1, 2), targets.to(device), reduction="none").cpu()
+            nats = predict(inputs, targets)
             if neighbors is not None:
                 nats = neighbors.nats(nats, targets, keep)
             sums += torch.where(keep, nats.double(), 0.0).sum(0)
             counts += keep.sum(0)
             advance(int(keep.sum()))
     return summed(sums, counts, tokens)
+
+
+def _nats(model: Model, inputs: Tensor, targets: Tensor) -> Tensor:
+    """The loss of each target (B, T); padding is on the right, where a causal model cannot see it."""
+    return cross_entropy(widened(model(inputs)).transpose(1, 2), targets, reduction="none")
 
 
 def require_logits(model: Model, rows: int, context: int) -> None:

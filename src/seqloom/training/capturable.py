@@ -4,13 +4,9 @@ import torch
 
 from seqloom.core.mixer import Mixer
 from seqloom.core.model import Model
+from seqloom.core.recording import takes_graphs
 from seqloom.training.config import TrainConfig
 from seqloom.training.loop import Updates
-
-
-def takes_graphs(device: torch.device) -> bool:
-    """Whether work on this device can be recorded as a graph."""
-    return device.type == "cuda"
 
 
 def require_graph(config: TrainConfig, device: torch.device) -> None:

@@ -26,13 +26,11 @@ from typing_extensions import override
 
 from seqloom.core.objective import Batch, Carried
 from seqloom.core.progress import Say
-from seqloom.training.capturable import changes_afterwards, takes_graphs, why_uncaptured
+from seqloom.core.recording import fill, reason, record, takes_graphs, warm_up
+from seqloom.training.capturable import changes_afterwards, why_uncaptured
 from seqloom.training.loop import Steps, Update, Updates, seed_step
 from seqloom.training.losses import Losses
 from seqloom.training.prefetch import Prefetch
-
-WARM_UP = 3
-"""steps before the recording, in which kernels are chosen, tuned and cached"""
 
 
 @final
@@ -155,8 +153,7 @@ class Captured(Steps):
             optimizer.zero_grad()
             optimizer.guard(None)
             optimizer.let_capture(False)
-            why = str(error).strip().splitlines() or [type(error).__name__]
-            self._say(f"training steps go on uncaptured, since the capture failed: {why[0][:200]}")
+            self._say(f"training steps go on uncaptured, since the capture failed: {reason(error)}")
             return None
 
     def _record(self, number: int) -> _Recording:
@@ -167,18 +164,14 @@ class Captured(Steps):
         _fill(buffers, parts)
         updates.set_rates(number)
         updates.optimizer.guard(self._flag)
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        try:
-            with torch.cuda.stream(side), self._undone():
-                for _ in range(WARM_UP):
-                    updates.step(buffers, divisors, self._raise_flag)
-        finally:
-            torch.cuda.current_stream().wait_stream(side)  # where it fails too: uncaptured steps read what was undone
+
+        def step() -> tuple[tuple[Losses, Tensor], dict[str, Tensor]]:
+            return updates.step(buffers, divisors, self._raise_flag)
+
+        with self._undone():
+            warm_up(step)
         updates.optimizer.let_capture(True)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            (losses, values), statistics = updates.step(buffers, divisors, self._raise_flag)
+        graph, ((losses, values), statistics) = record(step)
         return _Recording(graph, buffers, divisors, losses, values, statistics)
 
     def _raise_flag(self, losses: Losses) -> tuple[Losses, Tensor]:
@@ -217,10 +210,7 @@ def _pinned(updates: Updates, number: int) -> tuple[list[Batch], list[float]]:
 def _fill(buffers: list[Batch], parts: list[Batch]) -> None:
     """Copies micro-batches into the buffers, without waiting where they are pinned."""
     for buffer, part in zip(buffers, parts, strict=True):
-        for name, tensor in part.items():
-            place = buffer[name]
-            assert tensor.shape == place.shape, "an objective whose batches differ in shape is not captured"
-            place.copy_(tensor, non_blocking=True)
+        fill((buffer[name] for name in part), part.values())
 
 
 def chosen_steps(updates: Updates, earlier: str | None, say: Say) -> Steps:

@@ -6,6 +6,7 @@ from typing import Any, final
 
 from seqloom.core.objective import Batch, Row
 from seqloom.core.progress import Advance, Say
+from seqloom.core.recording import takes_graphs
 from seqloom.ops.backends import use
 from seqloom.runs import checkpoint
 from seqloom.runs.about import ROWS
@@ -13,7 +14,6 @@ from seqloom.runs.layout import Run
 from seqloom.runs.metrics import Metrics
 from seqloom.runs.model import fill
 from seqloom.runs.rows import START, Mark
-from seqloom.training.capturable import takes_graphs
 from seqloom.training.captured import chosen_steps
 from seqloom.training.config import RunConfig
 from seqloom.training.counting import Counting

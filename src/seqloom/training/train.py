@@ -17,6 +17,7 @@ from seqloom.analysis.covering import same_as, sentence
 from seqloom.core.model import Model
 from seqloom.core.objective import Row
 from seqloom.core.progress import Say, Show, progress, silent
+from seqloom.core.recording import graphs
 from seqloom.data.prepare import Corpus
 from seqloom.models.dropout import share_rows
 from seqloom.ops.backends import use
@@ -103,6 +104,7 @@ def _train(
         with group.main_first():
             run = _opened(folder, config, corpus) if group.main else Run(folder)
         keep_freed_memory(say)  # after all that is refused, whose error stays the only line
+        stack.enter_context(graphs(wanted=config.training.graph != "none"))
         session = Session(config, run, learner, None if corpus is None else corpus.held_out, say, group)
         parameters = f"{sum(parameter.numel() for parameter in learner.parameters()):,} parameters"
         if config.training.precision != "float32":

@@ -30,6 +30,7 @@ from seqloom.data.config import DataConfig
 from seqloom.data.probes import HARDEST, Probe, probe
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.answers import score
+from seqloom.evaluation.replayed import Replayed
 from seqloom.evaluation.scores import widened
 from seqloom.training.objectives.config import ObjectiveConfig
 
@@ -173,13 +174,9 @@ class ProbeObjective(Objective):
         accuracy = self._score(model, self.probe, CHECKED, ROWS).accuracy
         return Check(f"right {accuracy:.1%}", accuracy >= self.solved)
 
-    def _score(self, model: nn.Module, asked: Probe, rows: int, first: int) -> Any:
+    def _score(self, model: Any, asked: Probe, rows: int, first: int) -> Any:
         """The score on `rows` rows of a probe's held-out questions, from batch `first` on."""
-        device = next(model.parameters()).device
-
-        def predict(ids: Tensor) -> Tensor:
-            return self.answers(model, ids.to(device))[0].cpu()
-
+        predict = Replayed(model, lambda ids: self.answers(model, ids)[0], rows // self.rows)
         with Rest(model, self):
             return score(predict, asked, self.seed, rows, batch=self.rows, first=first)
 
