@@ -1,6 +1,6 @@
 """A training in this process: its progress, and its steps, evaluations and checkpoints."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any, final
 
@@ -111,8 +111,8 @@ class Session:
         around = {**self.surroundings, "precision": self.training.precision}
         return {**settings, **around, "step": self.step, "weights": digest(self.learner)}
 
-    def train(self, rows: Metrics | Unwritten, stop: Stop, advance: Advance) -> None:
-        """Step by step to the end, or until a signal asks to stop."""
+    def train(self, rows: Metrics | Unwritten, stop: Stop, advance: Advance) -> Iterator[None]:
+        """Step by step to the end, or until a signal asks to stop; gives way after each step."""
         settings = self.config.training
         while not self.ended and not self.group.agreed(stop):
             if self.stage != stage_at(settings.stages, self.step):
@@ -133,6 +133,7 @@ class Session:
             is_best = self.best is not None and self.best["step"] == self.step
             if saves or is_best:
                 self.save(rows)
+            yield
         self._learned(rows, self.updates.wait())
 
     def evaluate(self, rows: Metrics | Unwritten) -> None:

@@ -6,8 +6,8 @@ The same call continues where the run stopped.
 """
 
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
@@ -78,11 +78,21 @@ def train(
     with joined(config.training) as group:
         if group.main:
             say = say or (lambda line: print(line, file=sys.stderr, flush=True))
-            return _train(config, Path(folder), allow_drift, say, show, group, trackers)
-        return _train(config, Path(folder), allow_drift, lambda line: None, silent, group, ())
+            return _last(turns(config, Path(folder), allow_drift, say, show, group, trackers, Stop()))
+        return _last(turns(config, Path(folder), allow_drift, lambda line: None, silent, group, (), Stop()))
 
 
-def _train(
+def _last(run: Generator[None, None, Outcome]) -> Outcome:
+    """The outcome of a run whose turns follow each other."""
+    while True:
+        try:
+            next(run)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+
+
+def turns(
     config: RunConfig,
     folder: Path,
     allow_drift: bool,
@@ -90,8 +100,9 @@ def _train(
     show: Show,
     group: Group,
     trackers: Sequence[str],
-) -> Outcome:
-    """`train` in one process of a group."""
+    signals: AbstractContextManager[Stop],
+) -> Generator[None, None, Outcome]:
+    """`train` in one process of a group, step by step: gives way after each, and at the end returns the outcome."""
     require_one_dropout(config, group.size)
     config = _as_stored(config, Run(folder), say)
     with group.main_first():
@@ -122,9 +133,9 @@ def _train(
         first = session.step
         settings = flattened(config.model_dump(mode="json"))
         session.track = stack.enter_context(tracked(trackers, run.folder, run.identity, settings, first, say))
-        with Metrics(run.metrics, say, mark=mark) if group.main else Unwritten() as rows, Stop() as stop:
+        with Metrics(run.metrics, say, mark=mark) if group.main else Unwritten() as rows, signals as stop:
             with show("training", config.training.batches, "batches", start=first) as advance:
-                session.train(rows, stop, advance)
+                yield from session.train(rows, stop, advance)
             if not session.ended:
                 if session.step > first:
                     session.save(rows)
