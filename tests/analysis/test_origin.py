@@ -106,3 +106,13 @@ def test_installed_inside_of_another_project(tmp_path: Path, monkeypatch: pytest
 def test_without_git(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert re.fullmatch(r"seqloom [0-9.]+", commit())
+
+
+def test_the_commit_of_a_copied_package_is_the_one_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_named", [])
+    before = commit()
+    module.name_commit("abc1234", "comparison-7")
+    assert (commit(), tag()) == ("abc1234", "comparison-7")
+    module.name_commit("def5678", None)
+    assert "tag" not in origin("seqloom")
+    assert origin("seqloom")["commit"] == "def5678" != before

@@ -15,6 +15,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import torch
 
 PACKAGE = Path(__file__).parent.parent
+_named: list[tuple[str, str | None]] = []
+"""commit and tag that were named, the last of which counts"""
 
 
 def origin(command: str) -> dict[str, str]:
@@ -29,13 +31,22 @@ def origin(command: str) -> dict[str, str]:
     }
 
 
+def name_commit(name: str, tag_name: str | None) -> None:
+    """Says which commit and tag the package is of, where it was copied without its checkout."""
+    _named.append((name, tag_name))
+    commit.cache_clear()
+    tag.cache_clear()
+
+
 @cache
 def commit() -> str:
     """The commit of the checkout that the package lies in, with + where its folder or benchmarks/ differ from it.
 
-    The installed version, as `seqloom 0.1.0`, where there is none. It is looked up once per process: a later
-    checkout is not the code that runs.
+    The one of `name_commit`, or the installed version, as `seqloom 0.1.0`, where there is none. It is looked up once
+    per process: a later checkout is not the code that runs.
     """
+    if _named:
+        return _named[-1][0]
     if _git("ls-files", "--error-unmatch", "__init__.py") is None:  # a virtual environment inside of another project
         return _installed()
     short = _git("rev-parse", "--short", "HEAD")
@@ -47,6 +58,8 @@ def commit() -> str:
 @cache
 def tag() -> str | None:
     """The tag of the commit that the package lies in; None where it has none, or where its folder has changes."""
+    if _named:
+        return _named[-1][1]
     return None if commit().endswith("+") else _git("describe", "--tags", "--exact-match", "HEAD") or None
 
 
