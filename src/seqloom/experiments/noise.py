@@ -12,6 +12,8 @@ from seqloom.data.config import DataConfig
 from seqloom.data.episodes import Episodes
 from seqloom.data.tokens import Tokens, id_type
 from seqloom.models.decision_config import DecisionConfig
+from seqloom.training.capturable import takes_graphs
+from seqloom.training.captured import chosen_steps
 from seqloom.training.config import TrainConfig
 from seqloom.training.loop import Updates
 from seqloom.training.memory import require_room
@@ -50,7 +52,16 @@ def episodes_of_noise(model: DecisionConfig) -> Episodes:
 
 
 def training_step(model: ModelConfig, training: TrainConfig) -> Callable[[], object]:
-    """A function that does one training step on noise: batch, forward, backward, optimizer.
+    """A function that does one training step on noise, as a training runs it: batch, forward, backward, optimizer.
+
+    ValueError as `noise_updates`.
+    """
+    steps, numbers = chosen_steps(noise_updates(model, training), None, lambda line: None), count()
+    return lambda: steps(next(numbers))
+
+
+def noise_updates(model: ModelConfig, training: TrainConfig) -> Updates:
+    """The steps of a training on noise, which `training.captured.chosen_steps` captures where a run is captured.
 
     ValueError where the model does not fit into memory or the device does not exist.
     """
@@ -72,6 +83,7 @@ def training_step(model: ModelConfig, training: TrainConfig) -> Callable[[], obj
         objective = Actions(model, episodes, episodes, training.batch)
     else:
         objective = training.objective.build(model, DataConfig(source="noise"), training.batch, text)
-    updates = Updates(Learner(initialized, objective), optimizer(initialized, training), training, seed=0)
-    batch_numbers = count()
-    return lambda: updates(next(batch_numbers))
+    memory = optimizer(initialized, training)
+    if takes_graphs(device):
+        memory.hold_rates(device)
+    return Updates(Learner(initialized, objective), memory, training, seed=0)
