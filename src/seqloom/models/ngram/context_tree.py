@@ -24,7 +24,6 @@ from typing import final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
-from scipy.special import gammaln
 
 from seqloom.models.ngram.grams import Grams, grams
 
@@ -63,6 +62,8 @@ def context_tree(ids: Int64[np.ndarray, " T"], order: int, vocab: int, cutoff: f
 
     Raises ValueError as `grams` does, and for a cutoff that is not a finite number from 0.
     """
+    from scipy.special import gammaln  # imported here, so that all other models train without scipy
+
     if isinstance(cutoff, bool) or not isinstance(cutoff, int | float) or not 0 <= cutoff < math.inf:
         raise ValueError(f"cutoff must be a number of nats from 0, got {cutoff!r}")
     table = grams(ids, order, vocab)
