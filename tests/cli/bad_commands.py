@@ -56,6 +56,7 @@ WORDS = [
     ("data-episodes-maze", ["data", "episodes:TMaze-101:random"], ("a length of 10 to 100", "not 101")),
     ("data-tokenizer-gone", ["data", "stories:3", "--tokenizer", "nowhere"], ("no tokenizer there", "bytes")),
     ("demo-scale", ["demo", "--scale", "tinny", "--out", "new"], ("unknown scale 'tinny'", "tiny")),
+    ("demo-default-out", ["demo", "--scale", "tinny"], ("unknown scale 'tinny'", "tiny")),
     ("demo-out", ["demo", "--scale", "tiny", "--out", ""], ("--out", "no name")),
     ("evaluate-nothing", ["evaluate", "{run}"], ("Missing option '--data'",)),
     ("evaluate-gone", ["evaluate", "{run}", "--data", "nowhere"], ("nowhere", "no such file or folder")),

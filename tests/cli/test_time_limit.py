@@ -117,7 +117,7 @@ def test_more_minutes_than_a_timer_takes_are_no_limit(monkeypatch: pytest.Monkey
             timer.join(0.05)  # one that takes no such time ends at once
         return len([timer for timer in timers if timer.is_alive()])
 
-    assert time_limit._limited(1e300, work) == 1
+    assert time_limit.limited_to(1e300, work) == 1
     assert not failures
 
 
@@ -126,5 +126,5 @@ def test_ctrl_c_before_the_time_is_over_is_ctrl_c(monkeypatch: pytest.MonkeyPatc
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        time_limit._limited(10, interrupted)
-    assert time_limit._limited(10, lambda: 130) == 130
+        time_limit.limited_to(10, interrupted)
+    assert time_limit.limited_to(10, lambda: 130) == 130

@@ -22,9 +22,9 @@ MOST = 1000
 """the most characters of a list of numbers"""
 
 
-def folder(name: str) -> Path:
+def folder(name: str | Path) -> Path:
     """The path. BadParameter for an empty name (an unset shell variable), which would mean the working folder."""
-    if not name.strip():
+    if not str(name).strip():
         raise typer.BadParameter("the folder has no name")
     return Path(name)
 

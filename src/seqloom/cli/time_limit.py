@@ -35,7 +35,7 @@ def time_limited(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def limited(*arguments: Any, minutes: float | None = None, **named: Any) -> Any:
-        return _limited(minutes, lambda: command(*arguments, **named))
+        return limited_to(minutes, lambda: command(*arguments, **named))
 
     signature = inspect.signature(command)
     option = inspect.Parameter("minutes", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Minutes)
@@ -44,7 +44,7 @@ def time_limited(command: Callable[..., Any]) -> Callable[..., Any]:
     return limited
 
 
-def _limited(minutes: float | None, work: Callable[[], Any]) -> Any:
+def limited_to(minutes: float | None, work: Callable[[], Any]) -> Any:
     """Does the work, which is interrupted when its time is over; returns its exit code, or `AGAIN`."""
     if minutes is None:
         return work()
