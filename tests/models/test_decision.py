@@ -17,6 +17,7 @@ from seqloom.mixers import kinds
 from seqloom.models.decision import Decision
 from seqloom.models.decision_config import DecisionConfig
 from seqloom.models.kinds import model_config
+from seqloom.models.verbs import ForwardVerb
 from seqloom.training.objectives.actions import Actions, best_of, loss_of, require_same, windows
 from seqloom.training.settings import resolve
 from seqloom.training.train import train
@@ -80,7 +81,7 @@ def test_the_equation_token_by_token(environment: Environment) -> None:
     assert model.embed_norm is not None
     x = model.embed_norm(torch.stack(tokens, 1))
     for block in model.blocks:
-        x = block(x)
+        x = block(x, ForwardVerb().call(0))
     expected = model.norm(x)[:, [3 * t + 1 for t in range(T)]] @ model.head.weight.T + model.head.bias
     actual = model(**given)
     torch.testing.assert_close(actual, expected.tanh() if environment.continuous else expected, rtol=0, atol=1e-12)

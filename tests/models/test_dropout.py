@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from seqloom.models.decoder import Decoder
 from seqloom.models.dropout import Dropout
+from seqloom.models.verbs import ExtendVerb, ForwardVerb, StepVerb
 from tests.models.drawing import DIM, KINDS, decoder, ids
 
 
@@ -69,10 +70,10 @@ def test_the_residual_goes_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: Any = lambda self, given: torch.zeros_like(given)  # noqa: E731
     monkeypatch.setattr(Dropout, "forward", nothing)
     block = model.blocks[0]
-    assert block(x).equal(x)
-    y, state, _, _ = block.extend_with_extras(x, block.start(2), {})
-    assert y.equal(x)
-    assert block.step(x[:, 0], state, {})[0].equal(x[:, 0])
+    assert block(x, ForwardVerb().call(0)).equal(x)
+    extending = ExtendVerb(None, None, [block.start(2)])
+    assert block(x, extending.call(0)).equal(x)
+    assert block(x[:, 0], StepVerb(None, extending.states, False).call(0)).equal(x[:, 0])
     logits = model(ids(2, 5))
     assert torch.allclose(logits, model.head(model.norm(torch.zeros(DIM, dtype=torch.float64))).expand_as(logits))
 

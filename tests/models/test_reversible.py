@@ -33,9 +33,7 @@ def ids() -> Tensor:
 
 def plain(model: Decoder, tokens: Tensor, keep: Tensor | None, seed: int) -> Tensor:
     """The equation with autograd's own backward, and the same draws of dropout in the layers."""
-    first = second = model._embed(tokens, model._time(tokens, tokens.new_zeros(len(tokens)), keep), keep).chunk(2, -1)[
-        0
-    ]
+    first = second = model._embed(tokens, model._time(tokens, tokens.new_zeros(len(tokens)), keep), keep)
     for number, block in enumerate(model.blocks):
         with seeded(seed + 2 * number, first.device):
             first = first + block.dropout(block.mixer(block.norm_1(second), keep))

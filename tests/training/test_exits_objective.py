@@ -9,6 +9,7 @@ from torch.nn.functional import cross_entropy
 
 import seqloom
 from seqloom.data.config import DataConfig
+from seqloom.models.verbs import ForwardVerb
 from seqloom.training.objectives.exits import ExitsConfig
 from seqloom.training.settings import resolve
 from tests.training.running import newest, rows, tiny
@@ -24,7 +25,7 @@ def test_the_loss_by_hand(weights: Any, shares: list[float]) -> None:
     inputs, targets = batch["ids"][:, :-1], batch["ids"][:, 1:].flatten()
     losses, x = [], model._embed(inputs, model._time(inputs, inputs.new_zeros(4), None), None)
     for block in model.blocks:
-        x = block(x)
+        x = block(x, ForwardVerb().call(0))
         losses.append(cross_entropy(model.logits(x).flatten(0, 1), targets))
     expected = sum(share * loss for share, loss in zip(shares, losses, strict=True))
     torch.testing.assert_close(objective.losses(model, batch, {}).losses["loss"], expected, rtol=0, atol=1e-12)

@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from seqloom.core.extras import Extras, added
 from seqloom.data.probes import probe
 from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.models.verbs import ForwardVerb
 from seqloom.training.objectives.probe import ProbeObjective, reads
 from seqloom.training.settings import resolve
 from tests.training.balancing import Balanced, BalancedConfig
@@ -88,12 +89,11 @@ def test_they_are_those_of_a_compiled_model() -> None:
 
 def gradients(model: Decoder, ids: Tensor, recompute: bool) -> list[Tensor]:
     x, total = model.token(ids), torch.zeros(())
-    for block in model.blocks:
-        if recompute:
-            x, _, extras = checkpoint(block.forward_with_extras, x, {}, use_reentrant=False)
-        else:
-            x, _, extras = block.forward_with_extras(x, {})
-        total = total + extras.losses["balance"]
+    verb = ForwardVerb()
+    for number, block in enumerate(model.blocks):
+        call = verb.call(number)
+        x = checkpoint(block, x, call, use_reentrant=False) if recompute else block(x, call)
+        total = total + call.extras.losses["balance"]
     actual = torch.autograd.grad(total + x.square().mean(), list(model.layers.parameters()))
     return list(actual)
 

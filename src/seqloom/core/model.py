@@ -171,7 +171,7 @@ class Model(nn.Module, ABC):
         """As `step`, but it leaves out all layers after the first where `enough` is True; also returns how many it ran.
 
         `enough` is called after each layer but the last. The states of the layers that are left out read the stream
-        as it is after the last layer that ran (`Block.pass_by`).
+        as it is after the last layer that ran (`seqloom.models.exits`).
         """
         self._lacks("leave layers out")
 

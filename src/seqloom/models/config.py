@@ -13,17 +13,29 @@ from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.position import PositionConfig
 from seqloom.mixers import mixer_config
-from seqloom.models.block import Block
+from seqloom.models.block import Block, PreNormBlock
 from seqloom.models.channel import Channel
 from seqloom.models.channel_mix import ChannelMix
 from seqloom.models.channel_mix7 import ChannelMix7
 from seqloom.models.ffn import FFN
+from seqloom.models.gated import GatedBlock
+from seqloom.models.loop import Loop
+from seqloom.models.parallel import ParallelBlock
+from seqloom.models.post_norm import PostNormBlock
+from seqloom.models.reversible import ReversibleBlock, ReversibleLoop
 from seqloom.models.separable import Separable
 from seqloom.positions import AnyPosition
 from seqloom.positions.learned import LearnedConfig
 
 FFN_ONLY = ("activation", "glu", "ffn_bias", "ffn_chunk")
 """settings of the feed-forward network alone"""
+
+ARRANGEMENTS: dict[str, type[Block]] = {
+    "serial": PreNormBlock,
+    "parallel": ParallelBlock,
+    "reversible": ReversibleBlock,
+}
+"""the kinds of blocks whose norms are before their sublayers, by `sublayers`"""
 
 
 class TransformerConfig(LayeredConfig, ABC):
@@ -116,8 +128,21 @@ class TransformerConfig(LayeredConfig, ABC):
         """
         mixer = self.mixer_of(layer, shared.get(self._shared_names[self.mixers[layer]]))
         channel = self._channel(layer)
-        arrangement = (self.norm_place, self.sublayers, self.residual)
-        return Block(mixer, self.channel, channel, self.dropout, self.norm, *arrangement)
+        parts = (mixer, self.channel, channel, self.dropout, self.norm)
+        if self.residual != "add":
+            return GatedBlock(*parts, residual=self.residual)
+        return self._arrangement(*parts)
+
+    @property
+    def _arrangement(self) -> type[Block]:
+        """The kind of block, where its sublayers are added to the stream."""
+        if self.norm_place == "after":
+            return PostNormBlock
+        return ARRANGEMENTS[self.sublayers]
+
+    def loop(self) -> Loop:
+        """What runs the layers."""
+        return ReversibleLoop() if self.sublayers == "reversible" else Loop()
 
     def mixer_of(self, layer: int, shared: nn.Module | None) -> Mixer:
         """The mixer of a layer, given what it shares with others. Raises ValueError as `block` does."""

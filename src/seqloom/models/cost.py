@@ -24,21 +24,6 @@ from seqloom.models.block import Block
 from seqloom.models.norm import Norm, build_norm
 
 
-def block_cost(block: Block, T: int, per: Per) -> Cost:
-    """One layer: norm, mixer, residual or gate; the same of the feed-forward network or what is in its place."""
-    span = Span(T, per)
-    residual = Cost(add=span.rows * block.mixer.dim, path=("addition",))
-    residuals = [gate.price(span) for gate in block.gates] or [residual] * len(block.sublayers)
-    norms = (block.norm_1, block.norm_2) if block.channel is not None else (block.norm_1,)
-    sublayers = [
-        part_price(norm, span) + sublayer.cost(T, per) for norm, sublayer in zip(norms, block.sublayers, strict=True)
-    ]
-    if block.parallel:
-        shorter, longer = sorted(sublayers, key=lambda sublayer: len(sublayer.path))
-        return shorter.parallel() + longer + residual + residual
-    return sum((sublayer + join for sublayer, join in zip(sublayers, residuals, strict=True)), Cost())
-
-
 def norm_cost(rows: int, dim: int, kind: Norm = "layer") -> Cost:
     """A norm of `rows` vectors, of the kind that a model has."""
     with torch.device("meta"):
@@ -47,7 +32,7 @@ def norm_cost(rows: int, dim: int, kind: Norm = "layer") -> Cost:
 
 def layers_cost(config: LayeredConfig, blocks: Sequence[Block], T: int, per: Per) -> Cost:
     """Embedding and layers, of T tokens or of the token at position T."""
-    layers = [block_cost(block, T, per) for block in blocks]
+    layers = [block.cost(T, per) for block in blocks]
     if config.one_block:
         layers[1:] = [replace(layer, params=0) for layer in layers[1:]]
     return sum(layers, _embedding_cost(config, T if per == "sequence" else 1)) + shared_cost(blocks)
@@ -59,7 +44,7 @@ def inner_cost(config: LayeredConfig, blocks: Sequence[Block], T: int) -> Cost:
     for _ in range((config.norm_place == "before") + config.embed_norm):
         total += norm_cost(T, config.dim, config.norm)
     for block, layers in Counter(blocks).items():
-        price = block_cost(block, T, "sequence")
+        price = block.cost(T, "sequence")
         total += replace(price.times(layers), params=price.params) if config.one_block else price.times(layers)
     return total
 

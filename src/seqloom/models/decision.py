@@ -28,11 +28,11 @@ from seqloom.core.extras import Extras
 from seqloom.core.model import ModelTraits
 from seqloom.core.shapes import Ids, Keep, Stream
 from seqloom.core.state import LayerState
-from seqloom.mixers.handing import Handed
 from seqloom.models import arguments
-from seqloom.models.cost import block_cost, norm_cost, shared_cost
+from seqloom.models.cost import norm_cost, shared_cost
 from seqloom.models.decision_config import TOKENS, DecisionConfig
 from seqloom.models.transformer import Transformer
+from seqloom.models.verbs import ExtendVerb, ForwardVerb
 from seqloom.ops.projection import Linear
 
 Layers: TypeAlias = tuple[LayerState, ...]
@@ -115,7 +115,8 @@ class Decision(Transformer):
         tokens = [*self._return_and_state(ids, returns, states), self._action(ids, actions)]
         x = torch.stack(tokens, 2).flatten(1, 2)  # (B, 3T, D)
         token_keep = None if keep is None else keep.repeat_interleave(TOKENS, 1)
-        return self._run_layers(self._first_input(x), None, token_keep, None)
+        verb = ForwardVerb(None, token_keep, self.call_kind)
+        return self._run_layers(self._first_input(x), verb), verb.extras
 
     def _return_and_state(self, ids: Tensor, returns: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
         """The embeddings (B, T, D) of the return that is wanted from each step on, r, and of its state, u."""
@@ -136,7 +137,7 @@ class Decision(Transformer):
     @property
     def reads_on(self) -> bool:
         """Whether every layer can read an episode step by step, from a state."""
-        return not self._reversible and all(sublayer.traits.streams for sublayer in self.sublayers)
+        return not self.loop.without_exits and all(sublayer.traits.streams for sublayer in self.sublayers)
 
     def next_action(
         self,
@@ -159,12 +160,9 @@ class Decision(Transformer):
         if before is not None:
             tokens.insert(0, self._action(ids - 1, before[:, None]))
         x = self._first_input(torch.cat(tokens, 1))
-        new_layers: list[LayerState] = []
-        handed: Handed = {}
-        for block, state in zip(self.blocks, layers, strict=True):
-            x, new_state, handed, _ = block.extend_with_extras(x, state, handed)
-            new_layers.append(new_state)
-        return self.output(x[:, -1:])[:, 0], tuple(new_layers)
+        verb = ExtendVerb(None, None, layers, self.call_kind)
+        x = self._run_layers(x, verb)
+        return self.output(x[:, -1:])[:, 0], verb.states
 
     @override
     def output(self, x: Stream) -> Tensor:
@@ -207,7 +205,7 @@ class Decision(Transformer):
             total += norm_cost(tokens, config.dim, config.norm)
         if config.sublayers == "reversible":
             total += Cost(add=tokens * config.dim, div=tokens * config.dim, path=("addition", "division"))
-        total += sum((block_cost(block, tokens, "sequence") for block in blocks), Cost())
+        total += sum((block.cost(tokens, "sequence") for block in blocks), Cost())
         if config.norm_place == "before":
             total += norm_cost(T, config.dim, config.norm)
         return total

@@ -14,17 +14,17 @@ from typing_extensions import override
 from seqloom.core import memory as memory_of
 from seqloom.core.arguments import described
 from seqloom.core.cost import Cost, Per
-from seqloom.core.extras import Extras, merged
+from seqloom.core.extras import Extras
 from seqloom.core.model import Enough, ModelTraits
 from seqloom.core.parts import init_weights
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
-from seqloom.core.state import LayerState, ModelState, bounded, counted, length_of, measured, stepped, unread
-from seqloom.mixers.handing import Handed
-from seqloom.models import arguments
+from seqloom.core.state import ModelState, bounded, counted, length_of, measured, stepped, unread
+from seqloom.models import arguments, exits
 from seqloom.models.config import TransformerConfig
 from seqloom.models.head import ExitHead
 from seqloom.models.norm import norm_token
 from seqloom.models.transformer import Transformer
+from seqloom.models.verbs import ExtendVerb, StepVerb
 from seqloom.ops.projection import Linear
 
 
@@ -68,7 +68,7 @@ class CausalTransformer(Transformer, ABC):
     @property
     def _sublayers_per_layer(self) -> int:
         """1 for the mixer alone, 2 where a channel sublayer follows it."""
-        return 1 if self.config.channel == "none" else 2
+        return len(self.blocks[0].sublayers)
 
     @override
     def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
@@ -106,23 +106,10 @@ class CausalTransformer(Transformer, ABC):
         length = length_of(bounded(state.extra))
         T = ids.shape[1]
         time = self._time(ids, length.tokens, keep)
-        x = self._embed(ids, time, keep)
-        layers: list[LayerState] = []
-        all_extras: list[Extras] = []
-        handed: Handed = {}
-        signals = self._signals(time)
-        halting = self._halting(keep)
-        for number, (block, memory) in enumerate(zip(self.blocks, state.layers, strict=True)):
-            z = x if signals is None else x + signals(number)
-            y, layer_state, handed, extras = block.extend_with_extras(z, memory, handed, keep)
-            x = y if halting is None else halting.take(x, y)
-            layers.append(layer_state)
-            all_extras.append(extras.under(f"layers.{number}"))
-        if halting is not None:
-            x = halting.mean
-            all_extras.append(halting.extras)
+        verb = ExtendVerb(time, keep, state.layers, self.call_kind)
+        x = self._run_layers(self._embed(ids, time, keep), verb)
         length = length.after(T, T) if keep is None else measured(length.tokens + keep.sum(1))
-        return self._joined(x), ModelState(tuple(layers), counted({}, length)), merged(all_extras)
+        return x, ModelState(verb.states, counted({}, length)), verb.extras
 
     @override
     def step(
@@ -132,7 +119,7 @@ class CausalTransformer(Transformer, ABC):
 
         No value is read back from the device.
         """
-        x, new_state, _ = self._step(ids, state, None, reuse)
+        x, new_state = self._read_token(ids, state, reuse)
         return self._token_logits(x), new_state
 
     @override
@@ -142,42 +129,27 @@ class CausalTransformer(Transformer, ABC):
         if not callable(enough):
             raise TypeError(f"enough is a function of the stream before and after a layer, not {described(enough)}")
         self.check_exits()
-        x, after, depth = self._step(ids, state, enough, reuse)
+        x, verb = self._begin_token(ids, state, reuse)
+        x, depth = exits.step_until(self._layers_of(verb), x, verb, enough)
+        after = ModelState(verb.states, stepped({}, bounded(state.extra)))
         if depth < len(state.layers):
             return self.exit_output(x[:, None], depth)[:, 0], after, depth
         return self._token_logits(x), after, depth
 
-    def _step(
-        self, ids: Tensor, state: ModelState, enough: Enough | None, reuse: bool
-    ) -> tuple[Tensor, ModelState, int]:
-        """The stream (B, D) after one token, the state, and how many layers it went through."""
+    def _read_token(self, ids: Tensor, state: ModelState, reuse: bool) -> tuple[Tensor, ModelState]:
+        """As `step`, up to the stream (B, D) after the last layer."""
+        x, verb = self._begin_token(ids, state, reuse)
+        x = self._run_layers(x, verb)
+        return x, ModelState(verb.states, stepped({}, bounded(state.extra)))
+
+    def _begin_token(self, ids: Tensor, state: ModelState, reuse: bool) -> tuple[Tensor, StepVerb]:
+        """The embeddings (B, D) of one token, and the verb by which its layers are called."""
         arguments.check_ids(ids, 1, self.device)
         arguments.check_state(state, ids.shape[0], len(self.blocks), self._sublayers_per_layer)
         arguments.check_flag("reuse", reuse)
-        extra = bounded(state.extra)
         piece = ids[:, None]
-        time = self._time(piece, extra["length"], None)
-        x = self._embed(piece, time, None)[:, 0]
-        layers: list[LayerState] = []
-        handed: Handed = {}
-        signals = self._signals(time)
-        halting = self._halting(None)
-        depth = len(state.layers)
-        skipped = 0  # the number of last layers that are left out
-        for number, (block, memory) in enumerate(zip(self.blocks, state.layers, strict=True)):
-            z = x if signals is None else x + signals(number)[:, 0]
-            if skipped:
-                layer_state, handed = block.pass_by(z, memory, handed, reuse=reuse)
-                layers.append(layer_state)
-                continue
-            y, layer_state, handed = block.step(z, memory, handed, reuse=reuse)
-            if enough is not None and number < depth - 1 and enough(x, y):
-                skipped = depth - number - 1
-            x = y if halting is None else halting.take(x, y)
-            layers.append(layer_state)
-        if halting is not None:
-            x = halting.mean
-        return self._joined(x), ModelState(tuple(layers), stepped({}, extra)), depth - skipped
+        time = self._time(piece, bounded(state.extra)["length"], None)
+        return self._embed(piece, time, None)[:, 0], StepVerb(time, state.layers, reuse, self.call_kind)
 
     def _token_logits(self, x: Tensor) -> Tensor:
         """The output layer over the stream (B, D) of one token per row."""

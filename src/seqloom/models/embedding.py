@@ -2,15 +2,12 @@
 
     x = dropout(norm(√D (token + position)))        the norm if `embed_norm`, √D if `embed_scale`
 
-With a position that acts on layers, a vector of it is added to the input of each of them (`_signals`). With two
-streams (`sublayers` reversible) both begin as x.
+A position that acts on layers is added to the input of each of them (`_signals`).
 
 Source: as of `transformer`.
 """
 
 from abc import ABC
-from collections.abc import Callable
-from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -18,17 +15,12 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.arguments import mask
-from seqloom.core.hooks import hooked
 from seqloom.core.model import Model
 from seqloom.core.position import EmbeddingPosition
-from seqloom.core.rest import in_training
 from seqloom.models import arguments
 from seqloom.models.config import TransformerConfig
 from seqloom.models.dropout import Dropout
 from seqloom.models.norm import build_norm
-
-Signals: TypeAlias = Callable[[int], Tensor]
-"""number of a layer, from 0 → what is added to its input (B, T, D)"""
 
 
 class EmbeddedModel(Model, ABC):
@@ -72,10 +64,6 @@ class EmbeddedModel(Model, ABC):
         scale = self.config.dim**0.5 if self.config.embed_scale else 1.0
         self.token.weight.copy_(vectors / scale)
 
-    @property
-    def _reversible(self) -> bool:
-        return self.config.sublayers == "reversible"
-
     def _check_piece(self, ids: Tensor, keep: Tensor | None) -> None:
         """Raises unless ids (B, T) and keep (B, T) fit the model, and every id that is kept the vocabulary."""
         arguments.check_ids(ids, 2, self.device)
@@ -109,15 +97,11 @@ class EmbeddedModel(Model, ABC):
         return self._first_input(x)
 
     def _first_input(self, x: Tensor) -> Tensor:
-        """The input of the first layer, given embeddings: their norm, if any, then dropout; twice for two streams."""
-        normed: Tensor = x if self.embed_norm is None else self.embed_norm(x)
-        drops = in_training(self.dropout) or hooked(self.dropout)
-        embedded: Tensor = self.dropout(normed) if drops else normed
-        return torch.cat([embedded, embedded], -1) if self._reversible else embedded
+        """The input of the first layer, given embeddings: their norm, if any, then dropout."""
+        embedded: Tensor = self.dropout(x if self.embed_norm is None else self.embed_norm(x))
+        return embedded
 
-    def _signals(self, time: Tensor | None) -> Signals | None:
-        """What is added to the input of each layer, if anything is: vectors of the positions `time` (B, T)."""
-        if not self.positions:
-            return None
+    def _signals(self, time: Tensor | None) -> list[Tensor]:
+        """What is added to the input of each layer, of positions `time` (B, T); empty where nothing is."""
         scale = self.config.dim**0.5 if self.config.embed_scale else 1.0
-        return lambda number: self.positions[number](time) * scale
+        return [position(time) * scale for position in self.positions]

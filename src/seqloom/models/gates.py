@@ -25,7 +25,7 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span, Step, linear, sigmoid
 from seqloom.ops.projection import Linear
 
-Residual: TypeAlias = Literal["add", "gru", "input", "output", "highway", "sigmoid_tanh"]
+GateKind: TypeAlias = Literal["gru", "input", "output", "highway", "sigmoid_tanh"]
 BIAS = 2.0
 """the initial b"""
 
@@ -198,15 +198,10 @@ def tanh(numbers: int) -> Cost:
     return Cost(mul=numbers, add=2 * numbers, div=numbers, exp=numbers, path=path)
 
 
-GATES: dict[Residual, Callable[[int], Gate]] = {
+GATES: dict[GateKind, Callable[[int], Gate]] = {
     "gru": GRUGate,
     "input": InputGate,
     "output": OutputGate,
     "highway": HighwayGate,
     "sigmoid_tanh": SigmoidTanhGate,
 }
-
-
-def gate(residual: Residual, dim: int) -> Gate | None:
-    """The gate of a name; None for plain addition."""
-    return GATES[residual](dim) if residual in GATES else None

@@ -18,16 +18,65 @@ from typing import Any, final
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from seqloom.core.extras import Extras
+from seqloom.core.rest import in_training
 from seqloom.core.shapes import Keep, Stream
 from seqloom.core.transforms import transformed
+from seqloom.mixers.handing import Handing
 from seqloom.models.block import Block
+from seqloom.models.loop import Layer, Loop
+from seqloom.models.verbs import ForwardVerb, LayerCall, Verb
 from seqloom.ops import backends
 from seqloom.ops.bucketing import choices
 
 
-def stack(blocks: Sequence[Block], x: Stream, keep: Keep | None) -> tuple[Stream, list[Extras]]:
+@final
+class ReversibleBlock(Block):
+    """A layer of two streams, which lie next to each other: (B, T, 2D), or (B, 2D) of one token."""
+
+    def __init__(self, *parts: Any) -> None:
+        """`parts` are those of a `Block`. ValueError for a mixer that hands tensors over."""
+        super().__init__(*parts)
+        if isinstance(self.mixer, Handing):
+            raise ValueError("this mixer hands over to later layers, so that none is reversible: set sublayers=serial")
+
+    @override
+    def forward(self, x: Tensor, call: LayerCall) -> Tensor:
+        first, second = x.chunk(2, -1)
+        first = first + self.residual(0, second, call)
+        second = second + self.residual(1, first, call)
+        return torch.cat([first, second], -1)
+
+    def residual(self, number: int, x: Tensor, call: LayerCall) -> Tensor:
+        """What the first (0) or the second (1) sublayer adds to one stream, given the other, x (B, T, D)."""
+        y: Tensor = self.dropout(call(number, self.sublayers[number], self.norms[number](x)))
+        return y
+
+
+@final
+class ReversibleLoop(Loop):
+    """The layers on two streams, of which the output is the mean; in training without what each layer read."""
+
+    uncaptured = "model.sublayers=reversible draws the seeds of its dropout on the CPU"
+    without_exits = "sublayers=reversible has two streams, and exits need a single one: set serial"
+
+    @override
+    def __call__(self, layers: Sequence[Layer], x: Tensor, verb: Verb) -> Tensor:
+        blocks = [layer for layer in layers if isinstance(layer, ReversibleBlock)]
+        streams = torch.cat([x, x], -1)
+        trains = torch.is_grad_enabled() and any(in_training(block) for block in blocks)
+        if trains and isinstance(verb, ForwardVerb) and not torch.compiler.is_compiling():
+            streams, extras = stack(blocks, streams, verb.keep)
+            for number, layer_extras in enumerate(extras):
+                verb.call(number).found[0] = layer_extras
+        else:
+            streams = super().__call__(layers, streams, verb)
+        return streams.unflatten(-1, (2, -1)).mean(-2)
+
+
+def stack(blocks: Sequence[ReversibleBlock], x: Stream, keep: Keep | None) -> tuple[Stream, list[Extras]]:
     """The outputs of all layers on both streams, concatenated (B, T, 2D), and the extras of each layer."""
     sublayers = [Sublayer(block, number, keep) for block in blocks for number in (0, 1)]
     parameters = list({id(p): p for sublayer in sublayers for p in sublayer.parameters}.values())
@@ -61,20 +110,22 @@ def _followed(sublayers: Sequence["Sublayer"], x: Stream, seed: int) -> tuple[St
 class Sublayer:
     """One sublayer of a layer, with its norm and its dropout."""
 
-    block: Block
+    block: ReversibleBlock
     number: int
     keep: Tensor | None
 
     def __call__(self, x: Tensor, seed: int) -> tuple[Tensor, Extras]:
         """The residual that the sublayer adds to one stream, computed from the other, and its extras."""
         with seeded(seed, x.device):
-            return self.block.residual(self.number, x, self.keep)
+            call = ForwardVerb(None, self.keep).call(0)
+            y = self.block.residual(self.number, x, call)
+        return y, call.extras
 
     @property
     def parameters(self) -> list[nn.Parameter]:
         """Parameters that require gradients, including those that layers share."""
         sublayer = self.block.sublayers[self.number]
-        norm = self.block.norm_2 if self.number else self.block.norm_1
+        norm = self.block.norms[self.number]
         modules = [norm, sublayer, *([sublayer.shared] if sublayer.shared is not None else [])]
         return list({id(p): p for m in modules for p in m.parameters() if p.requires_grad}.values())
 

@@ -8,37 +8,31 @@ channel: the feed-forward network, or in a Universal Transformer two separable c
 Source: Vaswani et al., arXiv:1706.03762, section 3.1, whose norms are after; before: Xiong et al., arXiv:2002.04745.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Literal, final
+from typing import final
 
 from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Per, Span
+from seqloom.core.mixer import Mixer
 from seqloom.core.parts import part_price
-from seqloom.core.shapes import Keep, Stream, Token
+from seqloom.core.shapes import Keep, Stream
 from seqloom.core.state import LayerState, State
 from seqloom.models.channel import Channel
 from seqloom.models.cross_attention import CrossAttention
 from seqloom.models.dropout import Dropout
+from seqloom.models.loop import Layer
 from seqloom.models.norm import Norm, build_norm
+from seqloom.models.verbs import LayerCall
 
 
-@final
-class SourceBlock(nn.Module):
+class SourceBlock(nn.Module, ABC):
     """The second and the third sublayer of a layer; the first, with its norm, is a `Block` of its own."""
 
-    def __init__(
-        self,
-        cross: CrossAttention,
-        kind: str,
-        channel: Channel,
-        dropout: float,
-        norm: Norm,
-        norm_place: Literal["before", "after"],
-    ) -> None:
+    def __init__(self, cross: CrossAttention, kind: str, channel: Channel, dropout: float, norm: Norm) -> None:
         super().__init__()
-        self.norm_before = norm_place == "before"
         self.norm_1 = build_norm(norm, channel.dim)
         self.cross = cross
         self.norm_2 = build_norm(norm, channel.dim)
@@ -46,18 +40,34 @@ class SourceBlock(nn.Module):
         self.add_module(kind, channel)
         self.dropout = Dropout(dropout)
 
+    @abstractmethod
+    def forward(self, x: Tensor, source: State, call: LayerCall) -> Tensor:
+        """The stream after both sublayers, given x (B, T, D), or (B, D) of one token.
+
+        `source` is what `start` made of the source; `call` is that of the whole layer.
+        """
+
+    def attend(self, z: Tensor, source: State) -> Tensor:
+        """What cross-attention gives of z (B, T, D), or (B, D) of one token."""
+        if z.ndim == 2:
+            return self.attend(z[:, None], source)[:, 0]
+        y: Tensor = self.cross(z, source)
+        return y
+
+    def feed(self, z: Tensor, call: LayerCall) -> Tensor:
+        """What the third sublayer gives of z (B, T, D), or (B, D) of one token; without a memory, it has no state."""
+        if self.channel.memory:
+            return call(1, self.channel, z)
+        if z.ndim == 2:
+            return self.feed(z[:, None], call)[:, 0]
+        y: Tensor = self.channel(z)
+        return y
+
     @property
     def channel(self) -> Channel:
         """The third sublayer, whose parameters are named after its kind."""
         channel: Channel = getattr(self, self.kind)
         return channel
-
-    @override
-    def forward(self, x: Stream, source: State, keep: Keep | None = None) -> Stream:
-        """The stream x (B, T, D) after both sublayers, given what `start` made of the source."""
-        h = self._sum(self.norm_1, x, self.cross(self._input(self.norm_1, x), source))
-        channel = self.channel
-        return self._sum(self.norm_2, h, channel(self._input(self.norm_2, h), keep if channel.memory else None))
 
     def start(self, source: Stream, keep: Keep | None = None) -> State:
         """What the layer keeps of the encoder's stream (B, S, D), see `CrossAttention.start`."""
@@ -66,24 +76,6 @@ class SourceBlock(nn.Module):
     def begin(self, batch: int) -> LayerState:
         """What the third sublayer remembers before the first token; nothing where it has no memory."""
         return (self.channel.start(batch),) if self.channel.memory else ()
-
-    def extend(self, x: Stream, source: State, memory: LayerState, keep: Keep | None) -> tuple[Stream, LayerState]:
-        """`forward` of a piece, given the memory that `begin` or an earlier piece returned; and the memory after it."""
-        if not memory:
-            return self(x, source, keep), ()
-        h = self._sum(self.norm_1, x, self.cross(self._input(self.norm_1, x), source))
-        y, new_state = self.channel.extend(self._input(self.norm_2, h), memory[0], keep)
-        return self._sum(self.norm_2, h, y), (new_state,)
-
-    def step(self, x: Token, source: State, memory: LayerState, reuse: bool) -> tuple[Token, LayerState]:
-        """`extend` by one token; with `reuse` the given memory may be overwritten."""
-        if not memory:
-            y: Tensor = self(x[:, None], source)
-            return y[:, 0], ()
-        attended = self.cross(self._input(self.norm_1, x)[:, None], source)[:, 0]
-        h = self._sum(self.norm_1, x, attended)
-        y, new_state = self.channel.step(self._input(self.norm_2, h), memory[0], reuse=reuse)
-        return self._sum(self.norm_2, h, y), (new_state,)
 
     def trim(self, memory: LayerState) -> LayerState:
         """See `Mixer.trim`."""
@@ -100,12 +92,47 @@ class SourceBlock(nn.Module):
         total = norms + self.cross.cost(T, span, projected) + residual + self.channel.cost(T, per) + residual
         return replace(total, params=0) if projected else total
 
-    def _input(self, norm: nn.Module, x: Tensor) -> Tensor:
-        """What a sublayer reads: x, or its norm where norms come before sublayers."""
-        z: Tensor = norm(x) if self.norm_before else x
-        return z
 
-    def _sum(self, norm: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-        """The stream after a sublayer, given it before, x, and the sublayer's output y."""
-        h = x + self.dropout(y)
-        return h if self.norm_before else norm(h)
+@final
+class PreNormSourceBlock(SourceBlock):
+    """x + dropout(sublayer(norm(x))), for each sublayer."""
+
+    @override
+    def forward(self, x: Tensor, source: State, call: LayerCall) -> Tensor:
+        h = x + self.dropout(self.attend(self.norm_1(x), source))
+        return h + self.dropout(self.feed(self.norm_2(h), call))
+
+
+@final
+class PostNormSourceBlock(SourceBlock):
+    """norm(x + dropout(sublayer(x))), for each sublayer."""
+
+    @override
+    def forward(self, x: Tensor, source: State, call: LayerCall) -> Tensor:
+        h = self.norm_1(x + self.dropout(self.attend(x, source)))
+        y: Tensor = self.norm_2(h + self.dropout(self.feed(h, call)))
+        return y
+
+
+@final
+class WithSource:
+    """A layer of a decoder that reads a source: the self-mixer's block, then what follows it."""
+
+    def __init__(self, layer: Layer, after: SourceBlock, source: State) -> None:
+        self.layer = layer
+        self.after = after
+        self.source = source
+
+    def __call__(self, x: Tensor, call: LayerCall) -> Tensor:
+        """The stream after the whole layer."""
+        y: Tensor = self.after(self.layer(x, call), self.source, call)
+        return y
+
+    @property
+    def sublayers(self) -> tuple[Mixer, ...]:
+        """See `Block.sublayers`."""
+        return self.layer.sublayers
+
+    def reads(self, number: int, x: Tensor) -> Tensor:
+        """See `Block.reads`."""
+        return self.layer.reads(number, x)

@@ -148,7 +148,7 @@ class Spalm(CausalTransformer):
         self, ids: Int[Tensor, " B"], state: ModelState, *, reuse: bool = False
     ) -> tuple[Float[Tensor, "B W"], ModelState]:
         own_state, frozen_state = self._divided(state)
-        x, own_state, _ = self._step(ids, own_state, None, reuse)
+        x, own_state = self._read_token(ids, own_state, reuse)
         self._require_read_along(state)
         followed, frozen_state = self._open().step(ids, frozen_state, reuse=reuse)
         logits: Tensor = self.head(self.mixed(x, followed))
@@ -186,7 +186,6 @@ class Spalm(CausalTransformer):
         weighted_sum = Cost(mul=rows * k * D, add=rows * (k - 1) * D, path=("multiplication", "cumulation"))
         return scores + softmax(rows, k) + weighted_sum
 
-    @override
     @override
     def check_exits(self) -> NoReturn:
         self._lacks("leave layers out")

@@ -11,7 +11,7 @@ matrix that ends each of N sublayers divided by √N (`scaled_init`: Radford et 
 """
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from jaxtyping import Int
@@ -20,21 +20,22 @@ from typing_extensions import override
 
 from seqloom.core.arguments import count, mask
 from seqloom.core.cost import Cost, Per, span
-from seqloom.core.extras import Extras, merged, without_prefix
+from seqloom.core.extras import Extras, without_prefix
 from seqloom.core.mixer import Mixer
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.parts import init_weights
-from seqloom.core.rest import in_training
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
-from seqloom.mixers.handing import Handed
-from seqloom.models import arguments, reversible
+from seqloom.mixers.handing import Handing
+from seqloom.models import arguments, exits
 from seqloom.models.block import Block
 from seqloom.models.config import TransformerConfig
 from seqloom.models.cost import inner_cost, layers_cost, output_cost
+from seqloom.models.cross_layer import CrossLayerCall
 from seqloom.models.embedding import EmbeddedModel
-from seqloom.models.halting import Pondering
 from seqloom.models.head import TiedHead
+from seqloom.models.loop import Layer, WithSignal
 from seqloom.models.norm import build_norm
+from seqloom.models.verbs import ForwardVerb, LayerCall, Verb
 from seqloom.ops.projection import Linear
 
 
@@ -52,6 +53,9 @@ class Transformer(EmbeddedModel, ABC):
         depth = config.depth if layers is None else layers
         self.layers = nn.ModuleList(config.block(layer, shared) for layer in range(depth))
         self.positions = self._build_positions(depth)
+        self.loop = config.loop()
+        hands_over = any(isinstance(mixer, Handing) for mixer in self.mixers)
+        self.call_kind = CrossLayerCall if hands_over else LayerCall
         pre_norm = config.norm_place == "before"
         self.norm = build_norm(config.norm, config.dim) if pre_norm else nn.Identity()
         self.head: Linear | TiedHead
@@ -67,12 +71,8 @@ class Transformer(EmbeddedModel, ABC):
         init_weights(self, self.config.std)
         if self.head.bias is not None:
             nn.init.zeros_(self.head.bias)
-        for block in dict.fromkeys(self.blocks):  # mixers and channels then initialize their own parameters
-            block.mixer.reset(self.config.std)
-            if block.channel is not None:
-                block.channel.init()  # not `reset`, which would draw again and change a seed's weights
-            for gate in block.gates:
-                gate.init()
+        for block in dict.fromkeys(self.blocks):
+            block.reset(self.config.std)
         if self.config.scaled_init:
             self._scale()
 
@@ -97,10 +97,7 @@ class Transformer(EmbeddedModel, ABC):
     @override
     def key_norm(self) -> nn.Module:
         """The norm before the last layer's second sublayer, or before the output layer if there is none."""
-        last = self.blocks[-1]
-        if self.config.norm_place == "after":
-            return last.norm_1
-        return self.norm if last.channel is None else last.norm_2
+        return self.blocks[-1].key_norm or self.norm
 
     @property
     def longest(self) -> int | None:
@@ -138,21 +135,24 @@ class Transformer(EmbeddedModel, ABC):
         self, ids: Ids, keep: Keep | None = None, added: Stream | None = None
     ) -> tuple[Stream, Extras]:
         """`features`, and the layers' auxiliary losses and statistics; `added` (B, T, D) is added to the embeddings."""
-        return self._features(ids, keep, added, None)
+        x, verb = self._begin(ids, keep, added)
+        x = self._run_layers(x, verb)
+        return x, verb.extras
 
     @override
     def exits(self, ids: Ids, keep: Keep | None = None) -> tuple[list[Stream], Extras]:
         self.check_exits()
-        streams: list[Stream] = []
-        _, extras = self._features(ids, keep, None, streams)
-        return streams, extras
+        x, verb = self._begin(ids, keep)
+        streams = exits.streams(self._layers_of(verb), x, verb)
+        return streams, verb.extras
 
     @override
     def exits_at(self, ids: Ids, layers: Int[Tensor, "B T"], keep: Keep | None = None) -> tuple[Stream, Extras]:
         self.check_exits()
-        self._check_piece(ids, keep)
+        x, verb = self._begin(ids, keep)
         arguments.check_layers(layers, ids, self.config.depth)
-        return self._features(ids, keep, None, None, layers)
+        x = exits.leave_at(self._layers_of(verb), x, verb, layers)
+        return x, verb.extras
 
     @override
     def exit_logits(self, x: Stream, layer: int) -> Logits:
@@ -167,66 +167,30 @@ class Transformer(EmbeddedModel, ABC):
         """The output layer of a layer, from 1, over the stream x (B, T, D) after it; by default that of the model."""
         return self.output(x)
 
-    def _features(
-        self,
-        ids: Tensor,
-        keep: Tensor | None,
-        added: Tensor | None,
-        streams: list[Tensor] | None,
-        exit_layers: Tensor | None = None,
-    ) -> tuple[Tensor, Extras]:
-        """`features_with_extras`; `streams` and `exit_layers` are those of `_run_layers`."""
+    def _run_layers(self, x: Tensor, verb: Verb) -> Tensor:
+        """The stream after all layers, given the embeddings x (B, T, D), or (B, D) of one token."""
+        return self.loop(self._layers_of(verb), x, verb)
+
+    def _layers_of(self, verb: Verb) -> Sequence[Layer]:
+        """What the loop calls in this pass, in order: the blocks, with what is added to the input of each, if so."""
+        signals = self._signals(verb.time)
+        if not signals:
+            return self.blocks
+        return [WithSignal(block, signal) for block, signal in zip(self.blocks, signals, strict=True)]
+
+    def _begin(self, ids: Tensor, keep: Tensor | None, added: Tensor | None = None) -> tuple[Tensor, ForwardVerb]:
+        """The embeddings (B, T, D) of a whole text, and the verb by which its layers are called."""
         self._check_piece(ids, keep)
         if added is not None:
             arguments.check_added(added, ids, self.config.dim, self.token.weight.dtype, self.device)
         time = self._time(ids, ids.new_zeros(len(ids)), keep)
-        return self._run_layers(self._embed(ids, time, keep, added), time, keep, streams, exit_layers)
-
-    def _run_layers(
-        self,
-        x: Tensor,
-        time: Tensor | None,
-        keep: Tensor | None,
-        streams: list[Tensor] | None,
-        exit_layers: Tensor | None = None,
-    ) -> tuple[Tensor, Extras]:
-        """The stream (B, T, D) after all layers, given the embeddings x of tokens at positions `time`; and the extras.
-
-        The stream after each layer is appended to `streams`. With `exit_layers` (B, T), a token leaves after the layer
-        of that number, from 1: later layers read it unchanged.
-        """
-        if self._reversible and in_training(self) and torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            x, layer_extras = reversible.stack(self.blocks, x, keep)
-            return self._joined(x), merged(extras.under(f"layers.{n}") for n, extras in enumerate(layer_extras))
-        all_extras: list[Extras] = []
-        handed: Handed = {}
-        signals = self._signals(time)
-        halting = self._halting(keep)
-        for number, block in enumerate(self.blocks):
-            z = x if signals is None else x + signals(number)
-            exited = None if exit_layers is None else exit_layers <= number
-            y, handed, extras = block.forward_with_extras(z, handed, keep, exited)
-            y = y if exited is None else torch.where(exited[..., None], x, y)
-            x = y if halting is None else halting.take(x, y)
-            all_extras.append(extras.under(f"layers.{number}"))
-            if streams is not None:
-                streams.append(x)
-        if halting is not None:
-            x = halting.mean
-            all_extras.append(halting.extras)
-        return self._joined(x), merged(all_extras)
+        return self._embed(ids, time, keep, added), ForwardVerb(time, keep, self.call_kind)
 
     @override
     def check_exits(self) -> None:
         """Raises ValueError where a layer's stream is not what the output layer reads."""
-        if self._reversible:
-            raise ValueError("sublayers=reversible has two streams, and exits need a single one: set serial")
-        if self._halting(None) is not None:
-            raise ValueError("positions of this model halt by themselves: leave exits out, or set model.halt=false")
-
-    def _joined(self, x: Tensor) -> Tensor:
-        """The output of the layers: x, or the mean of both streams (…, 2D)."""
-        return x.unflatten(-1, (2, -1)).mean(-2) if self._reversible else x
+        if self.loop.without_exits:
+            raise ValueError(self.loop.without_exits)
 
     @property
     @override
@@ -241,7 +205,7 @@ class Transformer(EmbeddedModel, ABC):
     @property
     @override
     def uncaptured(self) -> str:
-        return "model.sublayers=reversible draws the seeds of its dropout on the CPU" if self._reversible else ""
+        return self.loop.uncaptured
 
     @override
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
@@ -288,10 +252,6 @@ class Transformer(EmbeddedModel, ABC):
     def extra_cost(self, T: int, per: Per) -> Cost:
         """The price of what a kind of model computes besides its embedding, layers and output."""
         return Cost()
-
-    def _halting(self, keep: Tensor | None) -> Pondering | None:
-        """Decides in one pass after how many layers each position halts; None where all run through all layers."""
-        return None
 
     @torch.no_grad()
     def _scale(self) -> None:

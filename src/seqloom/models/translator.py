@@ -11,7 +11,7 @@ differs: any mixers stand where they have recurrent networks or self-attention; 
 """
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -38,14 +38,14 @@ from seqloom.core.state import (
     stepped,
     unread,
 )
-from seqloom.mixers.handing import Handed
 from seqloom.models import arguments
 from seqloom.models.cost import inner_cost, layers_cost, norm_cost, output_cost
-from seqloom.models.halting import Pondering
 from seqloom.models.head import TiedHead
-from seqloom.models.source_block import SourceBlock
+from seqloom.models.loop import Layer
+from seqloom.models.source_block import PostNormSourceBlock, PreNormSourceBlock, SourceBlock, WithSource
 from seqloom.models.transformer import Transformer
 from seqloom.models.translator_config import TranslatorConfig
+from seqloom.models.verbs import ExtendVerb, ForwardVerb, StepVerb, Verb
 
 
 class Translator(Transformer, ABC):
@@ -62,15 +62,9 @@ class Translator(Transformer, ABC):
         del self.encoder.token  # the embedding is the decoder's, held and saved once
         self.encoder.__dict__["token"] = self.token
         self.encoder.head = TiedHead(self.token, False)
+        after = PreNormSourceBlock if config.norm_place == "before" else PostNormSourceBlock
         self.after = nn.ModuleList(
-            SourceBlock(
-                config.cross.build(config.dim),
-                config.channel,
-                config.transition(),
-                config.dropout,
-                config.norm,
-                config.norm_place,
-            )
+            after(config.cross.build(config.dim), config.channel, config.transition(), config.dropout, config.norm)
             for _ in self.layers
         )
         """what follows self-mixing in each layer"""
@@ -135,13 +129,14 @@ class Translator(Transformer, ABC):
         """The stream (B, T, D) of the target after the last layer. ValueError without a source."""
         if added is not None:
             raise ValueError(f"nothing is added to the embeddings of a {self.config.kind} model: leave added out")
-        x, extras, _ = self.features_and_halting(ids, keep, source, source_keep)
-        return x, extras
+        x, verb, encoded = self._begin_target(ids, keep, source, source_keep)
+        x = self._run_layers(x, verb)
+        return x, merged([encoded, verb.extras])
 
-    def features_and_halting(
-        self, ids: Ids, keep: Keep | None, source: Ids | None, source_keep: Keep | None
-    ) -> tuple[Stream, Extras, Pondering | None]:
-        """`features_with_extras`, and after how many layers each position of the target has halted, where they do."""
+    def _begin_target(
+        self, ids: Tensor, keep: Tensor | None, source: Tensor | None, source_keep: Tensor | None
+    ) -> tuple[Tensor, Verb, Extras]:
+        """The embeddings (B, T, D) of a whole target, the verb that calls its layers, and the encoder's extras."""
         if source is None:
             raise ValueError(f"a model of kind {self.config.kind} reads a source with each target: give source (B, S)")
         self._check_piece(ids, keep)
@@ -150,21 +145,14 @@ class Translator(Transformer, ABC):
             raise ValueError(f"{len(source)} sources for {len(ids)} targets: give one for each")
         time = self._time(ids, ids.new_zeros(len(ids)), keep)
         x = self._embed(ids, time, keep)
-        all_extras = [extras]
-        handed: Handed = {}
-        signals = self._signals(time)
-        halting = self._halting(keep)
-        sources = self._sources(encoded, source_keep)
-        for number, (block, source_block) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
-            z = x if signals is None else x + signals(number)
-            h, handed, extras = block.forward_with_extras(z, handed, keep)
-            y = source_block(h, sources[number], keep)
-            x = y if halting is None else halting.take(x, y)
-            all_extras.append(extras.under(f"layers.{number}"))
-        if halting is not None:
-            x = halting.mean
-            all_extras.append(halting.extras)
-        return x, merged(all_extras), halting
+        verb = ForwardVerb(time, keep, self.call_kind)
+        verb.sources = self._sources(encoded, source_keep)
+        return x, verb, extras
+
+    @override
+    def _layers_of(self, verb: Verb) -> Sequence[Layer]:
+        layers = zip(super()._layers_of(verb), self.source_blocks, verb.sources, strict=True)
+        return [WithSource(layer, after, source) for layer, after, source in layers]
 
     def _sources(self, encoded: Tensor, keep: Tensor | None) -> list[State]:
         """Keys and values of the encoder's stream (B, S, D) for each layer; layers of the same weights share them."""
@@ -207,22 +195,11 @@ class Translator(Transformer, ABC):
         length = length_of(bounded(state.extra))
         T = ids.shape[1]
         time = self._time(ids, length.tokens, keep)
-        x = self._embed(ids, time, keep)
-        layers: list[LayerState] = []
-        handed: Handed = {}
-        signals = self._signals(time)
-        halting = self._halting(keep)
-        for number, (block, source_block) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
-            mixer_state, source, *channel_memory = state.layers[number]
-            z = x if signals is None else x + signals(number)
-            h, new_mixer_state, handed, _ = block.extend_with_extras(z, (mixer_state,), handed, keep)
-            y, new_memory = source_block.extend(h, source, tuple(channel_memory), keep)
-            x = y if halting is None else halting.take(x, y)
-            layers.append((*new_mixer_state, source, *new_memory))
-        if halting is not None:
-            x = halting.mean
+        verb = ExtendVerb(time, keep, _without_sources(state), self.call_kind)
+        verb.sources = _sources_of(state)
+        x = self._run_layers(self._embed(ids, time, keep), verb)
         length = length.after(T, T) if keep is None else measured(length.tokens + keep.sum(1))
-        return x, ModelState(tuple(layers), counted({}, length))
+        return x, ModelState(_with_sources(verb), counted({}, length))
 
     @override
     def step(
@@ -235,21 +212,10 @@ class Translator(Transformer, ABC):
         extra = bounded(state.extra)
         piece = ids[:, None]
         time = self._time(piece, extra["length"], None)
-        x = self._embed(piece, time, None)[:, 0]
-        layers: list[LayerState] = []
-        handed: Handed = {}
-        signals = self._signals(time)
-        halting = self._halting(None)
-        for number, (block, source_block) in enumerate(zip(self.blocks, self.source_blocks, strict=True)):
-            mixer_state, source, *channel_memory = state.layers[number]
-            z = x if signals is None else x + signals(number)[:, 0]
-            h, new_mixer_state, handed = block.step(z, (mixer_state,), handed, reuse=reuse)
-            y, new_memory = source_block.step(h, source, tuple(channel_memory), reuse)
-            x = y if halting is None else halting.take(x, y)
-            layers.append((*new_mixer_state, source, *new_memory))
-        if halting is not None:
-            x = halting.mean
-        return self.output(x[:, None])[:, 0], ModelState(tuple(layers), stepped({}, extra))
+        verb = StepVerb(time, _without_sources(state), reuse, self.call_kind)
+        verb.sources = _sources_of(state)
+        x = self._run_layers(self._embed(piece, time, None)[:, 0], verb)
+        return self.output(x[:, None])[:, 0], ModelState(_with_sources(verb), stepped({}, extra))
 
     @override
     def trim(self, state: ModelState) -> ModelState:
@@ -280,8 +246,7 @@ class Translator(Transformer, ABC):
         return 2 + bool(self.source_blocks[0].channel.memory)
 
     @override
-    @override
-    def check_exits(self) -> NoReturn:
+    def check_exits(self) -> None:
         self._lacks("leave layers out")
 
     @override
@@ -320,3 +285,19 @@ class Translator(Transformer, ABC):
         total += self.encoder.extra_cost(T, "sequence")
         total = replace(total, params=total.params - config.dim * config.vocab, state=0)
         return total if per == "sequence" else Cost(params=total.params)
+
+
+def _sources_of(state: ModelState) -> list[State]:
+    """What each layer keeps of the source: the second entry of its state."""
+    return [layer[1] for layer in state.layers]
+
+
+def _without_sources(state: ModelState) -> list[LayerState]:
+    """The states of the other sublayers of each layer."""
+    return [(mixer, *memory) for mixer, _, *memory in state.layers]
+
+
+def _with_sources(verb: Verb) -> tuple[LayerState, ...]:
+    """The states of all sublayers of each layer after a pass."""
+    layers = zip(verb.states, verb.sources, strict=True)
+    return tuple((mixer, source, *memory) for (mixer, *memory), source in layers)

@@ -28,13 +28,12 @@ from seqloom.core.mixer import Mixer
 from seqloom.core.model import ModelTraits
 from seqloom.core.position import EmbeddingPosition
 from seqloom.core.shapes import Ids, Keep
-from seqloom.mixers.handing import Handed
 from seqloom.models.block import Block
 from seqloom.models.config import BidirectionalConfig, TransformerConfig
 from seqloom.models.decoder import CausalTransformer
-from seqloom.models.embedding import Signals
 from seqloom.models.halting import Halting, Pondering
 from seqloom.models.transformer import Transformer
+from seqloom.models.verbs import Verb
 from seqloom.positions.sinusoidal import Sinusoidal, SinusoidalConfig
 
 
@@ -103,16 +102,34 @@ class Repeated(Transformer, ABC):
         """The number of steps (B, T) after which each position has halted; ValueError in a model without `halt`."""
         if self.halting is None:
             raise ValueError("every position has all steps in this model: set model.halt=true")
-        self._check_piece(ids, keep)
-        time = self._time(ids, ids.new_zeros(len(ids)), keep)
-        x = self._embed(ids, time, keep)
-        signals = self._signals(time)
-        halting = Pondering(self.halting, keep)
-        handed: Handed = {}
-        for number, block in enumerate(self.blocks):
-            y, handed, _ = block.forward_with_extras(x + signals(number), handed, keep)
-            x = halting.take(x, y)
-        return (halting.steps if keep is None else torch.where(keep, halting.steps, 0.0)).long()
+        x, verb = self._begin(ids, keep)
+        return self._steps(self.halting, x, verb)
+
+    def _steps(self, halting: Halting, x: Tensor, verb: Verb) -> Tensor:
+        """The number of steps (B, T) of each position, given the embeddings x; 0 where it is dropped."""
+        steps = self._ponder(halting, x, verb).steps
+        return (steps if verb.keep is None else torch.where(verb.keep, steps, 0.0)).long()
+
+    @override
+    def _run_layers(self, x: Tensor, verb: Verb) -> Tensor:
+        if self.halting is None:
+            return super()._run_layers(x, verb)
+        pondering = self._ponder(self.halting, x, verb)
+        verb.add(pondering)
+        return pondering.mean
+
+    def _ponder(self, halting: Halting, x: Tensor, verb: Verb) -> Pondering:
+        """All steps, in which each position halts."""
+        pondering = Pondering(halting, verb.keep)
+        for number, layer in enumerate(self._layers_of(verb)):
+            x = pondering.take(x, layer(x, verb.call(number)))
+        return pondering
+
+    @override
+    def check_exits(self) -> None:
+        super().check_exits()
+        if self.halting is not None:
+            raise ValueError("positions of this model halt by themselves: leave exits out, or set model.halt=false")
 
     @property
     @override
@@ -158,20 +175,16 @@ class Repeated(Transformer, ABC):
         return self.positions[0] if self.positions else None
 
     @override
-    def _signals(self, time: Tensor | None) -> Signals:
+    def _signals(self, time: Tensor | None) -> list[Tensor]:
         steps = torch.arange(1, self.config.depth + 1, device=self.device)
         table = self.signal(steps[None])[0].to(self.dtype)
         position = self.position_of_tokens
         if not isinstance(position, EmbeddingPosition):
-            return lambda number: table[number].expand(1, 1, -1)
+            return [step.expand(1, 1, -1) for step in table]
         added = position(time).to(self.dtype)
         if position.scaled and self.config.embed_scale:
             added = added * self.config.dim**0.5
-        return lambda number: added + table[number]
-
-    @override
-    def _halting(self, keep: Tensor | None) -> Pondering | None:
-        return None if self.halting is None else Pondering(self.halting, keep)
+        return [added + step for step in table]
 
 
 @final

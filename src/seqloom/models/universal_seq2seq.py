@@ -55,10 +55,10 @@ class UniversalSeq2Seq(Repeated, Translator):
 
         ValueError in a model without `halt`. `encoder.steps` gives the steps of the source.
         """
-        _, _, halting = self.features_and_halting(ids, keep, source, source_keep)
-        if halting is None:
+        if self.halting is None:
             raise ValueError("every position has all steps in this model: set model.halt=true")
-        return (halting.steps if keep is None else torch.where(keep, halting.steps, 0.0)).long()
+        x, verb, _ = self._begin_target(ids, keep, source, source_keep)
+        return self._steps(self.halting, x, verb)
 
     @override
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:

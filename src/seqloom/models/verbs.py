@@ -1,0 +1,193 @@
+"""How a model's layers are called: on a whole text, on a piece that follows a state, or on one token that does.
+
+    x = block(x, verb.call(number))           for each layer in order; then verb.states and verb.extras
+    y = call(0, mixer, norm(x))               inside the block: what its first sublayer makes of z = norm(x)
+
+A block writes its equation once, in terms of `call`, which runs each sublayer by the mixer's verb of that name
+(`forward`, `extend` or `step`), with the state that it needs, and holds what it returns besides its output.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Protocol, final
+
+from torch import Tensor
+from typing_extensions import override
+
+from seqloom.core.extras import Extras, merged
+from seqloom.core.mixer import Mixer
+from seqloom.core.shapes import Keep
+from seqloom.core.state import LayerState, State
+from seqloom.mixers.handing import Handed, Handing, HandingMixer
+
+
+class HasExtras(Protocol):
+    """What has auxiliary losses and statistics."""
+
+    @property
+    def extras(self) -> Extras:
+        """The auxiliary losses and statistics."""
+
+
+class LayerCall:
+    """One call of a layer. `before`: the states of its sublayers, in order; empty where a whole text is read."""
+
+    def __init__(self, verb: "Verb", before: LayerState, earlier: "LayerCall | None") -> None:
+        self.verb = verb
+        self.before = before
+        self.after: dict[int, State] = {}
+        """the states after it, by the number of the sublayer"""
+        self.found: dict[int, Extras] = {}
+        """the auxiliary losses and statistics, by the number of the sublayer"""
+
+    def __call__(self, number: int, sublayer: Mixer, z: Tensor) -> Tensor:
+        """The output of the first (0) or the second (1) sublayer, which reads z (B, T, D), or (B, D) of one token."""
+        return self.verb.run(self, number, sublayer, z)
+
+    @property
+    def state(self) -> LayerState:
+        """The states of the sublayers after the call, in order."""
+        return tuple(self.after.values())
+
+    @property
+    def extras(self) -> Extras:
+        """The auxiliary losses and statistics of the layer; those of the second sublayer are under `channel.`."""
+        return merged(extras.under("channel") if number else extras for number, extras in self.found.items())
+
+
+class Verb(ABC):
+    """One pass through the layers, of tokens at the positions `time`; `kind` is the class of its calls."""
+
+    keep: Keep | None = None
+    """(B, T), False at tokens that are dropped"""
+    sources: Sequence[State] = ()
+    """what each layer keeps of a source, in a decoder that reads one"""
+
+    def __init__(self, time: Tensor | None, kind: type[LayerCall]) -> None:
+        self.time = time
+        self._kind = kind
+        self._calls: list[LayerCall] = []
+        self._more: list[HasExtras] = []
+
+    @final
+    def call(self, number: int) -> LayerCall:
+        """What layer `number` is called with, once, after the layers before it."""
+        call = self._kind(self, self.before(number), self._calls[-1] if self._calls else None)
+        self._calls.append(call)
+        return call
+
+    @final
+    def add(self, part: HasExtras) -> None:
+        """Takes what has auxiliary losses and statistics that are of no single layer; they are read where wanted."""
+        self._more.append(part)
+
+    @property
+    def states(self) -> tuple[LayerState, ...]:
+        """The state of each layer after the pass."""
+        return tuple(call.state for call in self._calls)
+
+    @property
+    def extras(self) -> Extras:
+        """All auxiliary losses and statistics, named as in `layers.3.balance`."""
+        of_layers = (call.extras.under(f"layers.{number}") for number, call in enumerate(self._calls))
+        return merged([*of_layers, *(part.extras for part in self._more)])
+
+    @abstractmethod
+    def before(self, number: int) -> LayerState:
+        """The states of a layer's sublayers before the pass; empty where a whole text is read."""
+
+    @abstractmethod
+    def run(self, call: LayerCall, number: int, sublayer: Mixer, z: Tensor) -> Tensor:
+        """The output of a sublayer; `call` gets its state and its extras."""
+
+    @abstractmethod
+    def run_handing(
+        self, call: LayerCall, number: int, mixer: Handing, z: Tensor, handed: Handed
+    ) -> tuple[Tensor, Handed]:
+        """The output of a mixer that reads what earlier layers handed over, and what later ones receive."""
+
+
+@final
+class ForwardVerb(Verb):
+    """A whole text (B, T), of which `keep` (B, T) is read."""
+
+    def __init__(self, time: Tensor | None = None, keep: Keep | None = None, kind: type[LayerCall] = LayerCall) -> None:
+        super().__init__(time, kind)
+        self.keep = keep
+
+    @override
+    def before(self, number: int) -> LayerState:
+        return ()
+
+    @override
+    def run(self, call: LayerCall, number: int, sublayer: Mixer, z: Tensor) -> Tensor:
+        y, call.found[number] = sublayer.forward_with_extras(z, self.keep)
+        return y
+
+    @override
+    def run_handing(
+        self, call: LayerCall, number: int, mixer: Handing, z: Tensor, handed: Handed
+    ) -> tuple[Tensor, Handed]:
+        return mixer.forward_handed(z, self.keep, handed)
+
+
+@final
+class ExtendVerb(Verb):
+    """A piece (B, T) that follows the `states` of the layers, of which `keep` (B, T) is read."""
+
+    def __init__(
+        self,
+        time: Tensor | None,
+        keep: Keep | None,
+        states: Sequence[LayerState],
+        kind: type[LayerCall] = LayerCall,
+    ) -> None:
+        super().__init__(time, kind)
+        self.keep = keep
+        self._states = states
+
+    @override
+    def before(self, number: int) -> LayerState:
+        return self._states[number]
+
+    @override
+    def run(self, call: LayerCall, number: int, sublayer: Mixer, z: Tensor) -> Tensor:
+        y, call.after[number], call.found[number] = sublayer.extend_with_extras(z, call.before[number], self.keep)
+        return y
+
+    @override
+    def run_handing(
+        self, call: LayerCall, number: int, mixer: Handing, z: Tensor, handed: Handed
+    ) -> tuple[Tensor, Handed]:
+        assert isinstance(mixer, HandingMixer), "a bidirectional mixer has no state"
+        y, call.after[number], handed = mixer.extend_handed(z, call.before[number], self.keep, handed)
+        return y, handed
+
+
+@final
+class StepVerb(Verb):
+    """One token of each row (B,), which follows the `states` of the layers; with `reuse` these may be written into."""
+
+    def __init__(
+        self, time: Tensor | None, states: Sequence[LayerState], reuse: bool, kind: type[LayerCall] = LayerCall
+    ) -> None:
+        super().__init__(time, kind)
+        self.reuse = reuse
+        self._states = states
+
+    @override
+    def before(self, number: int) -> LayerState:
+        return self._states[number]
+
+    @override
+    def run(self, call: LayerCall, number: int, sublayer: Mixer, z: Tensor) -> Tensor:
+        y, call.after[number] = sublayer.step(z, call.before[number], reuse=self.reuse)
+        return y
+
+    @override
+    def run_handing(
+        self, call: LayerCall, number: int, mixer: Handing, z: Tensor, handed: Handed
+    ) -> tuple[Tensor, Handed]:
+        assert isinstance(mixer, HandingMixer), "a bidirectional mixer has no state"
+        y, call.after[number], handed = mixer.step_handed(z, call.before[number], self.reuse, handed)
+        return y, handed
