@@ -153,7 +153,7 @@ LATER = (
     "cli/test_processes.py::test_signals_save_and_the_same_command_goes_on",
     "data/test_stories.py::test_stories_do_not_repeat",
     "experiments/test_contenders.py::test_sizes_matched_by_time_are_measured_once",
-    "experiments/test_markov_gap.py::test_n_grams_reach_a_chain_of_their_order_and_no_longer_one",
+    "studies/markov_gap/test_study.py::test_n_grams_reach_a_chain_of_their_order_and_no_longer_one",
     "experiments/test_paper_cells.py::test_attention_of_equal_size",
     "experiments/test_paper_command.py::test_an_unfinished_curve_is_marked",
     "experiments/test_paper_command.py::test_learning_rates_are_separate_lines",

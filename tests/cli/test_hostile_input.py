@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
+from typer import Typer
 from typer.models import OptionInfo
 
 from seqloom.cli.app import app, data, export, knn, studies
+from seqloom.experiments.installed import installed_studies, study_command
 from seqloom.mixers import kinds
 from tests.at_once import first
 from tests.cli.conftest import Answer
@@ -40,7 +42,7 @@ HEALTHY = {
     "generate": ["{run}", "Once"],
     "hf": ["{run}", "new"],
     "maze": ["lstm", "--lengths", "10", "--out", "new"],
-    "markov_gap": ["he", "--orders", "1", "--hidden", "0", "--out", "new"],
+    "markov-gap": ["he", "--orders", "1", "--hidden", "0", "--out", "new"],
     "paper": ["fig8", "--scale", "tiny", "--out", "new"],
     "recall": ["he", "--out", "new"],
     "thresholds": ["{run}", "--exit-by", "nowhere", "--data", "stories:3"],
@@ -49,19 +51,31 @@ HEALTHY = {
     "verify": ["he"],
 }
 """arguments under which a command would run, so that it is the value under test that is refused"""
+STUDIES = {name: study_command(name) for name in installed_studies()}
+
+
+def _commands(group: Typer) -> dict[str, Callable[..., Any]]:
+    named = {
+        command.name or command.callback.__name__: command.callback
+        for command in group.registered_commands
+        if command.callback
+    }
+    return named | (STUDIES if group is studies else {})
+
+
 GROUPS = {
-    command.name or command.callback.__name__: group
+    name: group
     for group, commands in (("study", studies), ("knn", knn), ("data", data), ("export", export))
-    for command in commands.registered_commands
-    if command.callback is not None
+    for name in _commands(commands)
 }
 """the group of commands that a command is in"""
+COMMANDS = {name: function for group in (app, studies, knn, data, export) for name, function in _commands(group).items()}
 UNBOUNDED = {
     *(("bench", "--repeats"), ("generate", "--max-tokens"), ("generate", "--top-k"), ("paper", "--jobs")),
     *(("calibrate", "--longest"), ("exits", "--batches")),
     *(("recall", "--jobs"), ("compare", "--jobs"), ("board", "--jobs"), ("extrapolate", "--jobs")),
     *(("agents", "--jobs"), ("maze", "--jobs")),
-    *(("markov_gap", "--jobs"), ("evaluate", "--batch"), ("distill", "--batch")),
+    *(("markov-gap", "--jobs"), ("evaluate", "--batch"), ("distill", "--batch")),
     *(("vectors", f"--{each}") for each in ("window", "negative", "least", "epochs")),
     ("nearest", "--count"),
     *(("build", "--batch"), ("build", "--probes"), ("tune", "--batch")),
@@ -72,15 +86,8 @@ WRONG = {"absent": None, "empty": "", "word": "ten", "not-finite": "nan", "negat
 
 def _numeric() -> Iterator[Any]:
     """Every option of a number, of every command, with each class of wrong value."""
-    for command in [
-        *app.registered_commands,
-        *studies.registered_commands,
-        *knn.registered_commands,
-        *data.registered_commands,
-    ]:
-        assert command.callback is not None
-        name = command.name or command.callback.__name__
-        for parameter, annotated in get_type_hints(command.callback, include_extras=True).items():
+    for name, command in COMMANDS.items():
+        for parameter, annotated in get_type_hints(command, include_extras=True).items():
             info = next((metadata for metadata in get_args(annotated) if isinstance(metadata, OptionInfo)), None)
             kinds = {int, float} & set(_types(annotated))
             if info is None or not kinds:
@@ -98,11 +105,8 @@ def _types(annotation: Any) -> Iterator[Any]:
 
 
 def test_every_command_is_in_the_table() -> None:
-    groups = (app, studies, knn, data)
-    everything = [command for group in groups for command in group.registered_commands]
-    known = {command.name or command.callback.__name__ for command in everything if command.callback}
     without = {"list", "settings", "doctor", "cost", "report", "runs", "prepare"}
-    assert known - set(HEALTHY) == without, "these have no option of a number"
+    assert COMMANDS.keys() - set(HEALTHY) == without, "these have no option of a number"
     assert len(list(_numeric())) > 100
 
 

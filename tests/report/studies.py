@@ -34,7 +34,8 @@ def longer(**changes: Any) -> dict[str, Any]:
 
 def gap(**changes: Any) -> dict[str, Any]:
     """A row of `seqloom study markov-gap`."""
-    row = {"model": "he", "source": "markov:4:2:0", "order": 2, "context": 4, "gap": 0.1, "failed": None}
+    row = {"model": "he", "source": "markov:4:2:0", "order": 2, "context": 4, "truth": 1.0, "rate": None,
+           "gap": 0.1, "failed": None}  # fmt: skip
     return row | ORIGIN | changes
 
 

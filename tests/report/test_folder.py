@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from seqloom.cli import command
+from seqloom.cli.report import write
 from seqloom.report.agents import AgentsReport, Played
 from seqloom.report.extrapolate import ExtrapolateReport, Longer
-from seqloom.report.folder import write
-from seqloom.report.markov_gap import Gap, MarkovGapReport
 from seqloom.report.maze import MazeReport, Turn
+from seqloom_studies.markov_gap.page import Gap, MarkovGapReport
 from tests.report.making import comparison
 from tests.report.studies import USUAL, gap, longer, played, study, turned
 

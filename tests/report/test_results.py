@@ -16,7 +16,7 @@ NUMBERS = {
     "agents": ("asked", "mean", "error", "lowest", "highest"),
     "maze": ("reached", "steps"),
     "extrapolate": ("loss", "beyond"),
-    "markov-gap": ("gap",),
+    "markov-gap": ("gap", "truth", "rate"),
 }
 COUNTS = {
     "agents": ("episodes", "context", "seed"),

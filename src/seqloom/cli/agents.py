@@ -93,7 +93,7 @@ def _run(
     write: Callable[[Path], Path],
 ) -> int:
     """Runs a study, prints its rows as a table and writes its page; or prints the plan. Returns the exit code."""
-    from seqloom.cli.comparison import typed_command
+    from seqloom.experiments.command import typed_command
     from seqloom.experiments.plan import plan as planned
     from seqloom.experiments.results import RESULTS
     from seqloom.experiments.runner import Workers, run

@@ -12,10 +12,11 @@ from seqloom.cli.data import data
 from seqloom.cli.export import export
 from seqloom.cli.extrapolate import extrapolate
 from seqloom.cli.knn import knn
-from seqloom.cli.markov_gap import markov_gap
 from seqloom.cli.options import Run, folder
 from seqloom.cli.recall import recall
+from seqloom.cli.report import report
 from seqloom.cli.studies import board, calibrate, exits, paper, thresholds
+from seqloom.cli.study import studies
 from seqloom.cli.text import evaluate, generate
 from seqloom.cli.time_limit import time_limited
 from seqloom.cli.train import train
@@ -122,20 +123,6 @@ def cost(
     print(price(request))
 
 
-def report(
-    out: Annotated[
-        Path,
-        typer.Argument(
-            help="the folder of a comparison, or of a study: agents, extrapolate, markov-gap, maze", metavar="OUT"
-        ),
-    ],
-) -> None:
-    """Writes the page of a comparison or a study again from the rows in its folder; does not load torch."""
-    from seqloom.report.folder import write
-
-    print(f"the report is {write(out)}")
-
-
 def distill(
     run: Run,
     order: Annotated[int, typer.Option(help="poles per channel, which is the number of complex numbers in its state")],
@@ -201,14 +188,8 @@ PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
 }
 """the commands as the help groups them"""
 NAMES = {list_mixers: "list"}
-studies = typer.Typer(
-    no_args_is_help=True,
-    help="Studies of many runs: recall, texts beyond the trained length, Markov chains, agents, early exits, "
-    "the Extractor paper's figures, the board (mixers at equal parameters).",
-)
 studies.command()(time_limited(recall))
 studies.command()(time_limited(extrapolate))
-studies.command()(time_limited(markov_gap))
 studies.command()(time_limited(agents))
 studies.command()(time_limited(maze))
 studies.command()(calibrate)

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 import torch
 
 from seqloom.analysis.origin import origin
-from seqloom.cli.comparison import typed_command
 from seqloom.core.table import table, written
 from seqloom.experiments.bench import Timed, bench, run_bench
+from seqloom.experiments.command import typed_command
 from seqloom.experiments.study import Stopped
 
 HEAD = ("mixer", "ms", "quartiles", "ratio", "quartiles", "operations a token", "backends")

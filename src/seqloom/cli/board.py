@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from seqloom.cli.comparison import typed_command
 from seqloom.experiments.board import lineup as fixed
 from seqloom.experiments.board.announced import announced
 from seqloom.experiments.board.rows import TIMES, finished, merge, merge_times, stored
 from seqloom.experiments.board.study import Board
+from seqloom.experiments.command import typed_command
 from seqloom.experiments.plan import plan
 from seqloom.experiments.runner import Workers, known, run
 from seqloom.experiments.study import Stopped

@@ -3,7 +3,6 @@
 With --all, every mixer of the registry: those without room are listed under the table.
 """
 
-import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from seqloom.core.statistics import could_settle
 from seqloom.core.table import table
 from seqloom.data.probes import PROBES
 from seqloom.experiments.columns import COLUMNS
+from seqloom.experiments.command import typed_command
 from seqloom.experiments.compare import Compare, Match
 from seqloom.experiments.contenders import contender
 from seqloom.experiments.decoding import LENGTHS
@@ -143,12 +143,6 @@ def printed(comparison: Comparison) -> str:
     ]
     notes = [*sized, *covered, *failed, *missing]
     return "\n\n".join([*parts, *(["\n".join(notes)] if notes else [])])
-
-
-def typed_command() -> str:
-    """The command as it was typed, without the folders above its files."""
-    words = [Path(word).name if word.startswith(("/", "~", ".")) else word for word in sys.argv[1:]]
-    return shlex.join(["seqloom", *words])
 
 
 def _tables(comparison: Comparison, names: Sequence[str]) -> list[str]:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import torch
 
-from seqloom.cli.comparison import printed, typed_command
+from seqloom.cli.comparison import printed
+from seqloom.experiments.command import typed_command
 from seqloom.experiments.demo import demo
 from seqloom.experiments.study import Stopped
 from seqloom.face import load

@@ -27,7 +27,7 @@ def extrapolate(
 ) -> int:
     """Scores runs on windows longer than their training; a run that cannot read them has a row with the reason."""
     windows = sizes("--lengths", lengths)
-    from seqloom.cli.comparison import typed_command
+    from seqloom.experiments.command import typed_command
     from seqloom.experiments.extrapolate import Extrapolate, Longer
     from seqloom.experiments.results import RESULTS
     from seqloom.experiments.runner import Workers, run

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from seqloom.cli.comparison import typed_command
 from seqloom.core.seeds import require_count
 from seqloom.core.table import table
+from seqloom.experiments.command import typed_command
 from seqloom.experiments.paper import counted, replication, tables, writings
 from seqloom.experiments.paper.cells import Paper, failures
 from seqloom.experiments.paper.grid import Grid

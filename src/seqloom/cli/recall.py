@@ -71,7 +71,8 @@ def recall(
 
     models_folder = out_folder(out, planned=plan)
     require_contenders(mixers, "demo", ["data.source=stories", *(change or [])])
-    from seqloom.cli.comparison import require_unplanned, stopped_words, typed_command
+    from seqloom.cli.comparison import require_unplanned, stopped_words
+    from seqloom.experiments.command import typed_command
     from seqloom.experiments.contenders import contender
     from seqloom.experiments.plan import plan as planned
     from seqloom.experiments.probe_cell import Answers

@@ -11,6 +11,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from seqloom.core.error_text import reason
+
 PATH = Path(__file__).with_name("registry.json")
 GROUP = "seqloom.mixers"
 _entries: dict[type[Any], dict[str, Any] | None] = {}
@@ -55,7 +57,6 @@ def mixer_settings(config: type[Any]) -> list[dict[str, Any]]:
 def _described(name: str, config: type[Any]) -> dict[str, Any] | None:
     """The entry of a mixer; None, with a line, where its code fails when it is built, priced or drawn."""
     from seqloom.cli.described import described
-    from seqloom.mixers.plugins import reason
 
     try:
         return described(config)

@@ -9,9 +9,9 @@ Nothing is trained here: mixers are built on the meta device, where weights have
 from collections.abc import Sequence
 
 from seqloom.core.device import chosen
+from seqloom.core.error_text import reason
 from seqloom.experiments.contenders import Contender, contender
 from seqloom.mixers import kinds
-from seqloom.mixers.plugins import reason
 from seqloom.training.config import RunConfig
 from seqloom.training.memory import require_room
 from seqloom.training.settings import resolve

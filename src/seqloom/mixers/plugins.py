@@ -12,6 +12,7 @@ import sys
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
+from seqloom.core.error_text import reason
 from seqloom.core.mixer_config import kinds, restore
 
 GROUP = "seqloom.mixers"
@@ -57,10 +58,3 @@ def _load(point: EntryPoint) -> None:
         print(f"seqloom: the mixers of {package} ({point.value}) are left out: {reason(error)}", file=sys.stderr)
     else:
         _complete.update(kinds().keys() - before.keys())
-
-
-def reason(error: BaseException) -> str:
-    """What a foreign error says, in one line without control characters."""
-    message = " ".join(str(error).split()) or "without a message"
-    text = f"{type(error).__name__}: {message}"
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

@@ -18,14 +18,22 @@ from seqloom.report.tradeoffs import names_its_unit
 HERE = Path(__file__).parent
 
 
-def render(template: str, report: object, charts: Sequence[Chart], maps: Sequence[Map] = ()) -> str:
-    """The page of a report. Without Altair and vl-convert it has the numbers of its charts only, and says so."""
+def render(template: str | Path, report: object, charts: Sequence[Chart], maps: Sequence[Map] = ()) -> str:
+    """The page of a report. Without Altair and vl-convert it has the numbers of its charts only, and says so.
+
+    `template` is a file here, or the path of one elsewhere, which may extend those here.
+    """
+    path = HERE / template
     environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader([path.parent, HERE]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.globals |= {"names_its_unit": names_its_unit, "steps": STEPS}
     drawable = draw.installed()
-    return environment.get_template(template).render(
+    return environment.get_template(path.name).render(
         report=report,
         drawable=drawable,
         style=Markup(css() + (HERE / "style.css").read_text(encoding="utf-8")),

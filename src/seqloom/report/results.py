@@ -24,6 +24,8 @@ class StudyRow(BaseModel):
     """A row of a study and its origin; subclasses declare the columns that a page needs, others are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
+    cell: str = ""
+    """the folder of its cell in OUT; "" in a row that is stored elsewhere"""
     date: str
     commit: str
     command: str

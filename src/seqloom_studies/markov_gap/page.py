@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Self, final
 
+from seqloom.core import table as layout
 from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, rounded
 from seqloom.report.charts.style import LineStyle, styles
@@ -29,6 +30,10 @@ class Gap(StudyRow):
     order: Count | None
     """order of the chain; None for the hidden one"""
     context: AtLeastOne
+    truth: Number
+    """the loss of the true chain on the same held-out text, in nats per token"""
+    rate: Number | None
+    """the entropy rate of the chain in nats per letter; None for the hidden one"""
     gap: Number
 
 
@@ -50,17 +55,33 @@ class MarkovGapReport:
     @classmethod
     def from_rows(cls, rows: Rows) -> Self:
         """The report of these rows."""
-        sources = list(dict.fromkeys(row.source for row in rows))
-        return cls(charts(rows), sources, table(rows, sources), styles_of(rows), rows[-1])
+        lines = [(model, ["–" if gap is None else f"{gap:.4f}" for gap in gaps]) for model, gaps in table(rows)]
+        return cls(charts(rows), sources_of(rows), lines, styles_of(rows), rows[-1])
 
 
-def table(rows: Rows, sources: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """A line per model with its gaps, which are means over the seeds; – for a model that was not trained."""
-    lines = []
-    for model in dict.fromkeys(row.model for row in rows):
-        gaps = [_mean(rows, model, source) for source in sources]
-        lines.append((model, ["–" if gap is None else f"{gap:.4f}" for gap in gaps]))
-    return lines
+def sources_of(rows: Rows) -> list[str]:
+    """The chains, in the order of the rows."""
+    return list(dict.fromkeys(row.source for row in rows))
+
+
+def table(rows: Rows) -> list[tuple[str, list[float | None]]]:
+    """A line per model with its gap on each chain, the mean over the seeds; None for a model that was not trained."""
+    sources = sources_of(rows)
+    models = dict.fromkeys(row.model for row in rows)
+    return [(model, [_mean(rows, model, source) for source in sources]) for model in models]
+
+
+def text(rows: Rows) -> str:
+    """The table as it is printed; beneath the models the loss of the true chains."""
+    sources = sources_of(rows)
+    truths = {row.source: row.truth for row in rows}
+    rates = {row.source: row.rate for row in rows}
+    cells: list[list[object]] = [[model, *gaps] for model, gaps in table(rows)]
+    cells.append(["the true chain's loss", *(truths[source] for source in sources)])
+    cells.append(["the entropy rate, per letter", *(rates[source] for source in sources)])
+    contexts = ", ".join(map(str, sorted({row.context for row in rows})))
+    title = f"nats per token above the true chain; every model reads {contexts} letters"
+    return "\n".join([title, "", layout.table(["model", *sources], cells)])
 
 
 def charts(rows: Rows) -> list[Chart]:
@@ -99,11 +120,16 @@ def styles_of(rows: Rows) -> dict[str, LineStyle]:
     return styles(list(dict.fromkeys(row.model for row in rows)))
 
 
+def read_rows(out: Path) -> list[Gap]:
+    """The rows of the study in `out`. Raises as `results.read` does."""
+    return read(out, STUDY, Gap)
+
+
 def write(out: Path) -> Path:
     """Writes the page of the study in `out`; returns its path. Raises as `results.read` does."""
-    report = MarkovGapReport.from_rows(read(out, STUDY, Gap))
+    report = MarkovGapReport.from_rows(read_rows(out))
     path = out / "markov_gap.html"
-    replace_text(path, html.render("markov_gap.html.jinja", report, report.charts))
+    replace_text(path, html.render(Path(__file__).with_name("page.jinja"), report, report.charts))
     return path
 
 

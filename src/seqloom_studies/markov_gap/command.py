@@ -1,16 +1,12 @@
 """`seqloom study markov-gap`: models next to the true chain, as its order grows past their context."""
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from seqloom.cli.options import folder, out_folder, sizes
-
-if TYPE_CHECKING:
-    from seqloom.experiments.markov_gap import Gap
+from seqloom.cli.time_limit import time_limited
 
 MODELS = ("attention:heads=4", "she", "he", "we", "me", "gru", "mamba", "linear")
 """what is trained by gradients unless models are named"""
@@ -18,7 +14,8 @@ MARKOV = ("ngram/kneser_ney", "ngram/context_tree", "ngram/hmm:states=16", "ngra
 """the Markov models, next to them"""
 
 
-def markov_gap(
+@time_limited
+def command(
     out: Annotated[
         Path | None,
         typer.Option(help="the folder for the models; the same command continues there", parser=folder, metavar="PATH"),
@@ -54,15 +51,11 @@ def markov_gap(
     model_names = [*(models or (*MODELS, *MARKOV))]
     chain_orders = sizes("--orders", orders)
     require_contenders(model_names, "tiny", ["data.source=stories", *(change or [])])
-    from seqloom.cli.comparison import typed_command
+    from seqloom.experiments.command import run_study
     from seqloom.experiments.contenders import contender
-    from seqloom.experiments.markov_gap import Gap, MarkovGap
-    from seqloom.experiments.plan import plan as planned
-    from seqloom.experiments.results import RESULTS
-    from seqloom.experiments.runner import Workers, run
-    from seqloom.experiments.study import Stopped
-    from seqloom.experiments.summary import failures
-    from seqloom.report.markov_gap import write
+    from seqloom.experiments.runner import Workers
+    from seqloom_studies.markov_gap import page
+    from seqloom_studies.markov_gap.study import MarkovGap
 
     gap = MarkovGap(
         [contender(text) for text in model_names],
@@ -76,39 +69,4 @@ def markov_gap(
         seeds,
         change or [],
     )
-    workers = Workers(jobs)
-    if plan:
-        print(planned(gap.study, models_folder, workers))
-        return 0
-    try:
-        results = run(gap.study, models_folder, workers, command=typed_command())
-    except Stopped as stopped:
-        print(stopped, file=sys.stderr)
-        return stopped.code
-    for line in failures(results):
-        print(f"seqloom: {line}", file=sys.stderr)
-    if rows := results.of(Gap):
-        print("\n" + printed(rows))
-        rows_path = models_folder / RESULTS
-        print(f"\nthe report is {write(models_folder)}: open it in a browser; the rows are in {rows_path}")
-    return 2 if results.failed else 0
-
-
-def printed(rows: "Sequence[Gap]") -> str:
-    """The gap of each model on each chain, means over the seeds; beneath it the loss of the true chain."""
-    from seqloom.core.statistics import mean
-    from seqloom.core.table import table
-
-    sources = list(dict.fromkeys(row.source for row in rows))
-    models = list(dict.fromkeys(row.model for row in rows))
-    cells: list[list[object]] = []
-    for model in models:
-        by_source = [[row.gap for row in rows if (row.model, row.source) == (model, source)] for source in sources]
-        cells.append([model, *(mean(gaps) if gaps and None not in gaps else None for gaps in by_source)])
-    truth = {row.source: row.truth for row in rows}
-    rates = {row.source: row.rate for row in rows}
-    cells.append(["the true chain's loss", *(truth[source] for source in sources)])
-    cells.append(["the entropy rate, per letter", *(rates[source] for source in sources)])
-    contexts = ", ".join(map(str, sorted({row.context for row in rows})))
-    title = f"nats per token above the true chain; every model reads {contexts} letters"
-    return "\n".join([title, "", table(["model", *sources], cells)])
+    return run_study(gap.study, models_folder, Workers(jobs), page, planned=plan)

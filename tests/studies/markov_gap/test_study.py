@@ -11,11 +11,10 @@ from seqloom.data import corpora
 from seqloom.data.corpora import chain_of
 from seqloom.data.prepare import Corpus, prepare
 from seqloom.experiments.contender import contender
-from seqloom.experiments.markov_gap import Gap, MarkovGap, true_loss
 from seqloom.experiments.plan import plan
 from seqloom.experiments.runner import run
-from seqloom.report import markov_gap
-from seqloom.report.results import read
+from seqloom_studies.markov_gap import page
+from seqloom_studies.markov_gap.study import Gap, MarkovGap, true_loss
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +70,8 @@ def test_n_grams_reach_a_chain_of_their_order_and_no_longer_one(tmp_path: Path) 
     assert (me.parameters > 0, me.table_bytes, tree.parameters) == (True, None, 0)
     assert (me.batches, tree.context, tree.seed, tree.variable) == (3, 2, 0, False)
     assert tree.rate == pytest.approx(chain_of("markov:3:2:0").entropy_rate)  # type: ignore[union-attr]
-    page = markov_gap.write(out)
-    assert "ngram-context_tree-order=3" in page.read_text()
-    (drawn,) = (chart.table for chart in markov_gap.charts(read(out, markov_gap.STUDY, markov_gap.Gap)))
+    assert "ngram-context_tree-order=3" in page.write(out).read_text()
+    (drawn,) = (chart.table for chart in page.charts(page.read_rows(out)))
     assert drawn.head == ["model", "order", "gap"]
     (gap_of_tree,) = (row[2] for row in drawn.rows if row[:2] == [tree.model, 2])
     assert gap_of_tree == pytest.approx(tree.gap, rel=1e-4)

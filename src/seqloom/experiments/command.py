@@ -1,0 +1,67 @@
+"""What the command of a study does with it: prints the plan, or runs the cells, prints a table and writes the page.
+
+def command(out: …, plan: …, jobs: …) -> int:             in command.py of a study, a function for typer
+    from my_study import page                             reads rows and nothing else
+    return run_study(MyStudy(…).study, out, Workers(jobs), page, planned=plan)
+"""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from seqloom.experiments.plan import plan
+from seqloom.experiments.results import RESULTS, Results
+from seqloom.experiments.runner import Workers, run
+from seqloom.experiments.study import Stopped, Study
+from seqloom.experiments.summary import failures
+from seqloom.report.results import StudyRow
+
+
+class Page(Protocol):
+    """A module `page` of a study."""
+
+    def read_rows(self, out: Path) -> Sequence[StudyRow]:
+        """The rows in OUT/results.jsonl, those of failed cells left out; ValueError where there is none."""
+
+    def text(self, rows: Sequence[Any]) -> str:
+        """The table of these rows, as it is printed."""
+
+    def write(self, out: Path) -> Path:
+        """Writes the page of all rows in `out` and returns its path."""
+
+
+def run_study(study: Study, out: Path, workers: Workers, page: Page, *, planned: bool = False) -> int:
+    """Runs a study, prints its rows and writes its page; or prints its plan.
+
+    Returns the exit code: that of a signal which stopped it, 2 where a cell failed, else 0.
+    """
+    if planned:
+        print(plan(study, out, workers))
+        return 0
+    try:
+        results = run(study, out, workers, command=typed_command())
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        return stopped.code
+    for line in failures(results):
+        print(f"seqloom: {line}", file=sys.stderr)
+    if rows := _rows_of(results, page):
+        print("\n" + page.text(rows))
+        print(f"\nthe report is {page.write(out)}: open it in a browser; the rows are in {out / RESULTS}")
+    return 2 if results.failed else 0
+
+
+def typed_command() -> str:
+    """The command as it was typed, without the folders above its files."""
+    words = [Path(word).name if word.startswith(("/", "~", ".")) else word for word in sys.argv[1:]]
+    return shlex.join(["seqloom", *words])
+
+
+def _rows_of(results: Results, page: Page) -> list[StudyRow]:
+    """The rows of these cells as the page reads them, in the order of the cells."""
+    order = {name: number for number, name in enumerate(results.rows)}
+    has_rows = any(getattr(row, "failed", None) is None for rows in results.rows.values() for row in rows)
+    rows = [row for row in page.read_rows(results.out) if row.cell in order] if has_rows else []
+    return sorted(rows, key=lambda row: order[row.cell])

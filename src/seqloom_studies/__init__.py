@@ -1,0 +1,10 @@
+"""What we found out with seqloom: each study is one folder, with its question and answer in README.md.
+
+A study has a command (`seqloom study NAME`), which the entry points of the group `seqloom.studies` name: pyproject.toml
+and `COMMANDS` have the same ones. The library imports nothing from here.
+"""
+
+COMMANDS = {
+    "markov-gap": "seqloom_studies.markov_gap.command:command",
+}
+"""the function of each command, in the order of the list"""
