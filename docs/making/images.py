@@ -16,13 +16,15 @@ from pathlib import Path
 from docs.making import board, picture
 from docs.making.results import RESULTS, rows
 from seqloom.core.statistics import mean_of
-from seqloom.report import agents, extrapolate, maze
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Table
 from seqloom.report.charts.points import points
 from seqloom.report.charts.style import styles
 from seqloom.report.results import R
 from seqloom.report.study.rows import read
+from seqloom_studies.agents import page as agents
+from seqloom_studies.extrapolate import page as extrapolate
 from seqloom_studies.markov_gap import page as markov_gap
+from seqloom_studies.maze import page as maze
 
 IMAGES = Path(__file__).parents[1] / "images"
 

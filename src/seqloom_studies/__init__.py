@@ -5,6 +5,9 @@ and `COMMANDS` have the same ones. The library imports nothing from here.
 """
 
 COMMANDS = {
+    "extrapolate": "seqloom_studies.extrapolate.command:command",
     "markov-gap": "seqloom_studies.markov_gap.command:command",
+    "agents": "seqloom_studies.agents.command:command",
+    "maze": "seqloom_studies.maze.command:command",
 }
 """the function of each command, in the order of the list"""

@@ -12,13 +12,13 @@ from seqloom.analysis.count import count
 from seqloom.core.progress import silent
 from seqloom.core.state import flat, repeat, select
 from seqloom.evaluation.reading import remembering
-from seqloom.experiments.longer_windows import at_length
 from seqloom.models.decoder import Decoder
 from seqloom.models.kinds import model_config
 from seqloom.models.spalm import Spalm
 from seqloom.ops.backends import known, use
 from seqloom.retrieval.building import build
 from seqloom.retrieval.lookup import StoreLookup
+from seqloom_studies.extrapolate.longer_windows import at_length
 from tests.retrieval.test_knn import CONTEXT, VOCAB, text
 from tests.retrieval.test_knn import model as plain
 

@@ -6,11 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from seqloom.cli.agents import agents, maze
 from seqloom.cli.compare import bench, compare
 from seqloom.cli.data import data
 from seqloom.cli.export import export
-from seqloom.cli.extrapolate import extrapolate
 from seqloom.cli.knn import knn
 from seqloom.cli.options import Run, folder
 from seqloom.cli.recall import recall
@@ -189,9 +187,6 @@ PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
 """the commands as the help groups them"""
 NAMES = {list_mixers: "list"}
 studies.command()(time_limited(recall))
-studies.command()(time_limited(extrapolate))
-studies.command()(time_limited(agents))
-studies.command()(time_limited(maze))
 studies.command()(calibrate)
 studies.command()(time_limited(exits))
 studies.command()(thresholds)

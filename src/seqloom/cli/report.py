@@ -23,11 +23,9 @@ def report(
 
 def write(out: Path) -> Path:
     """Writes the page of the comparison or the study in `out`; returns its path. FileNotFoundError and ValueError."""
-    from seqloom.report import agents, extrapolate, maze, page
+    from seqloom.report import page
 
-    pages = {page_of.STUDY: page_of.write for page_of in (agents, maze, extrapolate)}
-    study = _study(out)
-    writer = page_writer(study) or pages.get(study, page.write)
+    writer = page_writer(_study(out)) or page.write
     return writer(out)
 
 

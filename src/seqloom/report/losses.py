@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
-from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, all_rounded, rounded
+from seqloom.report.charts.chart import SEEDS, Axis, Cell, Chart, Choice, Spec, Table, all_rounded, rounded
 from seqloom.report.comparison import Comparison, Contender
 from seqloom.report.medians import Curve, band, curve, stretches
 
-SEEDS = ("lowest seed", "highest seed")
 BANDS = " averaged over the seeds; the band goes from the lowest to the highest seed."
 
 

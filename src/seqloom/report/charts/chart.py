@@ -12,6 +12,8 @@ Cell: TypeAlias = float | int | str | None
 Spec: TypeAlias = dict[str, Any]
 DIGITS = 5
 """digits of a number in charts and in their tables"""
+SEEDS = ("lowest seed", "highest seed")
+"""columns of the ends of a band, or of a bar"""
 
 
 @final

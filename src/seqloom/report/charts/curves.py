@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import altair as alt
 
-from seqloom.report.charts.chart import Axis, Spec, Table
-from seqloom.report.charts.encodings import FEW, HEIGHT, SEEDS, across, color, dash, data, known, tooltip, up
+from seqloom.report.charts.chart import SEEDS, Axis, Spec, Table
+from seqloom.report.charts.encodings import FEW, HEIGHT, across, color, dash, data, known, tooltip, up
 from seqloom.report.charts.style import MUTED, PAPER, SIZE, LineStyle
 
 Range: TypeAlias = tuple[float, float]

@@ -7,13 +7,11 @@ from typing import Any
 
 import altair as alt
 
-from seqloom.report.charts.chart import Axis, Table
+from seqloom.report.charts.chart import SEEDS, Axis, Table
 from seqloom.report.charts.style import LineStyle
 
 FEW = 8
 """models that are named next to their lines; more have a legend"""
-SEEDS = ("lowest seed", "highest seed")
-"""columns of the ends of a band, or of a bar"""
 HEIGHT = 360
 """pixels from the lower to the upper end of a chart"""
 

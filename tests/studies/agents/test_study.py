@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from seqloom.experiments.agents import ASKED, LATE, AgentCell, Agents, Reached, cloning
 from seqloom.experiments.contender import contender
-from seqloom.experiments.maze import Maze, Turned, agent
 from seqloom.experiments.plan import plan
 from seqloom.experiments.results import Results
 from seqloom.experiments.runner import run
 from seqloom.experiments.study import Cell
-from seqloom.report import agents as agents_page
-from seqloom.report import maze as maze_page
-from tests.report.studies import played
+from seqloom_studies.agents import page as agents_page
+from seqloom_studies.agents.study import ASKED, LATE, AgentCell, Agents, Reached, cloning
+from seqloom_studies.maze.study import Maze
+from tests.studies.page_rows import played
 
 pytest.importorskip("gymnasium")
 TINY = ("model.dim=8", "model.ffn=8", "model.depth=1", "training.batch=4")
@@ -81,25 +80,6 @@ def test_rows_resume_and_page(tmp_path: Path) -> None:
     assert [path.parent for path in changed] == [tmp_path / cell]
 
 
-def test_the_maze_has_a_row_for_each_score(tmp_path: Path) -> None:
-    changes = ("model.dim=8", "model.ffn=8", "model.depth=1", "training.batch=2", "training.evaluate_every=1")
-    study = Maze([agent("gtrxl"), agent("lstm")], (10,), 2, changes=changes)
-    rows = run(study.study, tmp_path, command="seqloom study maze").of(Turned)
-    assert [(row.agent, row.batches) for row in rows] == [("gtrxl", 1), ("gtrxl", 2), ("lstm", 1), ("lstm", 2)]
-    assert all(0 <= row.reached <= 1 and 1 <= row.steps <= 40 for row in rows)  # type: ignore[operator]
-    assert maze_page.BY_LENGTH in maze_page.write(tmp_path).read_text()
-
-
-def test_the_agents_differ_in_gates_norms_and_mixers() -> None:
-    study = Maze([agent(name) for name in ("gtrxl", "xl", "lstm", "mamba:state_dim=4")], (10,))
-    models = [study.config(each, 10, 0).layered for each in study.agents]
-    gtrxl, xl, lstm, mamba = models
-    assert [model.residual for model in models] == ["gru", "add", "add", "add"]  # type: ignore[attr-defined]
-    assert [model.norm_place for model in models] == ["before", "after", "before", "before"]  # type: ignore[attr-defined]
-    assert gtrxl.position.kind == xl.position.kind == "transformer_xl"
-    assert (lstm.mixers[0].kind, mamba.mixers[0].kind, mamba.position.kind) == ("lstm", "mamba", "none")
-
-
 def reached(**changes: Any) -> agents_page.Played:
     return agents_page.Played.model_validate(played(**{"findings": ["asked", "late rewards"], **changes}))
 
@@ -141,10 +121,3 @@ def test_wrong_input_is_one_line(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words) as error:
         Agents(**{"sources": ["TMaze-10:mixed"], "mixers": [contender("he")], **settings})
     assert "\n" not in str(error.value)
-
-
-def test_a_maze_that_is_not_there() -> None:
-    with pytest.raises(ValueError, match="a T-maze has a length of 10 to 100, not 5"):
-        Maze([agent("xl")], (5,))
-    with pytest.raises(ValueError, match="needs agents that differ, not xl, xl"):
-        Maze([agent("xl"), agent("xl")], (10,))

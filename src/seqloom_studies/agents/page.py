@@ -10,16 +10,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import ClassVar, Self, final
 
+from seqloom.core import table as layout
 from seqloom.core.statistics import Word, differences
 from seqloom.report import html
-from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
+from seqloom.report.charts.chart import SEEDS, Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
 from seqloom.report.charts.style import LineStyle, styles
 from seqloom.report.columns import AtLeastOne, Count, Number
 from seqloom.report.results import StudyRow, read
 from seqloom.runs.durable import replace_text
 
 STUDY = "agents"
-SEEDS = ("lowest seed", "highest seed")
 AS_ASKED = "reached = asked"
 """the name of the line on which the return reached equals the return asked"""
 SHORT = {"return asked, rewards at the end": "late rewards", "return asked": "asked", "cloning, best": "cloning"}
@@ -212,16 +212,31 @@ def points(rows: Rows, finding: Finding) -> Table:
     return Table(["model", finding.x.column, REACHED.column, *SEEDS], cells)
 
 
+def text(rows: Rows) -> str:
+    """The return of every row, and the recorded ones, as they are printed."""
+    head = ("episodes of", "learner", "mixer", "episodes", "context", "seed", "asked", "reached", "standard error")
+    return layout.table(head, [(row.source, *_settings(row), row.asked, row.mean, row.error) for row in rows])
+
+
+def read_rows(out: Path) -> list[Played]:
+    """The rows of the study in `out`. Raises as `results.read` does."""
+    return read(out, STUDY, Played)
+
+
 def write(out: Path) -> Path:
     """Writes the page of the study in `out`; returns its path. Raises as `results.read` does."""
-    report = AgentsReport.from_rows(read(out, STUDY, Played))
+    report = AgentsReport.from_rows(read_rows(out))
     path = out / "agents.html"
-    replace_text(path, html.render("agents.html.jinja", report, report.charts))
+    replace_text(path, html.render("rows.html.jinja", report, report.charts))
     return path
+
+
+def _settings(row: Played) -> list[Cell]:
+    return [row.learner, row.mixer, row.episodes, row.context, row.seed]
 
 
 def _cells(row: Played) -> list[Cell]:
     """The cells of a row below `AgentsReport.head`."""
     asked = "–" if row.asked is None else rounded(row.asked)
     returns = [rounded(value) for value in (row.mean, row.error, row.lowest, row.highest)]
-    return [row.learner, row.mixer, row.episodes, row.context, row.seed, asked, *returns]
+    return [*_settings(row), asked, *returns]

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from seqloom.cli.extrapolate import extrapolate
 from seqloom.cli.options import sizes
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import score
-from seqloom.experiments.extrapolate import Extrapolate
-from seqloom.experiments.longer_windows import at_length, beyond
 from seqloom.experiments.results import read
 from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom_studies.extrapolate.command import command as extrapolate
+from seqloom_studies.extrapolate.longer_windows import at_length, beyond
+from seqloom_studies.extrapolate.study import Extrapolate
 from tests.training.running import tiny
 
 CONTEXT, VOCAB, EOS = 6, 11, 0
@@ -120,7 +120,7 @@ def test_the_study(
     charts = json.loads(page.split('id="data">')[1].split("</script>")[0])["charts"]
     assert charts["extrapolate-loss"]["tables"]["rows"].count("\n") == 1 + 5
 
-    monkeypatch.setattr("seqloom.experiments.extrapolate.score", None)  # what is there is not read again
+    monkeypatch.setattr("seqloom_studies.extrapolate.study.score", None)  # what is there is not read again
     assert extrapolate(runs[:1], out, "16,32", str(text)) == 0
 
 

@@ -1,7 +1,7 @@
 """The page of `seqloom study extrapolate`: its conclusion."""
 
-from seqloom.report.extrapolate import Longer, conclusion
-from tests.report.studies import longer
+from seqloom_studies.extrapolate.page import Longer, conclusion
+from tests.studies.page_rows import longer
 
 
 def row(run: str, length: int, loss: float | None, context: int = 8) -> Longer:

@@ -1,8 +1,10 @@
 """The pages of the studies `agents` and `maze` begin with the conclusion from their rows."""
 
-from seqloom.report import agents, html, maze
-from tests.report import studies
+from seqloom.report import html
+from seqloom_studies.agents import page as agents
+from seqloom_studies.maze import page as maze
 from tests.report.reading import read
+from tests.studies import page_rows as studies
 
 
 def played(mixer: str, seed: int, asked: float, mean: float) -> agents.Played:
@@ -40,5 +42,5 @@ def test_the_longest_maze_at_the_end_is_what_counts() -> None:
 def test_the_page_begins_with_the_answer() -> None:
     rows = [turned(agent, 30, 0, batches, 0.5) for agent in ("lstm", "gtrxl") for batches in (25, 50)]
     made = maze.MazeReport.from_rows(rows)
-    page = read(html.render("agents.html.jinja", made, made.charts))
+    page = read(html.render("rows.html.jinja", made, made.charts))
     assert page.one("header").one("p", **{"class": "verdict"}).text == made.answer[0]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, final
 
+from seqloom.core import table as layout
 from seqloom.report import html
 from seqloom.report.charts.chart import Axis, Chart, Choice, Spec, Table, rounded
 from seqloom.report.charts.style import LineStyle, styles
@@ -88,7 +89,7 @@ class ExtrapolateReport:
             conclusion=conclusion(rows),
             charts=charts(rows),
             lengths=lengths,
-            table=table(rows, lengths),
+            table=[_line(first, losses) for first, losses in table(rows, LOSSES[0].of)],
             styles=styles_of(rows),
             refused=refused(rows),
             origin=rows[-1],
@@ -136,16 +137,31 @@ def charts(rows: Rows) -> list[Chart]:
     return charts
 
 
-def table(rows: Rows, lengths: Sequence[int]) -> list[tuple[str, list[str]]]:
-    """A line per run: mixer, position, context and losses; – where a length could not be read."""
+def table(rows: Rows, loss_of: Callable[[Longer], float | None]) -> list[tuple[Longer, list[float | None]]]:
+    """A line per run: its first row, and its losses by length; None where a length could not be read."""
+    lengths = sorted({row.length for row in rows})
     lines = []
-    for run, rows_of_run in _by_run(rows).items():
-        by_length = {row.length: row.loss for row in rows_of_run}
-        losses = [by_length.get(length) for length in lengths]
-        first = rows_of_run[0]
-        cells = [first.mixer, first.position, f"{first.context:,}"]
-        lines.append((run, cells + ["–" if loss is None else f"{loss:.3f}" for loss in losses]))
+    for rows_of_run in _by_run(rows).values():
+        by_length = {row.length: loss_of(row) for row in rows_of_run}
+        lines.append((rows_of_run[0], [by_length.get(length) for length in lengths]))
     return lines
+
+
+def text(rows: Rows) -> str:
+    """Losses by length, of all tokens and of those beyond the trained length, and what could not be read."""
+    lengths = sorted({row.length for row in rows})
+    head = ["run", "mixer", "position", "trained on", *map(str, lengths)]
+
+    def losses(loss_of: Callable[[Longer], float | None]) -> str:
+        lines = [[*_settings(first), *values] for first, values in table(rows, loss_of)]
+        return layout.table(head, lines)
+
+    reasons = {f"{row.run}: {row.refused}": None for row in rows if row.refused is not None}
+    parts = ["nats per token, by the tokens of a window", "", losses(LOSSES[0].of)]
+    if any(row.beyond is not None for row in rows):
+        beyond = losses(LOSSES[1].of)
+        parts += ["", "the same, of the tokens that follow more tokens than training had", "", beyond]
+    return "\n".join([*parts, *(["", "not read:", *reasons] if reasons else [])])
 
 
 def refused(rows: Rows) -> list[str]:
@@ -175,13 +191,28 @@ def trained(rows: Rows) -> list[tuple[str, float]]:
     return [(f"trained: {', '.join(names)}", float(length)) for length, names in sorted(runs.items())]
 
 
+def read_rows(out: Path) -> list[Longer]:
+    """The rows of the study in `out`. Raises as `results.read` does."""
+    return read(out, STUDY, Longer)
+
+
 def write(out: Path) -> Path:
     """Writes the page of the study in `out`; returns its path. Raises as `results.read` does."""
-    rows = read(out, STUDY, Longer)
+    rows = read_rows(out)
     report = ExtrapolateReport.from_rows(sorted(rows, key=lambda row: row.length))
     path = out / "extrapolate.html"
-    replace_text(path, html.render("extrapolate.html.jinja", report, report.charts))
+    replace_text(path, html.render(Path(__file__).with_name("page.jinja"), report, report.charts))
     return path
+
+
+def _settings(row: Longer) -> list[object]:
+    return [row.run, row.mixer, row.position, row.context]
+
+
+def _line(first: Longer, losses: Sequence[float | None]) -> tuple[str, list[str]]:
+    """A line of the page's table; – where a length could not be read."""
+    settings = [first.mixer, first.position, f"{first.context:,}"]
+    return first.run, settings + ["–" if loss is None else f"{loss:.3f}" for loss in losses]
 
 
 def _by_run(rows: Rows) -> dict[str, list[Longer]]:

@@ -37,8 +37,6 @@ NAMED = {
     "xl": (*XL, "model.residual=add", "model.norm_place=after"),
 }
 """the agents that change more than the mixer, by name"""
-RIGHT = 0.95
-"""the mean return from which a maze counts as learned"""
 
 
 def agent(text: str) -> Contender:

@@ -8,9 +8,9 @@ from zlib import crc32
 import pytest
 
 from seqloom.cli import command
-from seqloom.report.maze import Turn
 from seqloom.report.results import read
-from tests.report.studies import USUAL, study
+from seqloom_studies.maze.page import Turn
+from tests.studies.page_rows import USUAL, study
 
 NUMBERS = {
     "agents": ("asked", "mean", "error", "lowest", "highest"),

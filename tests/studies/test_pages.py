@@ -8,12 +8,12 @@ import pytest
 
 from seqloom.cli import command
 from seqloom.cli.report import write
-from seqloom.report.agents import AgentsReport, Played
-from seqloom.report.extrapolate import ExtrapolateReport, Longer
-from seqloom.report.maze import MazeReport, Turn
+from seqloom_studies.agents.page import AgentsReport, Played
+from seqloom_studies.extrapolate.page import ExtrapolateReport, Longer
 from seqloom_studies.markov_gap.page import Gap, MarkovGapReport
+from seqloom_studies.maze.page import MazeReport, Turn
 from tests.report.making import comparison
-from tests.report.studies import USUAL, gap, longer, played, study, turned
+from tests.studies.page_rows import USUAL, gap, longer, played, study, turned
 
 NAMES = {
     "agents": "agents.html",

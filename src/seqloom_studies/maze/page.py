@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import ClassVar, Self, final
 
+from seqloom.core import table as layout
 from seqloom.report import html
-from seqloom.report.agents import SEEDS
-from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
+from seqloom.report.charts.chart import SEEDS, Axis, Cell, Chart, Choice, Spec, Table, filename, rounded
 from seqloom.report.charts.style import styles
 from seqloom.report.columns import AtLeastOne, Count, Number, Share
 from seqloom.report.results import StudyRow, read
@@ -22,6 +22,8 @@ STUDY = "maze"
 KINDS = {"gtrxl": "attention", "xl": "transformer_xl"}
 """the mixer whose color an agent has, where the agent is not named after its mixer"""
 BY_LENGTH = "Right turns by the length of the T-maze"
+SOLVED = 0.95
+"""the mean return from which a maze counts as learned"""
 CHANCE = ("without memory", 0.5)
 
 
@@ -119,9 +121,27 @@ def _chart(rows: Rows, heading: str, words: str, x: Axis, x_of: Callable[[Turn],
     return Chart(filename("maze", heading), heading, words, {"rows": table}, [Choice(heading, draw)])
 
 
+def text(rows: Rows) -> str:
+    """The return of each agent after its last batch, and when it first reached `SOLVED`, as they are printed."""
+    runs: dict[tuple[int, str, int], list[Turn]] = {}
+    for row in rows:
+        runs.setdefault((row.length, row.agent, row.seed), []).append(row)
+    lines = []
+    for (length, name, seed), scores in runs.items():
+        first_solved = next((row.batches for row in scores if row.reached >= SOLVED), None)
+        lines.append((length, name, seed, scores[-1].reached, scores[-1].steps, first_solved, scores[-1].batches))
+    head = ("length", "agent", "seed", "right turns", "steps", f"batches to {SOLVED:.0%}", "batches")
+    return layout.table(head, lines)
+
+
+def read_rows(out: Path) -> list[Turn]:
+    """The rows of the study in `out`. Raises as `results.read` does."""
+    return read(out, STUDY, Turn)
+
+
 def write(out: Path) -> Path:
     """Writes the page of the study in `out`; returns its path. Raises as `results.read` does."""
-    report = MazeReport.from_rows(read(out, STUDY, Turn))
+    report = MazeReport.from_rows(read_rows(out))
     path = out / "maze.html"
-    replace_text(path, html.render("agents.html.jinja", report, report.charts))
+    replace_text(path, html.render("rows.html.jinja", report, report.charts))
     return path

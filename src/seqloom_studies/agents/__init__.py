@@ -1,0 +1,1 @@
+"""Decision Transformers next to behaviour cloning."""

@@ -1,0 +1,55 @@
+"""`seqloom study agents`: models that learn from recorded episodes."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seqloom.cli.options import folder, out_folder, sizes
+from seqloom.cli.time_limit import time_limited
+
+MIXERS = ("attention", "he")
+
+
+@time_limited
+def command(
+    out: Annotated[
+        Path | None,
+        typer.Option(help="the folder for the models; the same command continues there", parser=folder, metavar="PATH"),
+    ] = None,
+    mixers: Annotated[
+        list[str] | None, typer.Argument(help="KIND or KIND:NAME=VALUE,…; default: attention and he")
+    ] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(help="training episodes, as ENV:POLICY; default: CartPole-v1:mixed")
+    ] = None,
+    episodes: Annotated[str, typer.Option(help="numbers of recorded episodes, e.g. 10,100")] = "10,30,100,300",
+    contexts: Annotated[str, typer.Option(help="steps of a window, e.g. 1,10,50")] = "1,2,5,10,20,50",
+    best: Annotated[
+        str, typer.Option(help="behaviour cloning on this percentage of the episodes, the best")
+    ] = "10,100",
+    asked: Annotated[int, typer.Option(help="number of target returns, between the lowest and highest recorded")] = 6,
+    played: Annotated[int, typer.Option(help="episodes played for each target return", min=1, max=10**4)] = 20,
+    batches: Annotated[int, typer.Option(help="training batches of each model", min=1, max=10**6)] = 300,
+    seeds: Annotated[int, typer.Option(help="models of each kind, with different initial weights and episodes")] = 1,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="a setting of all models, e.g. model.dim=64")
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
+    ] = False,
+    jobs: Annotated[int, typer.Option(help="models that train at once, each on a share of the cores")] = 1,
+) -> int:
+    """Decision Transformers next to behaviour cloning, by data, target return, context and delay of the rewards."""
+    counts, windows = sizes("--episodes", episodes), sizes("--contexts", contexts)
+    shares = [percent / 100 for percent in sizes("--best", best)]
+    from seqloom.experiments.command import run_study
+    from seqloom.experiments.contender import contender
+    from seqloom.experiments.runner import Workers
+    from seqloom_studies.agents import page
+    from seqloom_studies.agents.study import Agents
+
+    contenders = [contender(text) for text in mixers or MIXERS]
+    sources = data or ["CartPole-v1:mixed"]
+    study = Agents(sources, contenders, counts, windows, shares, asked, played, batches, seeds, change or [])
+    return run_study(study.study, out_folder(out, planned=plan), Workers(jobs), page, planned=plan)

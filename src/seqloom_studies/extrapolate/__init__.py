@@ -1,0 +1,1 @@
+"""Trained models on texts that are longer than those of their training."""

@@ -1,0 +1,1 @@
+"""Agents that must remember a cue, in T-mazes of growing length."""
