@@ -24,12 +24,11 @@ WORDS = {
 
 def commands(group: Any, path: str = "") -> dict[str, Any]:
     """All commands of the program by their words."""
-    inner_commands = getattr(group, "commands", None)
-    if inner_commands is None:
+    if not hasattr(group, "list_commands"):
         return {path: group}
     found: dict[str, Any] = {}
-    for name, inner in inner_commands.items():
-        found |= commands(inner, f"{path} {name}".strip())
+    for name in group.list_commands(None):
+        found |= commands(group.get_command(None, name), f"{path} {name}".strip())
     return found
 
 
