@@ -9,9 +9,9 @@ from pathlib import Path
 
 from harness import append, gate
 
-from seqloom.experiments.distil import distil
 from seqloom.training.settings import resolve
 from seqloom.training.train import train
+from seqloom_studies.poles.study import distil
 
 BATCHES, ORDERS = 800, (4, 8, 16, 32)
 SETTINGS = ("model.mixer.kind=he", "model.context=128", "model.position=none", f"training.batches={BATCHES}")

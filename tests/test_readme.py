@@ -24,7 +24,6 @@ SMALLER = {
     "paper": ["--scale", "tiny", "--only", "he"],
     "compare": ["--seeds", "1"],
     "recall": ["--dim", "8", "--batches", "2"],
-    "distill": ["--order", "4"],
 }
 """what a command of README gets so that the test is quick; the last of an option counts"""
 

@@ -5,9 +5,14 @@ and `COMMANDS` have the same ones. The library imports nothing from here.
 """
 
 COMMANDS = {
+    "recall": "seqloom_studies.recall.command:command",
     "extrapolate": "seqloom_studies.extrapolate.command:command",
     "markov-gap": "seqloom_studies.markov_gap.command:command",
     "agents": "seqloom_studies.agents.command:command",
     "maze": "seqloom_studies.maze.command:command",
+    "calibrate": "seqloom_studies.exits.command:calibrate",
+    "exits": "seqloom_studies.exits.command:command",
+    "thresholds": "seqloom_studies.exits.command:thresholds",
+    "poles": "seqloom_studies.poles.command:command",
 }
 """the function of each command, in the order of the list"""

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import seqloom as package
-from seqloom.cli.conversion import VISIBLE
+from seqloom.cli.arpa import VISIBLE
 from tests.cli.conftest import Answer
 from tests.cli.test_bad_input import refused
 from tests.training.running import tiny
@@ -80,6 +80,6 @@ def test_what_cannot_be_written_is_one_line(counted: Path, trained: Path, tmp_pa
 
 
 def test_a_model_without_layers_is_not_distilled(counted: Path, tmp_path: Path, seqloom: Seqloom) -> None:
-    answer = seqloom("distill", str(counted), "--order", "2", "--out", str(tmp_path / "poles"))
+    answer = seqloom("study", "poles", str(counted), "--order", "2", "--out", str(tmp_path / "poles"))
     refused(answer)
     assert "a model of kind ngram has no layers of mixers" in answer.err

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from seqloom.cli.comparison import require_unplanned
 from seqloom.experiments.again import chosen
+from seqloom.experiments.command import require_unplanned
 from seqloom.experiments.compare import Compare
 from seqloom.experiments.contenders import contender
 from seqloom.experiments.race import Race

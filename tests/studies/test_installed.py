@@ -133,4 +133,5 @@ def test_each_study_is_one_folder() -> None:
     assert folders == {path.parent.name for path in home.glob("*/command.py")}
     for folder in folders:
         words = (home / folder / "README.md").read_text(encoding="utf-8")
-        assert all(f"**{part}.**" in words for part in ("Question", "Answer", "Command"))
+        assert all(f"**{part}.**" in words for part in ("Question", "Answer", "Command")), folder
+        assert f"seqloom study {folder.replace('_', '-')}" in words, folder

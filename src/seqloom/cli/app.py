@@ -8,12 +8,12 @@ import typer
 
 from seqloom.cli.compare import bench, compare
 from seqloom.cli.data import data
+from seqloom.cli.distill import distill
 from seqloom.cli.export import export
 from seqloom.cli.knn import knn
-from seqloom.cli.options import Run, folder
-from seqloom.cli.recall import recall
+from seqloom.cli.options import folder
 from seqloom.cli.report import report
-from seqloom.cli.studies import board, calibrate, exits, paper, thresholds
+from seqloom.cli.studies import board, paper
 from seqloom.cli.study import studies
 from seqloom.cli.text import evaluate, generate
 from seqloom.cli.time_limit import time_limited
@@ -121,25 +121,6 @@ def cost(
     print(price(request))
 
 
-def distill(
-    run: Run,
-    order: Annotated[int, typer.Option(help="poles per channel, which is the number of complex numbers in its state")],
-    out: Annotated[Path, typer.Option(help="the folder of the new run", parser=folder, metavar="PATH")],
-    data: Annotated[
-        str | None,
-        typer.Option(
-            "--data", "--source", help="the text to score both on; default: the held-out part of the run's text"
-        ),
-    ] = None,
-    batch: Annotated[int, typer.Option(help="windows read at once", min=1)] = 64,
-    step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
-) -> None:
-    """Replaces a run's taps (HE, WE, ME) by poles, for a state of constant size; prints the loss and size of both."""
-    from seqloom.cli.conversion import distilled
-
-    print(distilled(run, order, out, data=data, batch=batch, step=step))
-
-
 def demo(
     out: Annotated[Path, typer.Option(help="the folder for the runs", parser=folder, metavar="PATH")] = Path(
         "runs/demo"
@@ -186,17 +167,14 @@ PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
 }
 """the commands as the help groups them"""
 NAMES = {list_mixers: "list"}
-studies.command()(time_limited(recall))
-studies.command()(calibrate)
-studies.command()(time_limited(exits))
-studies.command()(thresholds)
 studies.command()(time_limited(paper))
 studies.command()(time_limited(board))
 
 for _panel, _commands in PANELS.items():
     for _command in _commands:
-        _settings = Options if _command is cost else None
-        app.command(NAMES.get(_command), rich_help_panel=_panel, context_settings=_settings)(_command)
+        _settings = Options if _command in (cost, distill) else None
+        _hidden = _command is distill
+        app.command(NAMES.get(_command), rich_help_panel=_panel, context_settings=_settings, hidden=_hidden)(_command)
     if _panel == "Models":
         app.add_typer(knn, name="knn", rich_help_panel=_panel)
         app.add_typer(export, name="export", rich_help_panel=_panel)

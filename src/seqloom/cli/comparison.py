@@ -17,15 +17,13 @@ from seqloom.core.statistics import could_settle
 from seqloom.core.table import table
 from seqloom.data.probes import PROBES
 from seqloom.experiments.columns import COLUMNS
-from seqloom.experiments.command import typed_command
+from seqloom.experiments.command import run_or_plan, typed_command
 from seqloom.experiments.compare import Compare, Match
 from seqloom.experiments.contenders import contender
 from seqloom.experiments.decoding import LENGTHS
 from seqloom.experiments.everyone import everyone, fitting
-from seqloom.experiments.plan import plan
-from seqloom.experiments.runner import Workers, run
-from seqloom.experiments.study import Stopped
-from seqloom.experiments.summary import failures, write
+from seqloom.experiments.runner import Workers
+from seqloom.experiments.summary import write
 from seqloom.report import page
 from seqloom.report.comparison import Comparison
 
@@ -92,31 +90,12 @@ class Options:
 def compared(options: Options, out: Path, workers: Workers, *, planned: bool = False) -> int:
     """Prints the table and writes the report; the exit code: of a signal if one stopped it, 2 where a cell failed."""
     study = options.study()
-    if planned:
-        require_unplanned(options.again)
-        print(plan(study.study, out, workers))
-        return 0
-    try:
-        results = run(study.study, out, workers, command=typed_command(), again=options.again)
-    except Stopped as stopped:
-        print(stopped_words(stopped, options.again), file=sys.stderr)
-        return stopped.code
-    for line in failures(results):
-        print(f"seqloom: {line}", file=sys.stderr)
+    results = run_or_plan(study.study, out, workers, planned=planned, again=options.again)
+    if isinstance(results, int):
+        return results
     print("\n" + printed(write(study, results, typed_command())))
     print(f"\nthe report is {page.write(out)}")
     return 2 if results.failed else 0
-
-
-def require_unplanned(again: Sequence[str]) -> None:
-    """Raises ValueError where something is to be repeated and only a plan is asked for."""
-    if again:
-        raise ValueError("--plan trains nothing, so that nothing is repeated: leave --again or --plan out")
-
-
-def stopped_words(stopped: Stopped, again: Sequence[str]) -> str:
-    """What is printed when a signal ended a command: with `--again` it would repeat what it has repeated."""
-    return f"{stopped}, without --again, which would repeat all once more" if again else str(stopped)
 
 
 def printed(comparison: Comparison) -> str:

@@ -38,6 +38,6 @@ def arpa(
     step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
 ) -> None:
     """Writes the n-grams of a Kneser-Ney run as an ARPA file, with the token names of tokenizer.json."""
-    from seqloom.cli.conversion import written_as_arpa
+    from seqloom.cli.arpa import written_as_arpa
 
     print(written_as_arpa(run, out, step))

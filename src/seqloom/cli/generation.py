@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from seqloom.cli.exits import measure_of
+from seqloom.cli.options import exit_measure
 from seqloom.cli.retrieval import neighbors_of
 from seqloom.core.config import read
 from seqloom.core.model import Model, require_generates
@@ -152,7 +152,7 @@ def _exits(model: Model, options: Mapping[str, Any], max_tokens: int) -> Exits |
     """When layers are left out; ValueError for a measure without its threshold."""
     if not {"exit", "exit_by", "exit_from"} & set(options):
         return None
-    by = measure_of(model, options.get("exit_by", "softmax"))
+    by = exit_measure(model, options.get("exit_by", "softmax"))
     if "exit" not in options and not isinstance(by, Classifier):
         option = "--exit-by" if "exit_by" in options else "--exit-from"
         raise ValueError(f"{option} needs a threshold: add --exit, or leave it out")

@@ -3,9 +3,13 @@
 import tempfile
 import uuid
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from seqloom.core.model import Model
+    from seqloom.generation.exits import Measure
 
 TEXT = "a text file, JSON lines, a folder, a .parquet, a folder of datasets"
 COLUMN = "the column or field of the text, in JSON lines, a .parquet or a folder of datasets; a.b for b inside a"
@@ -66,3 +70,23 @@ def sizes(option: str, text: str) -> list[int]:
     if not all(word.strip().isdecimal() and len(word) < 10 and int(word) > 0 for word in words):
         raise ValueError(f"{option} must be whole numbers of at least 1, e.g. 32,64,128, not {text[:100]!r}")
     return [int(word) for word in words]
+
+
+def exit_measure(model: "Model", named: str) -> "Measure":
+    """The measure that `--exit-by` names: a word, or the folder of a classifier.
+
+    ValueError for any other text.
+    """
+    from seqloom.core.config import suggestion
+    from seqloom.depth.store import NAME, open_exits
+    from seqloom.generation.exits import MEASURES
+
+    measure = next((word for word in MEASURES if word == named), None)
+    if measure is not None:
+        return measure
+    if not Path(named, NAME).is_file():
+        advice = suggestion(named, MEASURES)
+        raise ValueError(
+            f"--exit-by {named[:60]!r} is neither a measure nor a folder of `seqloom study exits`; {advice}"
+        )
+    return open_exits(named, model)

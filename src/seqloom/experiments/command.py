@@ -37,20 +37,42 @@ def run_study(study: Study, out: Path, workers: Workers, page: Page, *, planned:
 
     Returns the exit code: that of a signal which stopped it, 2 where a cell failed, else 0.
     """
-    if planned:
-        print(plan(study, out, workers))
-        return 0
-    try:
-        results = run(study, out, workers, command=typed_command())
-    except Stopped as stopped:
-        print(stopped, file=sys.stderr)
-        return stopped.code
-    for line in failures(results):
-        print(f"seqloom: {line}", file=sys.stderr)
+    results = run_or_plan(study, out, workers, planned=planned)
+    if isinstance(results, int):
+        return results
     if rows := _rows_of(results, page):
         print("\n" + page.text(rows))
         print(f"\nthe report is {page.write(out)}: open it in a browser; the rows are in {out / RESULTS}")
     return 2 if results.failed else 0
+
+
+def run_or_plan(
+    study: Study, out: Path, workers: Workers, *, planned: bool, again: Sequence[str] | None = None
+) -> Results | int:
+    """Runs a study and names the cells that failed; or prints its plan.
+
+    `again` names the models whose cells are repeated; None where the command has no such option. Returns the exit code
+    where there are no results: 0 after a plan, or that of the signal which stopped the cells. ValueError where
+    something is to be repeated and only a plan is asked for.
+    """
+    if planned:
+        require_unplanned(again or [])
+        print(plan(study, out, workers))
+        return 0
+    try:
+        results = run(study, out, workers, command=typed_command(), again=again)
+    except Stopped as stopped:
+        print(f"{stopped}, without --again, which would repeat all once more" if again else stopped, file=sys.stderr)
+        return stopped.code
+    for line in failures(results):
+        print(f"seqloom: {line}", file=sys.stderr)
+    return results
+
+
+def require_unplanned(again: Sequence[str]) -> None:
+    """Raises ValueError where something is to be repeated and only a plan is asked for."""
+    if again:
+        raise ValueError("--plan trains nothing, so that nothing is repeated: leave --again or --plan out")
 
 
 def typed_command() -> str:

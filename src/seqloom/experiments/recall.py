@@ -10,13 +10,12 @@ rows in the same order; they differ in the mixer and in what the grid varies.
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, product
+from itertools import product
 from pathlib import Path
 from typing import Any, final
 
 from seqloom.core.device import chosen
 from seqloom.core.seeds import require_count
-from seqloom.core.statistics import mean
 from seqloom.data.probes import probe
 from seqloom.experiments.contenders import Contender
 from seqloom.experiments.probe_cell import Answers, ProbeCell
@@ -147,50 +146,3 @@ class Recall:
             f"training.objective={json.dumps(objective)}",  # JSON is YAML
         ]
         return resolve("demo", [*BASE, *varied, *self.changes, *mixer.changes])
-
-
-@final
-@dataclass(frozen=True)
-class Best:
-    """The means over the seeds of a mixer at one width and its best learning rate."""
-
-    mixer: str
-    dim: int
-    lr: float
-    parameters: int
-    batches: float
-    seconds: float
-    accuracy: float
-    by_distance: dict[tuple[int, int], float]
-    state_bytes: int | None = None
-
-
-def ranked(rows: Sequence[Answers]) -> list[Best]:
-    """Every mixer and width at its best learning rate, by falling accuracy; `rows` are of one probe and difficulty.
-
-    As in Zoology, the learning rate is chosen by the same questions that the accuracy is of; answers of runs that did
-    not converge count as wrong.
-    """
-    best: dict[tuple[str, int], Best] = {}
-
-    def model(row: Answers) -> tuple[str, int, float]:
-        return row.mixer, row.dim, row.lr
-
-    for (mixer, dim, lr), group in groupby(sorted(rows, key=model), model):
-        answers = list(group)
-        over_all_distances = [row for row in answers if row.distance is None]
-        distances = {row.distance for row in answers if row.distance is not None}
-        candidate = Best(
-            mixer,
-            dim,
-            lr,
-            over_all_distances[0].parameters,
-            mean([row.batches for row in over_all_distances]),
-            mean([row.seconds for row in over_all_distances]),
-            mean([row.accuracy or 0.0 for row in over_all_distances]),
-            {distance: mean([row.accuracy for row in answers if row.distance == distance]) for distance in distances},
-            over_all_distances[0].state_bytes,
-        )
-        if (mixer, dim) not in best or candidate.accuracy > best[mixer, dim].accuracy:
-            best[mixer, dim] = candidate
-    return sorted(best.values(), key=lambda result: -result.accuracy)

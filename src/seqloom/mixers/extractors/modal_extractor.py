@@ -12,7 +12,7 @@ Before training ω = 0, so that the waves are plain decays; they reach 1/e in L^
 context, and c is drawn so that e has the variance of z, to which all waves contribute alike.
 
 Source: the Extractor paper's Eq. 24-29 around the modal form of Massaroli et al., Laughing Hyena Distillery,
-arXiv:2310.18780, to which `seqloom distill` brings a trained Extractor. There the waves begin at lag 1, which only
+arXiv:2310.18780, to which `seqloom study poles` brings a trained Extractor. There the waves begin at lag 1, which only
 scales c, and d is all of lag 0. An Extractor's taps end at its context; these decay.
 """
 

@@ -1,4 +1,4 @@
-"""Early exits on the command line: `study exits`, `study thresholds`, `study calibrate` and the option `--exit-by`."""
+"""The work of `seqloom study exits`, `thresholds` and `calibrate`: each returns what is printed."""
 
 import json
 from collections.abc import Mapping
@@ -6,15 +6,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from seqloom.cli.options import exit_measure
 from seqloom.cli.retrieval import model_of, tokens_of
-from seqloom.core.config import suggestion
-from seqloom.core.model import Model
 from seqloom.core.table import table
 from seqloom.depth.classifier import ConfidenceClassifier
-from seqloom.depth.store import NAME, open_exits, require_new, save_exits, save_thresholds
+from seqloom.depth.store import open_exits, require_new, save_exits, save_thresholds
 from seqloom.evaluation.calibration import calibrate
 from seqloom.evaluation.thresholds import search_thresholds
-from seqloom.generation.exits import MEASURES, Measure
 from seqloom.training.exit_fitting import fit_exits
 
 
@@ -91,7 +89,7 @@ def calibrated(
     """The rows of all thresholds, and the one that is chosen."""
     model = model_of(run, step)
     tokens = tokens_of(run, model, data, None)
-    measure = measure_of(model, by)
+    measure = exit_measure(model, by)
     result = calibrate(model, tokens, thresholds=thresholds, delta=delta, epsilon=epsilon, by=measure, longest=longest)
     if as_json:
         return json.dumps({**asdict(result), "delta": delta, "epsilon": epsilon, "by": by})
@@ -104,16 +102,3 @@ def calibrated(
         bound = f"at most {delta:.0%} of tokens differ, with probability {1 - epsilon:.0%}"
         answer = f"--exit {result.chosen:g}{option}: {bound}"
     return f"{table(head, rows)}\n\n{answer}"
-
-
-def measure_of(model: Model, named: str) -> Measure:
-    """The measure that `--exit-by` names: a word, or the folder of a classifier."""
-    measure = next((word for word in MEASURES if word == named), None)
-    if measure is not None:
-        return measure
-    if not Path(named, NAME).is_file():
-        advice = suggestion(named, MEASURES)
-        raise ValueError(
-            f"--exit-by {named[:60]!r} is neither a measure nor a folder of `seqloom study exits`; {advice}"
-        )
-    return open_exits(named, model)

@@ -1,4 +1,4 @@
-"""`distill` turns a tiny trained run into one that generates from a state of constant size; its errors."""
+"""`seqloom study poles` turns a tiny trained run into one that generates from a state of constant size; its errors."""
 
 import json
 import shutil
@@ -13,11 +13,11 @@ from seqloom.core.state import nbytes
 from seqloom.data.corpora import read
 from seqloom.data.prepare import encode_documents
 from seqloom.evaluation.scores import score
-from seqloom.experiments.distil import Distilled, distil
 from seqloom.ops.lag_sum.reference import lags
 from seqloom.runs.layout import find_run
 from seqloom.training.settings import resolve
 from seqloom.training.train import train
+from seqloom_studies.poles.study import Distilled, distil
 from tests.cli.conftest import STEP, Answer, edit
 
 Seqloom = Callable[..., Answer]
@@ -53,7 +53,7 @@ def distilled(fitted: tuple[Path, Distilled]) -> Path:
 
 
 def test_the_table(seqloom: Seqloom, extractors: Path, fitted: tuple[Path, Distilled], tmp_path: Path) -> None:
-    answer = seqloom("distill", extractors, "--order", 5, "--out", tmp_path / "out")
+    answer = seqloom("study", "poles", extractors, "--order", 5, "--out", tmp_path / "out")
     assert answer.code == 0
     for kind in ("he", "we", "me", "he_extraction", "extractor"):
         assert f" {kind} " in answer.out
@@ -105,7 +105,7 @@ def test_what_is_not_taps_stays(extractors: Path, distilled: Path) -> None:
 def test_generation_keeps_a_state_of_one_size(seqloom: Seqloom, extractors: Path, tmp_path: Path) -> None:
     """Far beyond the context, token by token; attention alone would grow."""
     run = run_of(tmp_path / "run", {"kind": "he"}, {"kind": "me"})
-    assert seqloom("distill", run, "--order", 4, "--out", tmp_path / "out").code == 0
+    assert seqloom("study", "poles", run, "--order", 4, "--out", tmp_path / "out").code == 0
     model, sizes = face.load(tmp_path / "out"), []
     with torch.no_grad():
         state = model.start(1)
@@ -142,7 +142,7 @@ def test_a_run_without_its_text(
     run = tmp_path / "run"
     shutil.copytree(extractors, run)
     change(run)
-    answer = seqloom("distill", run, "--order", 2, "--out", tmp_path / "out")
+    answer = seqloom("study", "poles", run, "--order", 2, "--out", tmp_path / "out")
     assert words in answer.out + answer.err
 
 
@@ -158,7 +158,7 @@ def test_a_text_that_changed_is_not_predicted(seqloom: Seqloom, tmp_path: Path) 
     ]
     for number, (change, words) in enumerate(changes):
         change()
-        answer = seqloom("distill", run, "--order", 2, "--out", tmp_path / f"out{number}")
+        answer = seqloom("study", "poles", run, "--order", 2, "--out", tmp_path / f"out{number}")
         assert answer.code == 0
         assert words in answer.out
         assert ("not measured" in answer.out) == bool(number)
@@ -172,11 +172,14 @@ def test_the_run_records_its_origin(extractors: Path, distilled: Path) -> None:
 
 def test_a_model_that_was_never_trained_names_no_text(seqloom: Seqloom, tmp_path: Path) -> None:
     face.save(face.decoder("we", vocab=300, dim=8, depth=1, context=12), tmp_path / "run")
-    answer = seqloom("distill", tmp_path / "run", "--order", 2, "--out", tmp_path / "out")
+    answer = seqloom("study", "poles", tmp_path / "run", "--order", 2, "--out", tmp_path / "out")
     assert answer.code == 0
     assert "not measured: the run has no tokenizer" in answer.out
     assert face.load(tmp_path / "out").config.mixer.kind == "modal_extractor"
-    assert seqloom("distill", tmp_path / "run", "--order", 2, "--out", tmp_path / "o", "--data", "stories:3").code == 2
+    assert (
+        seqloom("study", "poles", tmp_path / "run", "--order", 2, "--out", tmp_path / "o", "--data", "stories:3").code
+        == 2
+    )
 
 
 REFUSED = [
@@ -204,7 +207,7 @@ def test_refusals(
     words: tuple[str, ...],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    answer = seqloom("distill", *(word.format(run=extractors, she=trained) for word in arguments))
+    answer = seqloom("study", "poles", *(word.format(run=extractors, she=trained) for word in arguments))
     assert answer.code == 2
     assert answer.out == ""
     assert answer.err.count("\n") == 1
@@ -214,7 +217,14 @@ def test_refusals(
 
 def test_what_was_distilled_has_no_taps_left(seqloom: Seqloom, tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", {"kind": "he"}, {"kind": "attention"})
-    assert seqloom("distill", run, "--order", 2, "--out", tmp_path / "once").code == 0
-    again = seqloom("distill", tmp_path / "once", "--order", 2, "--out", tmp_path / "twice")
+    assert seqloom("study", "poles", run, "--order", 2, "--out", tmp_path / "once").code == 0
+    again = seqloom("study", "poles", tmp_path / "once", "--order", 2, "--out", tmp_path / "twice")
     assert again.code == 2
     assert "attention is no Extractor; modal_extractor is no Extractor" in again.err
+
+
+def test_the_old_verb_says_where_it_is(seqloom: Seqloom) -> None:
+    answer = seqloom("distill", "runs/a b", "--order", 2)
+    assert answer.code == 2
+    words = "seqloom study poles 'runs/a b' --order 2"
+    assert answer.err == f"seqloom: `seqloom distill` is `seqloom study poles` now: {words}\n"

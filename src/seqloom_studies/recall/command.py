@@ -1,17 +1,13 @@
-"""`seqloom study recall`: small models trained on probes, a table for each setting of the dial, rows for a report."""
+"""`seqloom study recall`: the options."""
 
-import sys
-from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from seqloom.cli.options import folder, out_folder
-
-if TYPE_CHECKING:
-    from seqloom.experiments.probe_cell import Answers
+from seqloom.cli.time_limit import time_limited
 
 Numbers = Annotated[list[int] | None, typer.Option("--dim", help="channels of the models; may be repeated (64)", min=1)]
 Rates = Annotated[
@@ -20,7 +16,8 @@ Rates = Annotated[
 ]
 
 
-def recall(
+@time_limited
+def command(
     mixers: Annotated[list[str], typer.Argument(help="KIND or KIND:NAME=VALUE,…, e.g. mamba:state_dim=4")],
     out: Annotated[
         Path | None,
@@ -71,16 +68,13 @@ def recall(
 
     models_folder = out_folder(out, planned=plan)
     require_contenders(mixers, "demo", ["data.source=stories", *(change or [])])
-    from seqloom.cli.comparison import require_unplanned, stopped_words
-    from seqloom.experiments.command import typed_command
+    from seqloom.experiments.command import run_or_plan
     from seqloom.experiments.contenders import contender
-    from seqloom.experiments.plan import plan as planned
     from seqloom.experiments.probe_cell import Answers
     from seqloom.experiments.recall import Recall
     from seqloom.experiments.results import RESULTS
-    from seqloom.experiments.runner import Workers, run
-    from seqloom.experiments.study import Stopped
-    from seqloom.experiments.summary import failures
+    from seqloom.experiments.runner import Workers
+    from seqloom_studies.recall.table import text
 
     grid = Recall(
         [contender(text) for text in mixers],
@@ -98,19 +92,11 @@ def recall(
         climb=climb,
     )
     workers = Workers(jobs, cluster, tuple(cluster_set or ()))
-    if plan:
-        require_unplanned(again or [])
-        print(planned(grid.study, models_folder, workers))
-        return 0
-    try:
-        results = run(grid.study, models_folder, workers, command=typed_command(), again=again or [])
-    except Stopped as stopped:
-        print(stopped_words(stopped, again or []), file=sys.stderr)
-        return stopped.code
-    for line in failures(results):
-        print(f"seqloom: {line}", file=sys.stderr)
+    results = run_or_plan(grid.study, models_folder, workers, planned=plan, again=again or [])
+    if isinstance(results, int):
+        return results
     for _, answers in groupby(results.of(Answers), key=lambda row: (row.probe, row.difficulty)):
-        print("\n" + printed(list(answers)))
+        print("\n" + text(list(answers)))
     print(f"\nthe rows are in {models_folder / RESULTS}")
     return 2 if results.failed else 0
 
@@ -127,46 +113,3 @@ def levels(text: str) -> list[int]:
     if max(numbers) > HARDEST:
         raise ValueError(f"--difficulty must be at most {HARDEST}, not {max(numbers)}")
     return list(range(numbers[0], numbers[1] + 1)) if dots else numbers
-
-
-def printed(rows: "Sequence[Answers]") -> str:
-    """The table of one probe at one difficulty: the best mixer first, each at its best learning rate."""
-    from seqloom.core.table import table
-    from seqloom.experiments.recall import ranked
-
-    first = rows[0]
-    seeds = len({row.seed for row in rows})
-    settings = ", ".join(f"{name} {value:,}" for name, value in first.settings.items())
-    if first.test is not None:
-        settings += f"; asked about {', '.join(f'{name} {value:,}' for name, value in first.test.items())}"
-    distances = sorted({row.distance for row in rows if row.distance is not None})
-    head = ["mixer", "dim", "parameters", "state bytes", "learning rate", "batches", "seconds", "right"]
-    cells = [
-        [
-            best.mixer,
-            best.dim,
-            best.parameters,
-            best.state_bytes,
-            f"{best.lr:g}",
-            round(best.batches),
-            best.seconds,
-            _share(best.accuracy),
-            *(_share(best.by_distance.get(distance)) for distance in distances),
-        ]
-        for best in ranked(rows)
-    ]
-    heads = [*head, *(f"{low}" if low == high else f"{low}-{high}" for low, high in distances)]
-    note = "right: of all questions, then of those whose answer stands so many tokens back"
-    return "\n".join(
-        [
-            f"{first.probe} at difficulty {first.difficulty} ({settings}): chance is {_share(first.chance)}",
-            "",
-            table(heads, cells),
-            "",
-            note + (f"; means of {seeds} seeds" if seeds > 1 else ""),
-        ]
-    )
-
-
-def _share(value: float | None) -> str | None:
-    return None if value is None else f"{value:.1%}"

@@ -18,13 +18,14 @@ from seqloom.experiments import results
 from seqloom.experiments import study as experiment
 from seqloom.experiments.contenders import Contender, contender
 from seqloom.experiments.probe_cell import Answers
-from seqloom.experiments.recall import Recall, ranked
+from seqloom.experiments.recall import Recall
 from seqloom.experiments.runner import run
 from seqloom.experiments.study import Stopped
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.training import session as training
 from seqloom.training.objectives import probe as objectives
 from seqloom.training.objectives.probe import IGNORED, ProbeObjective, reads
+from seqloom_studies.recall.table import ranked
 
 TWO = [contender("attention:heads=2"), contender("me")]
 TINY: dict[str, Any] = {"dims": [8], "batches": 12, "batch": 8, "lrs": [3e-3]}

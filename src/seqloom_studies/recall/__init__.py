@@ -1,0 +1,1 @@
+"""Small models trained on probes of recall: accuracy by distance."""
