@@ -8,11 +8,11 @@ import numpy as np
 from seqloom.core.device import chosen
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.objective import Objective
+from seqloom.core.recording import takes_graphs
 from seqloom.data.config import DataConfig
 from seqloom.data.episodes import Episodes
 from seqloom.data.tokens import Tokens, id_type
 from seqloom.models.decision_config import DecisionConfig
-from seqloom.training.capturable import takes_graphs
 from seqloom.training.captured import chosen_steps
 from seqloom.training.config import TrainConfig
 from seqloom.training.loop import Updates
