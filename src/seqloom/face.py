@@ -19,6 +19,7 @@ from seqloom.generation.decode import generate
 from seqloom.mixers import kinds, mixer_config
 from seqloom.models.arguments import check_room
 from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.models.foreign import load as foreign
 from seqloom.retrieval.lookup import attach
 from seqloom.runs import model as stored
 
@@ -110,6 +111,7 @@ def save(model: Model, folder: str | Path, *, tokenizer: Any = None) -> Path:
 def load(folder: str | Path, *, step: int | None = None, device: str = "cpu") -> Model:
     """The model of a run or of `save`, with its tokenizer as `model.tokenizer` (None where the run has none).
 
+    A folder of transformers is read too (docs/hf.md says which), without transformers, in the dtype of its weights.
     Raises FileNotFoundError where there is no run or no such step, and TypeError or ValueError for what does not fit.
     """
     if step is not None:
@@ -120,7 +122,8 @@ def load(folder: str | Path, *, step: int | None = None, device: str = "cpu") ->
     if model.config.looks_up:
         attach(model)
     if run.has_tokenizer():
-        model.tokenizer = Tokenizer.load(run.tokenizer)
+        end = foreign.end_token(run.folder) if run.is_foreign else None
+        model.tokenizer = Tokenizer.load(run.tokenizer, end)
         tokens = model.tokenizer.vocab
         vocab = model.config.vocab
         if tokens > vocab:

@@ -90,21 +90,14 @@ def test_settings_that_are_not_under_their_digest(tmp_path: Path, text: bytes) -
         open_run(tmp_path, {"lr": 1})
 
 
-HUGGING_FACE = (
-    ({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}, '"gpt2"'),
-    ({"architectures": ["LlamaForCausalLM"]}, '"LlamaForCausalLM"'),
-)
-
-
-@pytest.mark.parametrize(("settings", "kind"), HUGGING_FACE)
-def test_a_model_of_hugging_face_is_no_run(tmp_path: Path, settings: dict[str, Any], kind: str) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(settings))
-    what = rf"{tmp_path} is a model of Hugging Face \({kind}\), not a run .* data\.tokenizer={tmp_path} takes its"
-    for read in (lambda: find_run(tmp_path).settings, lambda: open_run(tmp_path, CONFIG)):
-        with pytest.raises(ValueError, match=what) as caught:
-            read()
-        for word in ("altered", "remove", "repair", "\n"):
-            assert word not in str(caught.value)
+def test_a_model_of_transformers_is_read_and_not_written(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 2}))
+    assert find_run(tmp_path).is_foreign
+    with pytest.raises(ValueError, match="is a model of transformers, which is only read"):
+        open_run(tmp_path, CONFIG)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "of_nobody"}))
+    with pytest.raises(ValueError, match="models of type 'of_nobody' are not read; gpt2, "):
+        assert find_run(tmp_path).settings
 
 
 @pytest.mark.parametrize("settings", [{}, {"lr": 1}, {"architectures": None}, {"architectures": [3]}])

@@ -40,6 +40,7 @@ class LayeredConfig(ModelConfig, ABC):
         "separable convolutions (Universal Transformer), or none (Mamba)",
     )
     embed_norm: bool = Field(False, description="whether the embeddings are normalized, as in RWKV")
+    norm_eps: float = Field(1e-5, gt=0, description="ε of the norms, which is added to the mean square")
     norm: Literal["layer", "rms"] = Field(
         "layer", description="the norm before each sublayer and the output: LayerNorm or RMSNorm"
     )
@@ -82,7 +83,7 @@ class LayeredConfig(ModelConfig, ABC):
     """whether all layers are one module, with the same weights"""
     later: ClassVar[tuple[str, ...]] = (
         *("channel", "embed_norm", "norm", "activation", "glu", "ffn_bias", "ffn_chunk", "norm_place", "sublayers"),
-        *("residual", "embed_scale", "tie", "head_bias", "scaled_init"),
+        *("residual", "embed_scale", "tie", "head_bias", "scaled_init", "norm_eps"),
     )
 
     @property

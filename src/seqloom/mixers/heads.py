@@ -1,6 +1,6 @@
 """Heads of attention: their settings, the projections of queries, keys and values, and how scores are changed.
 
-    [q k v] = x W_qkv + b_qkv                 W_qkv = [W_q W_k W_v]; H heads of q, G of k and v, width K = D/H
+    [q k v] = x W_qkv + b_qkv                 W_qkv = [W_q W_k W_v]; H heads of q, G of k and v, width K, D/H by default
     u_t ← Σ_{l<W} taps_l ∘ u_{t-l}            with a `kernel` W > 1, of each channel u of q, k and v
     out = concat_h(y_h) W_out + b_out         or (concat_h(y_h) ∘ σ(x W_g)) W_out + b_out
 
@@ -96,9 +96,16 @@ class HeadSettings(SizedConfig, ABC):
             position = self.position
         return None if position is None or position.place is None else position
 
+    def head_width(self, dim: int) -> int:
+        """The channels of a head in a layer of `dim` channels. ValueError where heads do not divide them."""
+        if dim % self.heads:
+            divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
+            raise ValueError(f"dim {dim} is not divisible by heads {self.heads}: choose heads from {divisors}")
+        return dim // self.heads
+
     def sizes(self, layer: Layer) -> tuple[int, int | None, int, int, bool]:
         """The arguments of `PositionConfig.build`: width of a head, context, heads, heads of keys, whether causal."""
-        return layer.dim // self.heads, layer.context, self.heads, self.kv_heads or self.heads, layer.causal
+        return self.head_width(layer.dim), layer.context, self.heads, self.kv_heads or self.heads, layer.causal
 
 
 class Heads(Mixer, ABC):
@@ -109,24 +116,21 @@ class Heads(Mixer, ABC):
 
     def __init__(self, config: HeadSettings, layer: Layer) -> None:
         super().__init__()
-        dim, heads = layer.dim, config.heads
-        if dim % heads:
-            divisors = ", ".join(str(n) for n in range(1, dim + 1) if dim % n == 0)
-            raise ValueError(f"dim {dim} is not divisible by heads {heads}: choose heads from {divisors}")
-        self.dim, self.heads, self.kv_heads, self.width = dim, heads, config.kv_heads or heads, dim // heads
+        self.dim, self.heads, self.kv_heads = layer.dim, config.heads, config.kv_heads or config.heads
+        self.width = config.head_width(layer.dim)
         self.config = config
-        self.sizes = [dim, self.kv_heads * self.width, self.kv_heads * self.width]
+        self.sizes = [self.heads * self.width, self.kv_heads * self.width, self.kv_heads * self.width]
         """rows of W_q, W_k and W_v"""
-        self.w_qkv = Linear(dim, sum(self.sizes), bias=config.bias != "none")
-        self.w_out = Linear(dim, dim, bias=config.bias == "all")
+        self.w_qkv = Linear(self.dim, sum(self.sizes), bias=config.bias != "none")
+        self.w_out = Linear(self.sizes[0], self.dim, bias=config.bias == "all")
         self.norm_q: RMSNorm | None = None
         self.norm_k: RMSNorm | None = None
         if config.qk_norm == "heads":
             self.norm_q, self.norm_k = RMSNorm(self.width, eps=1e-6), RMSNorm(self.width, eps=1e-6)
         elif config.qk_norm == "all":
             self.norm_q, self.norm_k = RMSNorm(self.sizes[0], eps=1e-6), RMSNorm(self.sizes[1], eps=1e-6)
-        self.w_gate = Linear(dim, dim, bias=config.bias != "none") if config.output_gate else None
-        self.sinks = nn.Parameter(torch.zeros(heads)) if config.sinks else None
+        self.w_gate = Linear(self.dim, self.sizes[0], bias=config.bias != "none") if config.output_gate else None
+        self.sinks = nn.Parameter(torch.zeros(self.heads)) if config.sinks else None
         self.taps = nn.Parameter(torch.empty(config.kernel, sum(self.sizes))) if config.kernel > 1 else None
         self._draw_taps()
         position = config.effective_position(layer.position)
@@ -217,7 +221,7 @@ class Heads(Mixer, ABC):
 
     def out(self, y: Tensor, x: Tensor) -> Tensor:
         """The output for x (B, T, D) from the heads' outputs y (B, H, T, K); x may be tokens (B, D), where T is 1."""
-        y = y.transpose(1, 2).reshape(x.shape)
+        y = y.transpose(1, 2).reshape(*x.shape[:-1], -1)
         out: Tensor = self.w_out(y if self.w_gate is None else y * torch.sigmoid(self.w_gate(x)))
         return out
 
@@ -256,7 +260,7 @@ class Heads(Mixer, ABC):
         elif isinstance(self.position, QueriesKeysPosition) and self.position.decay is not None:
             decay_cost = decay_price(rows, self.width, self.heads + self.kv_heads)
         changes: dict[str, Any] = {"scale": config.scale, "softcap": config.softcap is not None, "sinks": config.sinks}
-        scores = price(rows, terms, self.dim, self.heads, bias=has_bias, **changes)
-        gate_cost = gate(rows * self.dim) if config.output_gate else None
+        scores = price(rows, terms, self.sizes[0], self.heads, bias=has_bias, **changes)
+        gate_cost = gate(rows * self.sizes[0]) if config.output_gate else None
         convolution_cost = None if self.taps is None else taps.price(span, sum(self.sizes), config.kernel)
         return self.w_qkv, convolution_cost, norm_cost, position, decay_cost, scores, gate_cost, self.w_out

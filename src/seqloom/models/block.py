@@ -23,7 +23,7 @@ from seqloom.core.parts import part_price
 from seqloom.core.state import LayerState
 from seqloom.models.channel import Channel
 from seqloom.models.dropout import Dropout
-from seqloom.models.norm import Norm, build_norm
+from seqloom.models.norm import NewNorm
 from seqloom.models.verbs import LayerCall
 
 
@@ -33,13 +33,13 @@ class Block(nn.Module, ABC):
     The parameters of the second sublayer are named after its `kind`, such as `ffn.w_1.weight`.
     """
 
-    def __init__(self, mixer: Mixer, kind: str, channel: Channel | None, dropout: float, norm: Norm) -> None:
+    def __init__(self, mixer: Mixer, kind: str, channel: Channel | None, dropout: float, norm: NewNorm) -> None:
         super().__init__()
-        self.norm_1 = build_norm(norm, mixer.dim)
+        self.norm_1 = norm(mixer.dim)
         self.mixer = mixer
         self.kind = kind
         if channel is not None:
-            self.norm_2 = build_norm(norm, mixer.dim)
+            self.norm_2 = norm(mixer.dim)
             self.add_module(kind, channel)
         self.dropout = Dropout(dropout)
 

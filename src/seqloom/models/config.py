@@ -20,6 +20,7 @@ from seqloom.models.channel_mix7 import ChannelMix7
 from seqloom.models.ffn import FFN
 from seqloom.models.gated import GatedBlock
 from seqloom.models.loop import Loop
+from seqloom.models.norm import build_norm
 from seqloom.models.parallel import ParallelBlock
 from seqloom.models.post_norm import PostNormBlock
 from seqloom.models.reversible import ReversibleBlock, ReversibleLoop
@@ -128,7 +129,7 @@ class TransformerConfig(LayeredConfig, ABC):
         """
         mixer = self.mixer_of(layer, shared.get(self._shared_names[self.mixers[layer]]))
         channel = self._channel(layer)
-        parts = (mixer, self.channel, channel, self.dropout, self.norm)
+        parts = (mixer, self.channel, channel, self.dropout, self.new_norm)
         if self.residual != "add":
             return GatedBlock(*parts, residual=self.residual)
         return self._arrangement(*parts)
@@ -139,6 +140,10 @@ class TransformerConfig(LayeredConfig, ABC):
         if self.norm_place == "after":
             return PostNormBlock
         return ARRANGEMENTS[self.sublayers]
+
+    def new_norm(self, dim: int) -> nn.Module:
+        """A norm of `dim` channels, as around the layers."""
+        return build_norm(self.norm, dim, self.norm_eps)
 
     def loop(self) -> Loop:
         """What runs the layers."""

@@ -189,7 +189,7 @@ class Decoder(CausalTransformer):
     def __init__(self, config: DecoderConfig, layers: int | None = None) -> None:
         super().__init__(config, layers)
         heads = config.depth - 1 if config.has_exit_heads else 0
-        options = (config.norm, config.norm_place, config.head_bias)
+        options = (config.new_norm, config.norm_place, config.head_bias)
         self.exit_heads = nn.ModuleList(ExitHead(config.dim, config.outputs, *options) for _ in range(heads))
         """the output layer of each layer but the last, where it is not the model's"""
         if heads and not self.token.weight.is_meta:

@@ -20,7 +20,6 @@ from seqloom.core.position import EmbeddingPosition
 from seqloom.models import arguments
 from seqloom.models.config import TransformerConfig
 from seqloom.models.dropout import Dropout
-from seqloom.models.norm import build_norm
 
 
 class EmbeddedModel(Model, ABC):
@@ -37,7 +36,7 @@ class EmbeddedModel(Model, ABC):
         self.token = nn.Embedding(config.vocab, config.dim)
         embedded = config.position.place == "embedding"
         self.position = config.position.build(config.dim, config.context) if embedded else None
-        self.embed_norm = build_norm(config.norm, config.dim) if config.embed_norm else None
+        self.embed_norm = config.new_norm(config.dim) if config.embed_norm else None
         self.dropout = Dropout(config.dropout)
 
     def _build_positions(self, depth: int) -> nn.ModuleList:

@@ -20,7 +20,6 @@ from seqloom.core.parts import init_weights
 from seqloom.core.shapes import Stream
 from seqloom.models.config import BidirectionalConfig
 from seqloom.models.cost import norm_cost
-from seqloom.models.norm import build_norm
 from seqloom.models.transformer import Transformer
 from seqloom.ops.activations import PRICES
 from seqloom.ops.projection import Linear
@@ -51,9 +50,7 @@ class Encoder(Transformer):
         super().__init__(config, layers)
         self.head_layer: nn.Sequential | None = None
         if config.head_layer:
-            self.head_layer = nn.Sequential(
-                Linear(config.dim, config.dim), nn.GELU(), build_norm(config.norm, config.dim)
-            )
+            self.head_layer = nn.Sequential(Linear(config.dim, config.dim), nn.GELU(), config.new_norm(config.dim))
             if not self.token.weight.is_meta:
                 init_weights(self.head_layer, config.std)
 

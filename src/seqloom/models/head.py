@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.core.shapes import Logits, Stream
-from seqloom.models.norm import Norm, build_norm
+from seqloom.models.norm import NewNorm
 from seqloom.ops.projection import Linear, project
 
 
@@ -44,9 +44,11 @@ class TiedHead(nn.Module):
 class ExitHead(nn.Module):
     """Logits of the next token by weights of the layer's own."""
 
-    def __init__(self, dim: int, outputs: int, norm: Norm, norm_place: Literal["before", "after"], bias: bool) -> None:
+    def __init__(
+        self, dim: int, outputs: int, norm: NewNorm, norm_place: Literal["before", "after"], bias: bool
+    ) -> None:
         super().__init__()
-        self.norm = build_norm(norm, dim) if norm_place == "before" else nn.Identity()
+        self.norm = norm(dim) if norm_place == "before" else nn.Identity()
         self.head = Linear(dim, outputs, bias=bias)
 
     def forward(self, x: Stream) -> Logits:

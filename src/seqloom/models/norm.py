@@ -3,9 +3,10 @@
     layer:  (x - mean) / √(variance + ε) ∘ g + b           Ba et al., arXiv:1607.06450
     rms:    x / √(mean of x² + ε) ∘ g                      Zhang and Sennrich, arXiv:1910.07467; Mamba's
 
-ε = 1e-5, over the channels of each token.
+ε is 1e-5 by default; means are over the channels of each token.
 """
 
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import torch
@@ -16,12 +17,13 @@ from seqloom.core.shapes import Token
 from seqloom.ops.rms_norm import RMSNorm, rms_norm
 
 Norm: TypeAlias = Literal["layer", "rms"]
-EPS = 1e-5
+NewNorm: TypeAlias = Callable[[int], nn.Module]
+"""makes a norm of so many channels"""
 
 
-def build_norm(kind: Norm, dim: int) -> nn.Module:
+def build_norm(kind: Norm, dim: int, eps: float = 1e-5) -> nn.Module:
     """The norm of `dim` channels, at gain 1."""
-    return nn.LayerNorm(dim, eps=EPS) if kind == "layer" else RMSNorm(dim, eps=EPS)
+    return nn.LayerNorm(dim, eps=eps) if kind == "layer" else RMSNorm(dim, eps=eps)
 
 
 def norm_token(norm: nn.Module, x: Token) -> Token:

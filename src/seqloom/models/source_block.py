@@ -24,18 +24,18 @@ from seqloom.models.channel import Channel
 from seqloom.models.cross_attention import CrossAttention
 from seqloom.models.dropout import Dropout
 from seqloom.models.loop import Layer
-from seqloom.models.norm import Norm, build_norm
+from seqloom.models.norm import NewNorm
 from seqloom.models.verbs import LayerCall
 
 
 class SourceBlock(nn.Module, ABC):
     """The second and the third sublayer of a layer; the first, with its norm, is a `Block` of its own."""
 
-    def __init__(self, cross: CrossAttention, kind: str, channel: Channel, dropout: float, norm: Norm) -> None:
+    def __init__(self, cross: CrossAttention, kind: str, channel: Channel, dropout: float, norm: NewNorm) -> None:
         super().__init__()
-        self.norm_1 = build_norm(norm, channel.dim)
+        self.norm_1 = norm(channel.dim)
         self.cross = cross
-        self.norm_2 = build_norm(norm, channel.dim)
+        self.norm_2 = norm(channel.dim)
         self.kind = kind
         self.add_module(kind, channel)
         self.dropout = Dropout(dropout)

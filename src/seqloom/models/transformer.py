@@ -34,7 +34,6 @@ from seqloom.models.cross_layer import CrossLayerCall
 from seqloom.models.embedding import EmbeddedModel
 from seqloom.models.head import TiedHead
 from seqloom.models.loop import Layer, WithSignal
-from seqloom.models.norm import build_norm
 from seqloom.models.verbs import ForwardVerb, LayerCall, Verb
 from seqloom.ops.projection import Linear
 
@@ -57,7 +56,7 @@ class Transformer(EmbeddedModel, ABC):
         hands_over = any(isinstance(mixer, Handing) for mixer in self.mixers)
         self.call_kind = CrossLayerCall if hands_over else LayerCall
         pre_norm = config.norm_place == "before"
-        self.norm = build_norm(config.norm, config.dim) if pre_norm else nn.Identity()
+        self.norm = config.new_norm(config.dim) if pre_norm else nn.Identity()
         self.head: Linear | TiedHead
         if config.tie:
             self.head = TiedHead(self.token, config.head_bias)

@@ -64,7 +64,7 @@ class Translator(Transformer, ABC):
         self.encoder.head = TiedHead(self.token, False)
         after = PreNormSourceBlock if config.norm_place == "before" else PostNormSourceBlock
         self.after = nn.ModuleList(
-            after(config.cross.build(config.dim), config.channel, config.transition(), config.dropout, config.norm)
+            after(config.cross.build(config.dim), config.channel, config.transition(), config.dropout, config.new_norm)
             for _ in self.layers
         )
         """what follows self-mixing in each layer"""

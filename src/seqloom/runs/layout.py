@@ -78,10 +78,24 @@ class Run:
         if not isinstance(settings, dict):
             raise ValueError(f"{self.config} does not hold settings (a JSON object): {_ADVICE}")
         if settings.pop("sha256", None) is None:
-            raise ValueError(_foreign(self.folder, settings))
+            if self.is_foreign:
+                return _foreign_settings(self.folder)
+            raise ValueError(
+                f"{self.folder} is not a run: its config.json has no sha256, so seqloom did not write it; "
+                "give another folder"
+            )
         if data != sealed(settings):
             raise ValueError(f"{self.config} is altered: its sha256 is not that of its settings: {_ADVICE}")
         return settings
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the folder is a model of transformers: its config.json says of which type, and has no digest."""
+        try:
+            settings = read_json(self.config, _LARGEST, follow=False)
+        except (OSError, ValueError):
+            return False
+        return isinstance(settings, dict) and "sha256" not in settings and isinstance(settings.get("model_type"), str)
 
     @property
     def data(self) -> dict[str, Any]:
@@ -99,6 +113,8 @@ class Run:
 
     def has_tokenizer(self) -> bool:
         """Whether the run has a tokenizer, which then is its own. ValueError where it is missing or another one."""
+        if self.is_foreign:
+            return self.tokenizer.is_file()
         digest = self.settings.get("tokenizer")
         if digest is None:
             if self.tokenizer.exists():
@@ -147,6 +163,8 @@ def open_run(folder: str | Path, config: Mapping[str, Any], create: bool = True)
     run = Run(Path(folder))
     if not create and not run.config.is_file():
         return find_run(folder)
+    if run.is_foreign:
+        raise ValueError(f"{run.folder} is a model of transformers, which is only read: choose another --out")
     make_folder(run.folder)
     require_own(run.folder, run.checkpoints.name)
     if run.config.exists():
@@ -163,7 +181,10 @@ def open_run(folder: str | Path, config: Mapping[str, Any], create: bool = True)
 
 
 def find_run(folder: str | Path) -> Run:
-    """The run in `folder`, for readers. FileNotFoundError, in one line, when there is none."""
+    """The run, or the model of transformers, in `folder`, for readers.
+
+    FileNotFoundError, in one line, when there is none.
+    """
     run = Run(Path(folder))
     if not run.config.is_file():
         reason = "does not exist" if not run.folder.exists() else "is not a run: it has no config.json"
@@ -194,16 +215,11 @@ def make_inside(folder: Path, name: str) -> Path:
     return require_own(folder, name)
 
 
-def _foreign(folder: Path, settings: Mapping[str, Any]) -> str:
-    """What a folder is whose config.json no run has written, and what can be done with it."""
-    names = settings.get("architectures")
-    kind = settings.get("model_type") or (names[0] if isinstance(names, list) and names else None)
-    if isinstance(kind, str):
-        return (
-            f"{folder} is a model of Hugging Face ({_short(kind)}), not a run of seqloom; its weights are not read: "
-            f"give the folder of a run (the --out of its training); data.tokenizer={folder} takes its tokenizer"
-        )
-    return f"{folder} is not a run: its config.json has no sha256, so seqloom did not write it; give another folder"
+def _foreign_settings(folder: Path) -> dict[str, Any]:
+    """The settings of a run for a folder of transformers: those of its model. Raises as `models.foreign` does."""
+    from seqloom.models.foreign.load import read_settings  # needs torch
+
+    return {"format": 1, "model": read_settings(folder).settings}
 
 
 def _refuse_other_settings(run: Run, config: Mapping[str, Any]) -> None:

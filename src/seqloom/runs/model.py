@@ -1,7 +1,7 @@
 """A model in a run's folder: its settings, its weights, its tokenizer.
 
 save(model, folder)     makes a folder that `load` reads, as training does
-load(folder)            the model of the newest checkpoint that verifies, or of a given step
+load(folder)            the model of the newest checkpoint that verifies, or of a given step; or one of transformers
 """
 
 import sys
@@ -14,6 +14,7 @@ from torch import nn
 from seqloom.core.available_memory import require_memory
 from seqloom.core.model import Model
 from seqloom.core.model_config import ModelConfig
+from seqloom.models.foreign import load as foreign
 from seqloom.models.kinds import model_config
 from seqloom.runs import checkpoint, steps
 from seqloom.runs.code import as_meta, changed, changed_words, codes, of_meta
@@ -62,6 +63,10 @@ def load(folder: str | Path, *, step: int | None = None, device: str | torch.dev
     of a mixer has changed since, a line on standard error says so: the weights are of another equation.
     """
     run = find_run(folder)
+    if run.is_foreign:
+        if step is not None:
+            raise ValueError(f"{run.folder} is a model of transformers, which has no steps: leave out step")
+        return foreign.load(run.folder, device), run
     config = config_of(run)
     weights = described(run, config)
     require_memory(

@@ -12,6 +12,7 @@ from torch import Tensor
 from seqloom.core.model import Model
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.progress import Say
+from seqloom.models.foreign import load as foreign
 from seqloom.runs.checkpoint import Checkpoint, peek
 from seqloom.runs.code import changed, changed_words, codes, of_meta
 from seqloom.runs.layout import find_run
@@ -24,11 +25,16 @@ SHOWN = 5
 @torch.no_grad()
 def copy_weights(model: Model, folder: str, say: Say) -> None:
     """Copies the weights of a run's newest checkpoint into a model, where they fit; call `require` first."""
-    saved = _newest(folder)
-    edited = changed(of_meta(saved.meta), codes(model.config))
-    if edited:
-        say(f"{changed_words(edited)} {folder} was saved: its weights are of another equation")
-    saved_weights = saved.tensors["model"]
+    if find_run(folder).is_foreign:
+        saved_weights: Mapping[str, Tensor] = foreign.load(find_run(folder).folder).state_dict()
+        origin = folder
+    else:
+        saved = _newest(folder)
+        edited = changed(of_meta(saved.meta), codes(model.config))
+        if edited:
+            say(f"{changed_words(edited)} {folder} was saved: its weights are of another equation")
+        saved_weights = saved.tensors["model"]
+        origin = f"{folder}, step {saved.step:,}"
     weights = model.state_dict()
     copied = _agreeing(weights, saved_weights)
     for name in copied:
@@ -36,7 +42,7 @@ def copy_weights(model: Model, folder: str, say: Say) -> None:
     new = _listed(weights.keys() - set(copied))
     unused = _listed(saved_weights.keys() - set(copied))
     notes = [f"; new here: {new}" if new else "", f"; not taken: {unused}" if unused else ""]
-    say(f"{len(copied)} of {len(weights)} tensors are those of {folder}, step {saved.step:,}{''.join(notes)}")
+    say(f"{len(copied)} of {len(weights)} tensors are those of {origin}{''.join(notes)}")
 
 
 def require(config: ModelConfig, folder: str, tokenizer: str | None) -> None:
@@ -45,7 +51,11 @@ def require(config: ModelConfig, folder: str, tokenizer: str | None) -> None:
     `tokenizer` is the digest of the new run's. FileNotFoundError where there is no run or no checkpoint.
     """
     run = find_run(folder)
-    config_of(run)
+    described = config_of(run)
+    if run.is_foreign:
+        if not _agreeing(config.tensors(), described.tensors()):
+            raise ValueError(f"{folder} has no weight of the name and shape of one of this model: begin with another")
+        return
     if tokenizer is not None and run.settings.get("tokenizer") not in (None, tokenizer):
         raise ValueError(f"{folder} has another tokenizer: add --set data.tokenizer={folder}/tokenizer.json")
     if not _agreeing(config.tensors(), _newest(folder).tensors["model"]):

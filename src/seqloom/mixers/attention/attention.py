@@ -1,14 +1,14 @@
 """Multi-head self-attention: a token averages the values of tokens, weighted by products of its query and their keys.
 
-    [q k v] = x W_qkv + b_qkv                 W_qkv = [W_q W_k W_v]; H heads of q, G of k and v, width K = D/H
+    [q k v] = x W_qkv + b_qkv                 W_qkv = [W_q W_k W_v]; H heads of q, G of k and v, width K, D/H by default
     z_ij = q_i · k_j / √K,   a_ij = e^{z_ij} / Σ_{j'≤i} e^{z_ij'}     per head h of q, with head ⌊hG/H⌋ of k and v
     y = concat_h(Σ_{j≤i} a_ij v_j) W_out + b_out
 
-By default G = H and there are no biases. Grouped queries (G < H, or G = 1: multi-query) make the cache smaller. Queries
-and keys may be divided by their root mean square (`qk_norm`); scores may have another `scale`, a `softcap` c, z ← c
-tanh(z/c), a `sink`, a learned score for attending to nothing, and a `position`; and y may pass a gate, y ∘ σ(x W_g)
-(`output_gate`). With a `kernel` W > 1 each channel of q, k and v first passes a convolution by its own taps, u_t ←
-Σ_{l<W} taps_l ∘ u_{t-l}.
+By default G = H and there are no biases; a `width` K other than D/H is Qwen3's. Grouped queries (G < H, or G = 1:
+multi-query) make the cache smaller. Queries and keys may be divided by their root mean square (`qk_norm`); scores may
+have another `scale`, a `softcap` c, z ← c tanh(z/c), a `sink`, a learned score for attending to nothing, and a
+`position`; and y may pass a gate, y ∘ σ(x W_g) (`output_gate`). With a `kernel` W > 1 each channel of q, k and v first
+passes a convolution by its own taps, u_t ← Σ_{l<W} taps_l ∘ u_{t-l}.
 
 With a `context` L, a token attends to the L latest tokens, itself included, which changes nothing for texts of up to L
 tokens. A `window` is a smaller L, for local attention. The bidirectional form attends as far ahead as back.
@@ -24,6 +24,7 @@ from dataclasses import replace
 from typing import ClassVar, Literal, final
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from typing_extensions import override
 
@@ -200,7 +201,7 @@ class AttentionConfig(NamedPatterns, MixerConfig):
     traits: ClassVar = replace(TRAITS, causal="either")
     later: ClassVar = (
         *("window", "kv_heads", "bias", "qk_norm", "scale", "softcap", "sinks", "output_gate", "position"),
-        *("kernel", "pattern", "per_head", "length", "summary"),
+        *("kernel", "pattern", "per_head", "length", "summary", "width"),
     )
     examples: ClassVar = (
         {"heads": 1},
@@ -211,12 +212,18 @@ class AttentionConfig(NamedPatterns, MixerConfig):
         {"kv_heads": 2, "qk_norm": "heads", "softcap": 20.0, "sinks": True, "output_gate": True, "position": "alibi"},
         {"heads": 2, "per_head": ["local", "all"], "window": 3},
         {"heads": 2, "kv_heads": 1, "kernel": 3, "position": "rotary"},
+        {"heads": 2, "kv_heads": 1, "width": 6, "qk_norm": "heads", "output_gate": True, "position": "rotary"},
     )
+    width: int | None = Field(None, ge=1, description="channels of a head; unset: dim / heads (Qwen3 has 128)")
 
     drawings: ClassVar = (
         {"heads": 1, "pattern": "local", "window": 6},
         {"heads": 3, "per_head": ["local", "strided", "fixed"], "window": 6, "length": 5, "summary": 2},
     )
+
+    @override
+    def head_width(self, dim: int) -> int:
+        return super().head_width(dim) if self.width is None else self.width
 
     @override
     def drawn(self, T: int, causal: bool) -> dict[str, list[str]]:

@@ -1,0 +1,1 @@
+"""Models of other programs, read from their files: see `load`."""

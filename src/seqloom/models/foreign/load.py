@@ -1,0 +1,133 @@
+"""A folder of transformers as a model of ours: its config.json and safetensors, without transformers.
+
+    load("…/SmolLM2-135M")        Llama, Mistral, Qwen2, Qwen3, GPT-2, GPT-NeoX, Mamba, Mamba-2, and our own exports
+
+The model has the dtype of the file. It is built without memory, and each parameter is filled from the file on its own,
+so that little more memory is needed than the model has. No code in the folder runs; `auto_map` is ignored.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from seqloom.core.available_memory import require_memory
+from seqloom.core.files import read_json
+from seqloom.core.mixer import Mixer
+from seqloom.core.model import Model
+from seqloom.models.foreign.families import FAMILIES
+from seqloom.models.foreign.family import Foreign
+from seqloom.models.foreign.folder import Tensors
+from seqloom.models.foreign.values import Values
+from seqloom.models.kinds import model_config
+
+CONFIG = "config.json"
+LARGEST = 16 << 20
+"""the most bytes of a config.json"""
+
+
+def read_settings(folder: Path) -> Foreign:
+    """What the folder's config.json describes. ValueError for a family or a setting that is not built."""
+    path = folder / CONFIG
+    content = read_json(path, LARGEST)
+    kind = content.get("model_type") if isinstance(content, dict) else None
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        raise ValueError(f"{path}: models of type {kind!r} are not read; {', '.join(FAMILIES)} are")
+    if "quantization_config" in content:
+        raise ValueError(f"{path}: quantized weights are not read: choose the folder of the model as it was trained")
+    values = Values(content, str(path))
+    try:
+        foreign = FAMILIES[kind](values)
+    except ValueError as error:
+        raise ValueError(str(error) if str(error).startswith(str(path)) else f"{path}: {error}") from None
+    values.finish()
+    return foreign
+
+
+def load(folder: Path, device: torch.device | str = "cpu") -> Model:
+    """The model, ready to read and generate.
+
+    FileNotFoundError where files are missing; ValueError, in one line, for what is not built, damaged or does not fit.
+    """
+    foreign = read_settings(folder)
+    config = model_config(foreign.settings)
+    with Tensors(folder) as tensors:
+        names = _names(foreign, tensors, folder)
+        dtypes = {tensors.dtype(name) for name in names.values()}
+        dtype = max(dtypes, key=lambda candidate: (torch.finfo(candidate).bits, candidate == torch.bfloat16))
+        expected = config.tensors()
+        size = sum(tensor.numel() for tensor in expected.values()) * dtype.itemsize
+        require_memory(f"loading the model in {folder}", int(1.1 * size), "use a machine with more memory")
+        with torch.device("meta"):
+            model = config.build().to(dtype)
+        _fill(model, foreign, tensors, names, folder, torch.device(device))
+    for module in model.modules():
+        if isinstance(module, Mixer):
+            module.rebuild()
+    return model.eval()
+
+
+def end_token(folder: Path) -> str | None:
+    """The name of the end token in tokenizer_config.json; None where it says none."""
+    path = folder / "tokenizer_config.json"
+    if not path.is_file():
+        return None
+    content = read_json(path, LARGEST)
+    token = content.get("eos_token") if isinstance(content, dict) else None
+    name = token.get("content") if isinstance(token, dict) else token
+    return name if isinstance(name, str) else None
+
+
+def _names(foreign: Foreign, tensors: Tensors, folder: Path) -> dict[str, str]:
+    """The name in the file of each tensor of the table: a file of a model's body lacks the prefix.
+
+    ValueError where one is missing, or one is there that the table does not have.
+    """
+    present = {name for name in tensors.names if not re.fullmatch(foreign.without_weights, name)}
+    wanted = [name for part in foreign.parts for name in part.theirs]
+    names = {name: name for name in wanted}
+    if foreign.prefix and not any(name.startswith(foreign.prefix) for name in present):
+        names = {name: name.removeprefix(foreign.prefix) for name in wanted}
+    missing = sorted(set(names.values()) - present)
+    if missing:
+        raise ValueError(f"{folder}: the weights lack {missing[0]} ({len(missing):,} are missing)")
+    unknown = sorted(present - set(names.values()))
+    if unknown:
+        raise ValueError(f"{folder}: the weights have {unknown[0]}, which this model does not ({len(unknown):,} such)")
+    return names
+
+
+def _fill(
+    model: Model, foreign: Foreign, tensors: Tensors, names: dict[str, str], folder: Path, device: torch.device
+) -> None:
+    """Gives each tensor of the model memory and its values."""
+    own: dict[str, Any] = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    saved = model.state_dict().keys()
+    filled = set()
+    for part in foreign.parts:
+        planned = own.get(part.ours)
+        if planned is None:
+            raise AssertionError(f"the table of names has {part.ours}, which the model has not")
+        for name, shape in zip(part.theirs, part.shapes(tuple(planned.shape)), strict=True):
+            if tensors.shape(names[name]) != shape:
+                found = tensors.shape(names[name])
+                raise ValueError(f"{folder}: {names[name]} is {found} and should be {shape} by config.json")
+        tensor = torch.empty(planned.shape, dtype=planned.dtype, device=device)
+        with torch.no_grad():
+            part.fill(tensor, lambda name: tensors.read(names[name]))
+        _place(model, part.ours, tensor)
+        filled.add(part.ours)
+    lacking = sorted(set(saved) - filled)
+    assert not lacking, f"the table of names lacks {lacking[0]}"
+
+
+def _place(model: nn.Module, name: str, tensor: torch.Tensor) -> None:
+    """Puts a tensor where the model has one of that name without memory."""
+    path, _, last = name.rpartition(".")
+    owner = model.get_submodule(path)
+    if last in owner._parameters:
+        owner._parameters[last] = nn.Parameter(tensor, requires_grad=tensor.is_floating_point())
+    else:
+        owner._buffers[last] = tensor

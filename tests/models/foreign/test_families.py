@@ -1,0 +1,148 @@
+"""Random models that transformers itself saved, read without it: logits through a text, through pieces and tokens.
+
+Norms, angles and scans that a peer rounds to float32 are computed in float64 there, so that 1e-9 can be asked.
+"""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+transformers = pytest.importorskip("transformers")
+
+import seqloom  # noqa: E402
+from seqloom.core.model import Model  # noqa: E402
+from seqloom.models.foreign.families import FAMILIES  # noqa: E402
+from seqloom.models.foreign.load import load, read_settings  # noqa: E402
+
+transformers.utils.logging.disable_progress_bar()
+transformers.utils.logging.set_verbosity_error()
+VOCAB, T = 31, 14
+COMMON = {"vocab_size": VOCAB, "hidden_size": 16, "num_hidden_layers": 2, "bos_token_id": 0, "eos_token_id": 0}
+HEADS = {"num_attention_heads": 4, "intermediate_size": 24, "max_position_embeddings": 32}
+LLAMA = {**COMMON, **HEADS, "num_key_value_heads": 2}
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("LlamaConfig", LLAMA),
+    "llama, tied, biases, base 500,000": (
+        "LlamaConfig",
+        {**LLAMA, "tie_word_embeddings": True, "attention_bias": True, "rms_norm_eps": 1e-5}
+        | {"rope_parameters": {"rope_type": "default", "rope_theta": 500000.0}},
+    ),
+    "mistral": ("MistralConfig", {**LLAMA, "sliding_window": 5, "head_dim": 6}),
+    "mistral without a window": ("MistralConfig", {**LLAMA, "sliding_window": None}),
+    "qwen2": ("Qwen2Config", LLAMA),
+    "qwen3": ("Qwen3Config", {**LLAMA, "head_dim": 8, "rms_norm_eps": 1e-6}),
+    "gpt2": (
+        "GPT2Config",
+        {"vocab_size": VOCAB, "n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 32}
+        | {"bos_token_id": 0, "eos_token_id": 0, "layer_norm_epsilon": 1e-3},
+    ),
+    "gpt_neox": ("GPTNeoXConfig", {**COMMON, **HEADS, "rotary_pct": 0.5}),
+    "gpt_neox, serial": (
+        "GPTNeoXConfig",
+        {**COMMON, **HEADS, "rotary_pct": 0.5, "use_parallel_residual": False, "hidden_act": "gelu_new"},
+    ),
+    "mamba": ("MambaConfig", {**COMMON, "state_size": 5, "conv_kernel": 3}),
+    "mamba2": (
+        "Mamba2Config",
+        {**COMMON, "num_heads": 4, "head_dim": 8, "n_groups": 2, "state_size": 5, "chunk_size": 4}
+        | {"tie_word_embeddings": True},
+    ),
+}
+ROUNDING = ("llama", "mistral", "qwen2", "qwen3", "mamba", "mamba2")
+
+
+class Widened:
+    """torch, whose float32 is float64."""
+
+    float = float32 = torch.float64
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+
+@pytest.fixture
+def widened(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ROUNDING:
+        monkeypatch.setattr(importlib.import_module(f"transformers.models.{name}.modeling_{name}"), "torch", Widened())
+    monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
+
+
+def peer(name: str) -> Any:
+    """A model of transformers with weights that matter, in float64."""
+    kind, settings = MODELS[name]
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_config(getattr(transformers, kind)(**settings)).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return model
+
+
+def by_pieces(model: Model, ids: torch.Tensor) -> torch.Tensor:
+    state, logits = model.start(len(ids)), []
+    for piece in ids[:, :9].split([4, 5], 1):
+        out, state = model.extend(piece, state)
+        logits.append(out)
+    for t in range(9, ids.shape[1]):
+        token, state = model.step(ids[:, t], state)
+        logits.append(token[:, None])
+    return torch.cat(logits, 1)
+
+
+def test_every_family_is_tried() -> None:
+    assert {name.partition(",")[0].partition(" ")[0] for name in MODELS} == FAMILIES.keys() - {"seqloom"}
+
+
+@pytest.mark.usefixtures("widened")
+@pytest.mark.parametrize("name", MODELS)
+def test_logits_are_the_peers(name: str, tmp_path: Path) -> None:
+    theirs = peer(name)
+    theirs.save_pretrained(tmp_path, max_shard_size="20KB" if name == "llama" else "1GB")
+    model = load(tmp_path)
+    assert model.dtype == torch.float64
+    ids = torch.randint(0, VOCAB, (2, T), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        expected = theirs(ids, use_cache=False).logits
+        torch.testing.assert_close(model(ids), expected, rtol=0, atol=1e-9)
+        torch.testing.assert_close(by_pieces(model, ids), expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_table_is_read_both_ways(name: str, tmp_path: Path) -> None:
+    theirs = peer(name)
+    theirs.save_pretrained(tmp_path)
+    weights = load(tmp_path).state_dict()
+    back = {
+        key: value for part in read_settings(tmp_path).parts for key, value in part.split(weights[part.ours]).items()
+    }
+    saved = load_file(tmp_path / "model.safetensors")
+    assert back.keys() == saved.keys()
+    for key, value in saved.items():
+        assert torch.equal(back[key], value), key
+
+
+def test_what_seqloom_exported_is_read(tmp_path: Path) -> None:
+    import seqloom.hf
+
+    model = seqloom.decoder("he", vocab=VOCAB, dim=16, depth=2, context=16)
+    seqloom.hf.wrap(model).save_pretrained(tmp_path)
+    ids = torch.randint(0, VOCAB, (2, T))
+    torch.testing.assert_close(seqloom.load(tmp_path)(ids), model.eval()(ids), rtol=0, atol=0)
+
+
+def test_half_precision_stays_as_it_is(tmp_path: Path) -> None:
+    peer("llama").to(torch.bfloat16).save_pretrained(tmp_path)
+    model = seqloom.load(tmp_path)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+    assert "".join(map(str, model(torch.tensor([[1, 2]])).shape)) == f"12{VOCAB}"
+
+
+def test_a_model_that_was_read_trains(tmp_path: Path) -> None:
+    peer("gpt2").float().save_pretrained(tmp_path)
+    model = seqloom.load(tmp_path).train()
+    model(torch.tensor([[1, 2, 3]])).sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
