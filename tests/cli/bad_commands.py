@@ -86,6 +86,11 @@ WORDS = [
         ("model.position=learned reaches 16: leave out --memory carry, or train with model.position=none",),
     ),
     ("evaluate-pairs", ["evaluate", "{run}", "--data", "pairs:dates:10"], ("pairs are for an encoder-decoder",)),
+    (
+        "compare-prompt-bytes",
+        ["compare", "she", "--data", "stories:3", "--prompt", "a\udcff", "--out", "new"],
+        ("the prompt 'a\\udcff' is not UTF-8", "the byte 0xff"),
+    ),
     ("report-run", ["report", "{run}"], ("is a run, not a comparison", "the --out of `seqloom compare`")),
     ("evaluate-batch", ["evaluate", "{run}", "--data", "stories:3", "--batch", "0"], ("--batch", "1")),
     (
@@ -114,6 +119,7 @@ WORDS = [
 ]
 
 SAMPLING = [
+    writes("stop-bytes", "--stop a\udcff", "the stop string 'a\\udcff' is not UTF-8", "the byte 0xff"),
     writes("long", "--mode stream --max-tokens 50", "the model takes 16", "use mode 'slide'", "max_tokens of at most"),
     writes("none", "--max-tokens 0", "max_tokens", "at least 1"),
     writes("word", "--max-tokens ten", "--max-tokens", "integer"),

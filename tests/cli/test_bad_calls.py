@@ -104,6 +104,7 @@ CALLS: list[tuple[str, Call, tuple[str, ...]]] = [
     ("prompt-surrogate", says("\ud800"), ("not UTF-8", "half a surrogate pair")),
     ("stop-text", says("Once", stop="end"), ("list of strings", "['end']")),
     ("stop-empty", says("Once", stop=[""]), ("empty string",)),
+    ("stop-surrogate", says("Once", stop=["a\udcff"]), ("the stop string 'a\\udcff' is not UTF-8", "the byte 0xff")),
     ("stop-ids", says([0], stop=["end"]), ("stop is for a text prompt",)),
     ("max-tokens", says("Once", max_tokens=0), ("max_tokens must be at least 1",)),
     ("mode", says("Once", mode="steam"), ("unknown mode 'steam'", "did you mean 'stream'")),

@@ -177,7 +177,7 @@ class Tokenizer:
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, on all cores; see `encode`."""
         for text in texts:
-            _require_utf8(text)  # where the package would raise TypeError
+            require_utf8(text)  # where the package would raise TypeError
         rows = self._ids(texts)
         for number, (row, text) in enumerate(zip(rows, texts, strict=True)):
             if self.eos in row:  # the text holds the end token's name, read as that token
@@ -237,7 +237,7 @@ class Tokenizer:
         return id
 
 
-def _require_utf8(text: str) -> None:
+def require_utf8(text: str, name: str = "the text") -> None:
     """Raises ValueError for half a surrogate pair, which is also how Python reads a byte that is no UTF-8."""
     try:
         text.encode()
@@ -245,7 +245,7 @@ def _require_utf8(text: str) -> None:
         character = text[error.start]
         raw = f", the byte 0x{ord(character) - 0xDC00:02x}" if "\udc80" <= character <= "\udcff" else ""
         raise ValueError(
-            f"the text is not UTF-8: its character {error.start + 1:,} is half a surrogate pair{raw}; write it in UTF-8"
+            f"{name} is not UTF-8: its character {error.start + 1:,} is half a surrogate pair{raw}; write it in UTF-8"
         ) from None
 
 

@@ -20,6 +20,7 @@ from seqloom.analysis.origin import machine
 from seqloom.core.seeds import require_count
 from seqloom.data.prepare import Corpus
 from seqloom.data.probes import probe
+from seqloom.data.tokenizer import require_utf8
 from seqloom.evaluation.stories import floor
 from seqloom.experiments.contender_cell import ContenderCell, trained_run
 from seqloom.experiments.contenders import Contender, Size, Sizing, sized
@@ -85,6 +86,8 @@ class Compare:
             raise ValueError(f"a comparison needs contenders of different names, not {', '.join(names) or 'none'}")
         require_count(self.seeds)
         require_lengths(self.lengths)
+        for prompt in self.prompts:
+            require_utf8(prompt, f"the prompt {prompt!r}")
         for title in self.probes:
             probe(title, DIFFICULTY)
         if len(set(self.probes)) < len(self.probes):

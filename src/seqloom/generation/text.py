@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from seqloom.core.arguments import described
+from seqloom.data.tokenizer import require_utf8
 
 
 class TextStream(Protocol):
@@ -79,5 +80,7 @@ def check_stop(stop: Any) -> None:
         raise ValueError(f"stop is a list of strings: write [{stop!r}]")
     if not isinstance(stop, list | tuple) or not all(isinstance(string, str) for string in stop):
         raise TypeError(f"stop is a list of strings, not {described(stop)} {stop!r}")
+    for string in stop:
+        require_utf8(string, f"the stop string {string!r}")
     if not all(stop):
         raise ValueError("stop holds an empty string, which every text begins with: leave it out")
