@@ -71,6 +71,14 @@ def test_rows_that_no_cell_wrote(tmp_path: Path, content: dict[str, Any]) -> Non
     assert "\n" not in str(raised.value)
 
 
+def test_a_cell_without_rows(tmp_path: Path) -> None:
+    cell = Square("two", 2)
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two/rows.json").write_bytes(sealed({"format": 1, "cell": cell.key, "rows": [], "origin": {}}))
+    with pytest.raises(ValueError, match=r"two/rows\.json has no rows of a cell: move it away"):
+        run(study([cell]), tmp_path)
+
+
 @pytest.mark.parametrize("error", ["", "fault"])
 @pytest.mark.parametrize("odd", ["link", "fifo"])
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -26,11 +26,13 @@ FORMAT = 1
 ROWS, RESULTS = "rows.json", "results.jsonl"
 LARGEST = 64 << 20
 """the most bytes of the rows of one cell"""
+ROWLESS = "has no rows of a cell: move it away, and the cell is run again"
 R = TypeVar("R", bound=Row)
 
 
 def save(folder: Path, cell: Cell, rows: Sequence[Row], origin: Mapping[str, str]) -> None:
-    """Writes the rows of a cell completely or not at all."""
+    """Writes the rows of a cell, at least one, completely or not at all."""
+    assert rows
     content = {
         "format": FORMAT,
         "cell": cell.key,
@@ -54,6 +56,8 @@ def load(folder: Path, cell: Cell) -> list[Row] | None:
     content = document(path)
     if content["cell"] != cell.key:
         return None
+    if not content["rows"]:
+        raise ValueError(f"{path} {ROWLESS}")
     try:
         return [cell.schema.model_validate(row) for row in content["rows"]]
     except ValidationError as error:
@@ -91,7 +95,7 @@ def document(path: Path) -> dict[str, Any]:
     rows, origin = content.get("rows"), content.get("origin")
     named = isinstance(content.get("cell"), str) and isinstance(origin, dict)
     if not named or not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError(f"{path} has no rows of a cell: move it away, and the cell is run again")
+        raise ValueError(f"{path} {ROWLESS}")
     return content
 
 
