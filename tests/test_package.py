@@ -1,8 +1,14 @@
-"""The wheel holds the files that the program needs besides Python files, and works from any folder."""
+"""The wheel holds the files that the program needs besides Python files, and works from any folder.
+
+The sources that are published make the same wheel, and hold no tests, which need the whole repository.
+"""
 
 import os
+import re
 import subprocess
 import sys
+import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -41,6 +47,33 @@ def test_the_wheel_holds_every_file_that_is_read_at_run_time(wheel: Path) -> Non
     assert expected
     assert expected - held == set()
     assert "seqloom/py.typed" in held
+
+
+@pytest.mark.slow
+def test_the_published_sources_hold_what_is_installed_and_no_tests(wheel: Path, tmp_path: Path) -> None:
+    run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(tmp_path), str(ROOT))
+    (path,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    installed = {f"src/{name}" for name in zipfile.ZipFile(wheel).namelist() if name.startswith("seqloom/")}
+    assert installed - held == set()
+    assert {"README.md", "LICENSE", "pyproject.toml"} <= held
+    assert not [name for name in held if name.startswith("tests")]
+
+
+def test_every_package_that_is_asked_for_has_a_pinned_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *(name for names in project["optional-dependencies"].values() for name in names)]
+    names = {_name(requirement) for requirement in asked} - {"seqloom", "setuptools"}
+    pinned = {_name(line) for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    assert names - pinned == set()
+
+
+def _name(requirement: str) -> str:
+    """The normalized name of the package of a requirement."""
+    found = re.match(r"[\w.-]+", requirement)
+    assert found
+    return re.sub(r"[-_.]+", "-", found[0]).lower()
 
 
 @pytest.mark.slow
