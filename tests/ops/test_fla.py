@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,12 +17,16 @@ from torch import Tensor
 from torch._dynamo.backends.common import aot_autograd
 
 import seqloom.mixers  # noqa: F401  # which registers every kind
+from seqloom.core.graphs import as_in_a_graph
 from seqloom.core.mixer_config import mixer_config
 from seqloom.ops import backends, fla, gpu
 from seqloom.ops.delta_rule import delta
 from seqloom.ops.delta_rule.fla import GATED
 from seqloom.ops.delta_rule.gated import gated
-from seqloom.ops.linear_decay import decay, normalised
+from seqloom.ops.gated_norm import Gate, normed
+from seqloom.ops.linear_decay import by_size, decay, normalised
+from seqloom.ops.short_convolution import convolve
+from tests.training.recorded import on_a_cpu
 
 DEVICE, HALF = ("cpu", torch.float16) if gpu.INTERPRETED else ("cuda", torch.bfloat16)
 ROOT = Path(__file__).parents[2]
@@ -49,8 +54,10 @@ if not fla.why() and gpu.INTERPRETED:
 
     for op in ("delta_rule", "gated_delta_rule", "generalized_delta_rule", "gla", "kda", "simple_gla"):
         import_module(f"fla.ops.{op}")
+    for module in ("causal_conv1d", "norm.fused_norm_gate"):
+        import_module(f"fla.modules.{module}")
     for name, module in list(sys.modules.items()):
-        if name.startswith("fla.ops"):
+        if name.startswith(("fla.ops", "fla.modules.")):
             module.range = lambda *bounds: map(Index, range(*map(int, bounds)))
             module.IS_GATHER_SUPPORTED = False  # it has a form without `gather`, which the interpreter does not know
 
@@ -60,6 +67,8 @@ CLOSE = 2e-2
 """‖ours - reference‖ / ‖reference‖ that products in bfloat16, of 8 bits, may give"""
 B, H, T, K, V = 2, 2, 70, 24, 40
 """a chunk and a part of the next; widths that are no powers of 2"""
+MOST_COPIES = 19
+"""conversions of a step of gated_delta, forward and backward; 14 are of parameters"""
 SHORT = 20 if gpu.INTERPRETED else T
 """the same for the general rule, whose chunks are 16 long"""
 
@@ -107,6 +116,19 @@ def weighted_case() -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | No
     ]
 
 
+def convolution_case(
+    silu: bool, bias: bool, window: bool
+) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]:
+    given = [drawn(B, T, 2 * K, seed=0), drawn(2 * K, seed=1) if bias else None]
+    given += [drawn(B, 3, 2 * K, seed=2) if window else None, drawn(4, 2 * K, seed=3)]
+    return lambda x, b, window, taps: (convolve(x, taps, b, window, silu),), given
+
+
+def norm_case(gate: Gate) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]:
+    given = [drawn(B, T, H, V, seed=0), drawn(B, T, H * V, seed=1), 1 + drawn(V, seed=2) / 8]
+    return lambda y, z, gain: (normed(y, z, gain, 1e-5, gate),), given
+
+
 CASES: dict[str, tuple[str, Callable[[], tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]]]] = {
     "sum without decay": ("linear_decay", lambda: sum_case(None)),
     "sum, a decay per head": ("linear_decay", lambda: sum_case(gate(H, seed=5))),
@@ -121,6 +143,10 @@ CASES: dict[str, tuple[str, Callable[[], tuple[Callable[..., tuple[Tensor, ...]]
     "gated delta": ("delta_rule", lambda: mixer_case(gate(B, T, H, seed=5), 2)),
     "gated delta, two heads of values per key": ("delta_rule", lambda: mixer_case(gate(B, T, H, seed=5), 1)),
     "kda": ("delta_rule", lambda: mixer_case(gate(B, T, H, K, seed=5), 2)),
+    "convolution": ("short_convolution", lambda: convolution_case(True, False, False)),
+    "convolution after a window": ("short_convolution", lambda: convolution_case(False, True, True)),
+    "norm before silu": ("gated_norm", lambda: norm_case("silu")),
+    "norm before a sigmoid": ("gated_norm", lambda: norm_case("sigmoid")),
 }
 
 
@@ -267,10 +293,38 @@ def test_mixers_use_it_under_autocast(kind: str) -> None:
         assert float((wide - half).norm() / wide.norm()) < 3 * CLOSE
 
 
+@runs
+def test_gated_delta_converts_few_tensors() -> None:
+    """Under autocast: x once and its gradient back, weights once a step, and what is one number per head and token."""
+    mixer = mixer_config({"kind": "gated_delta"}).build(64, 256).to(DEVICE)
+    x = torch.randn(1, SHORT, 64, device=DEVICE, requires_grad=True)
+    counts = {}
+    for backend in ("fla", "reference"):
+        norm, convolution = ("fla", "fla") if backend == "fla" else ("reference", "lagged")
+        forced = {"delta_rule": "fla", "gated_norm": norm, "short_convolution": convolution}
+        with torch.profiler.profile() as profile, torch.autocast(DEVICE, HALF), backends.use(**forced):
+            mixer(x.clone()).float().sum().backward()
+        counts[backend] = sum(event.count for event in profile.key_averages() if event.key == "aten::_to_copy")
+    assert counts["fla"] <= MOST_COPIES < counts["reference"], counts
+
+
+def test_a_cuda_graph_records_what_runs_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With graphs that record on a CPU in place of CUDA's, and a card that is pretended."""
+    on_a_cpu(monkeypatch)
+    monkeypatch.setattr(fla, "why", lambda: "")
+    monkeypatch.setattr(gpu, "able", lambda device: True)
+    queries = SimpleNamespace(device=torch.device("cuda"), dtype=torch.bfloat16, shape=(2, 4, 64, 32))
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        assert by_size(queries, False) == "fla"
+    with as_in_a_graph(True):
+        assert by_size(queries, False) != "fla"
+
+
 @pytest.mark.parametrize(
     "part",
     [
-        "reference and (gated or sum and without) or captured and delta or operator and second",
+        "reference and (gated or sum and without or convolution or norm) or captured and delta or operator and second"
+        " or few_tensors",
         pytest.param("rule", marks=pytest.mark.slow),
         pytest.param("not rule", marks=pytest.mark.slow),
     ],

@@ -42,16 +42,22 @@ def lacking() -> dict[str, str]:
     return {"fla": reason} if reason else {}
 
 
+def runs_on(x: Tensor) -> bool:
+    """Whether its kernels support the dtype and the device of x: on a GPU, or under Triton's interpreter."""
+    return x.dtype in NARROW and gpu.able(x.device) and not why()
+
+
 def able(q: Tensor) -> bool:
-    """Whether its kernels can run on queries (…, K), on a GPU or under Triton's interpreter. They need an even K."""
+    """Whether its kernels can run on queries (…, K). They need an even K."""
     K = q.shape[-1]
-    return q.dtype in NARROW and K <= WIDEST and K % 2 == 0 and gpu.able(q.device) and not why()
+    return K <= WIDEST and K % 2 == 0 and runs_on(q)
 
 
 def best(q: Tensor) -> bool:
     """Whether its kernels are the default for these queries.
 
-    Not in a captured graph: its gradients would compute the outputs again, and an exported one could not run elsewhere.
+    Not in a graph of torch's compiler: its gradients would compute the outputs again, and an exported one could not run
+    elsewhere. A CUDA graph records what runs without it, so there they are.
     """
     return q.device.type == "cuda" and able(q) and not capturing()
 
@@ -117,12 +123,16 @@ def _save(ctx: Any, inputs: tuple[Tensor | None, ...], output: tuple[Tensor, Ten
 
 def once(y: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     """The outputs; a second derivative through them raises RuntimeError, since fla would leave out its part."""
-    for output in (y, state):
-        if output.requires_grad:
-            output.register_hook(_refuse_second)
-    return y, state
+    return refuse_second_derivatives(y, "chunked"), refuse_second_derivatives(state, "chunked")
 
 
-def _refuse_second(grad: Tensor) -> None:
-    if torch.is_grad_enabled():
-        raise RuntimeError("fla's kernels have no second derivative: force backend 'chunked' to get one")
+def refuse_second_derivatives(output: Tensor, able: str) -> Tensor:
+    """The output of a kernel, whose second derivative raises RuntimeError; `able` is the backend that has one."""
+
+    def refuse(grad: Tensor) -> None:
+        if torch.is_grad_enabled():
+            raise RuntimeError(f"fla's kernels have no second derivative: force backend {able!r} to get one")
+
+    if output.requires_grad:
+        output.register_hook(refuse)
+    return output

@@ -36,7 +36,7 @@ from seqloom.ops.delta_rule.gated import gated
 from seqloom.ops.delta_rule.inputs import price as inputs_price
 from seqloom.ops.delta_rule.reference import price
 from seqloom.ops.head_norm import HeadNorm
-from seqloom.ops.projection import Linear
+from seqloom.ops.projection import Linear, convert_for_products
 from seqloom.ops.short_convolution.layer import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -72,6 +72,7 @@ class Delta(PackedMixer):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        x = convert_for_products(x)
         convolved, window = self.conv(self.w_qkv(x), state, lengths)
         old_state = state["S"] if state else None
         y, S = gated(convolved, None, self._strength(x), old_state, heads=self.heads, K=self.K, lengths=lengths)

@@ -33,6 +33,7 @@ from seqloom.core.state import Entries, State
 from seqloom.mixers.delta_by_head import TRAITS, DeltaByHead, DeltaByHeadSettings
 from seqloom.ops.delta_steps import delta_steps
 from seqloom.ops.delta_steps.reference import price
+from seqloom.ops.projection import convert_for_products
 
 
 @final
@@ -44,6 +45,7 @@ class DeltaProduct(DeltaByHead):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        x = convert_for_products(x)
         q, k, v, window = self.queries_keys_values(x, state, lengths)
         g = None if self.w_a is None else self.log_decay(x).transpose(1, 2)  # (B, H', T)
         strength = self.strength(x).movedim(-1, 1)  # (B, H', T, n)

@@ -30,7 +30,7 @@ from seqloom.mixers.delta_by_head import TRAITS, DeltaByHead, DeltaByHeadSetting
 from seqloom.ops.delta_rule import mixing
 from seqloom.ops.delta_rule.gated import gated
 from seqloom.ops.delta_rule.reference import price
-from seqloom.ops.projection import Linear
+from seqloom.ops.projection import Linear, convert_for_products
 
 
 @final
@@ -46,6 +46,7 @@ class GatedDelta(DeltaByHead):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        x = convert_for_products(x)
         convolved, window = self.conv(self.w_qkv(x), state, lengths)
         g, strength = self.log_decay(x), self.strength(x).squeeze(-2)  # (B, T, H')
         old_state = state["S"] if state else None

@@ -36,7 +36,7 @@ from seqloom.core.view import View
 from seqloom.mixers.delta_by_channel import TRAITS, DeltaByChannel, DeltaByChannelSettings
 from seqloom.ops.delta_rule import delta
 from seqloom.ops.delta_rule.reference import price
-from seqloom.ops.projection import Linear
+from seqloom.ops.projection import Linear, convert_for_products
 
 
 @final
@@ -50,6 +50,7 @@ class GatedDelta2(DeltaByChannel):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        x = convert_for_products(x)
         q, k, v, window = self.queries_keys_values(x, state, lengths)
         erase, write = self._by_head(self._erase_strength(x)), self._by_head(self._write_strength(x))
         g, b, w = (tensor.transpose(1, 2) for tensor in (self.log_decay(x), erase, write))  # (B, H, T, K)

@@ -30,6 +30,7 @@ from seqloom.mixers.delta_by_channel import TRAITS, DeltaByChannel, DeltaByChann
 from seqloom.ops.delta_rule import mixing
 from seqloom.ops.delta_rule.gated import gated
 from seqloom.ops.delta_rule.reference import price
+from seqloom.ops.projection import convert_for_products
 
 
 @final
@@ -41,6 +42,7 @@ class KDA(DeltaByChannel):
 
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
+        x = convert_for_products(x)
         convolved, window = self.conv(self.w_qkv(x), state, lengths)
         g, strength = self.log_decay(x), torch.sigmoid(self.w_b(x))  # (B, T, H, K), (B, T, H)
         old_state = state["S"] if state else None

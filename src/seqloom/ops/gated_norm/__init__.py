@@ -14,8 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from seqloom.ops import fla as fla_kernels
 from seqloom.ops.checked import checked
-from seqloom.ops.gated_norm import native, reference
+from seqloom.ops.gated_norm import fla, native, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 
 Gate: TypeAlias = Literal["none", "silu", "sigmoid", "silu first"]
@@ -32,8 +33,8 @@ def normed(
     """The outputs of heads, normalized and gated by z, as one stream: D = H V.
 
     gain is (V,), or (H, V) for the gate `silu first`. Without z there is no gate, whatever `gate` is. Backends:
-    `reference` by torch's norm, and `native` in C on a CPU, in one pass over memory forward and one backward.
-    Differentiable twice.
+    `reference` by torch's norm; `native` in C on a CPU, in one pass over memory forward and one backward; and `fla`, by
+    its kernel on a GPU, where y and z are both bfloat16 or both float16. Differentiable twice, but for `fla`.
     """
     if (gain.ndim == 2) != (gate == "silu first"):
         sizes = "(H, V)" if gate == "silu first" else "(V,)"
@@ -46,6 +47,8 @@ def normed(
 
 def by_size(y: Tensor, z: Tensor | None, gain: Tensor) -> str:
     """The fastest backend. An exported graph must run where there is no native code."""
+    if y.device.type == "cuda" and fla.able(y, z, gain):
+        return "fla"
     return "native" if able(y, z, gain) and not torch.compiler.is_exporting() and native.available() else "reference"
 
 
@@ -67,7 +70,11 @@ def _example(gate: Gate) -> Example:
 
 OP = Op(
     "gated_norm",
-    {"reference": Backend(reference.normed), "native": Backend(native.normed, native.lacking, able)},
+    {
+        "reference": Backend(reference.normed),
+        "native": Backend(native.normed, native.lacking, able),
+        "fla": Backend(fla.normed, fla_kernels.lacking, fla.able),
+    },
     rule=by_size,
     examples=tuple(_example(gate) for gate in ("none", "silu", "sigmoid", "silu first")),
     price=reference.price,

@@ -11,10 +11,11 @@ Source: the matrix product; only the choice of the library is ours.
 from typing import final
 
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor, float32, get_autocast_dtype, nn
 from torch.nn.functional import linear
 
 from seqloom.core import cost
+from seqloom.core.arguments import autocasts
 from seqloom.core.graphs import capturing
 from seqloom.core.hooks import hooked
 from seqloom.core.shapes import Token
@@ -39,6 +40,16 @@ def project(x: Float[Tensor, "*B I"], weight: Float[Tensor, "O I"], bias: Float[
         return linear(x, weight, bias)
     y: Tensor = OP[OP.choose()](x, weight, bias)
     return y
+
+
+def convert_for_products(x: Tensor) -> Tensor:
+    """x in the dtype in which autocast multiplies it, for several projections of one x; x itself without autocast.
+
+    Autocast would convert x for each of them again, and each gradient back.
+    """
+    if x.dtype != float32 or not autocasts(x.device):
+        return x
+    return x.to(get_autocast_dtype(x.device.type))
 
 
 def outer(a: Float[Tensor, "R O"], b: Float[Tensor, "R I"]) -> Float[Tensor, "O I"]:

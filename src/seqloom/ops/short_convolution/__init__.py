@@ -15,10 +15,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
+from seqloom.ops import fla as fla_kernels
 from seqloom.ops import ring
 from seqloom.ops.checked import checked
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.short_convolution import native, reference
+from seqloom.ops.short_convolution import fla, native, reference
 
 Window: TypeAlias = Float[Tensor, "B P D"]
 Taps: TypeAlias = Float[Tensor, "W D"]
@@ -29,19 +30,25 @@ Bias: TypeAlias = Float[Tensor, " D"] | None
 def convolve(x: Stream, taps: Taps, bias: Bias, window: Window | None = None, silu: bool = True) -> Stream:
     """The convolution (B, T, D) of x (B, T, D) after the inputs in the window, if there is one; without bias b = 0.
 
-    Computed in float32 or better. Backends: `reference`; `lagged`, by `lag_sum`; and `native` in C on a CPU, in one
-    pass over memory forward and one backward. Differentiable twice.
+    Computed in float32 or better. Backends: `reference`; `lagged`, by `lag_sum`; `native` in C on a CPU, in one pass
+    over memory forward and one backward; and `fla`, by its kernel on a GPU for x in bfloat16 or float16, which are not
+    converted in memory. Differentiable twice, but for `fla`.
     """
-    wide = torch.promote_types(x.dtype, torch.float32)
-    converted = (None if tensor is None else tensor.to(wide) for tensor in (x, taps, bias, window))
     if x.numel() == 0:
         return x.clone()
-    y: Tensor = OP[OP.choose(x)](*converted, silu)
+    backend = OP.choose(x)
+    if backend == "fla":
+        return fla.convolve(x, taps, bias, window, silu)
+    wide = torch.promote_types(x.dtype, torch.float32)
+    converted = (None if tensor is None else tensor.to(wide) for tensor in (x, taps, bias, window))
+    y: Tensor = OP[backend](*converted, silu)
     return y.to(x.dtype)
 
 
 def by_size(x: Tensor) -> str:
     """The fastest backend."""
+    if x.device.type == "cuda" and fla.able(x):
+        return "fla"
     cpu = x.device.type == "cpu" and not torch.compiler.is_exporting()
     return "native" if cpu and native.available() else "lagged"
 
@@ -71,6 +78,7 @@ OP = Op(
         "reference": Backend(reference.convolve),
         "lagged": Backend(reference.convolve_by_lag_sum, plain=True),
         "native": Backend(native.convolve, native.lacking, lambda x: x.device.type == "cpu"),
+        "fla": Backend(fla.convolve, fla_kernels.lacking, fla.able),
     },
     rule=by_size,
     examples=(_plain, _after),
