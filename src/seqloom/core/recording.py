@@ -7,12 +7,14 @@ it, bit for bit, as long as the code reads nothing from the device.
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar, final
 
 import torch
 from torch import Tensor
 
 T = TypeVar("T")
+_kept: ContextVar[list[object] | None] = ContextVar("seqloom_kept", default=None)
 _wanted: ContextVar[bool] = ContextVar("seqloom_graphs_wanted", default=True)
 WARM_UP = 3
 """runs before the recording, in which kernels are chosen, tuned and cached"""
@@ -50,15 +52,47 @@ def warm_up(work: Callable[[], object]) -> None:
         torch.cuda.current_stream().wait_stream(side)
 
 
-def record(work: Callable[[], T]) -> tuple[torch.cuda.CUDAGraph, T]:
-    """The work as a graph, which has not run, and its result, which each replay fills.
+@final
+@dataclass(frozen=True)
+class Recorded(Generic[T]):
+    """Work as a graph, which has not run yet, and its result, which each replay fills."""
 
-    Other threads may use the GPU meanwhile, such as one that pins batches. RuntimeError where it cannot be recorded.
+    graph: torch.cuda.CUDAGraph
+    result: T
+    kept: list[object]
+    """what the graph reads and only caches hold besides"""
+
+    def replay(self) -> None:
+        """Does the work again, on the memory that it was recorded with."""
+        self.graph.replay()
+
+
+def record(work: Callable[[], T]) -> Recorded[T]:
+    """Records the work. Other threads may use the GPU meanwhile, such as one that pins batches.
+
+    RuntimeError where it cannot be recorded.
     """
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        result = work()
-    return graph, result
+    kept: list[object] = []
+    token = _kept.set(kept)
+    try:
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            result = work()
+    finally:
+        _kept.reset(token)
+    return Recorded(graph, result, kept)
+
+
+def keep(value: T) -> T:
+    """The value, from a cache that may drop it: a recording that is being made holds it as long as there is the graph.
+
+    Autograd runs the backward of work on a GPU in a thread of its own, where this is unknown: a backward reads what its
+    forward has kept too.
+    """
+    kept = _kept.get()
+    if kept is not None:
+        kept.append(value)
+    return value
 
 
 def fill(buffers: Iterable[Tensor], tensors: Iterable[Tensor]) -> None:

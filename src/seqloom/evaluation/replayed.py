@@ -14,7 +14,7 @@ from torch import Tensor
 from seqloom.core.graphs import without_reading
 from seqloom.core.mixer import Mixer
 from seqloom.core.model import Model
-from seqloom.core.recording import fill, graphs_wanted, reason, record, takes_graphs, warm_up
+from seqloom.core.recording import Recorded, fill, graphs_wanted, reason, record, takes_graphs, warm_up
 
 FEWEST = 8
 """batches from which a recording, which takes four passes, is worth its time"""
@@ -35,19 +35,18 @@ class Replayed:
         reasons = [model.uncaptured, *(mixer.uncaptured for mixer in mixers)]
         can = takes_graphs(self._device) and not any(reasons) and not model.config.looks_up
         self._records = can and batches >= FEWEST and graphs_wanted()
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self._recorded: Recorded[Tensor] | None = None
         self._buffers: list[Tensor] = []
-        self._result = torch.empty(0)
 
     def __call__(self, *tensors: Tensor) -> Tensor:
         """The result of a batch, on the CPU."""
-        if self._records and self._graph is None:
+        if self._records and self._recorded is None:
             self._record(tensors)
-        if self._graph is None or [x.shape for x in tensors] != [x.shape for x in self._buffers]:
+        if self._recorded is None or [x.shape for x in tensors] != [x.shape for x in self._buffers]:
             return self._compute(*(tensor.to(self._device) for tensor in tensors)).cpu()
         fill(self._buffers, tensors)
-        self._graph.replay()
-        return self._result.cpu()
+        self._recorded.replay()
+        return self._recorded.result.cpu()
 
     def _record(self, tensors: tuple[Tensor, ...]) -> None:
         """Records a batch of these shapes; where that fails, says so in one line and records nothing more."""
@@ -56,7 +55,7 @@ class Replayed:
         try:
             with torch.cuda.device(self._device), without_reading():
                 warm_up(lambda: self._compute(*self._buffers))
-                self._graph, self._result = record(lambda: self._compute(*self._buffers))
+                self._recorded = record(lambda: self._compute(*self._buffers))
         except RuntimeError as error:
             self._records = False
             print(f"scoring goes on uncaptured, since the capture failed: {reason(error)}", file=sys.stderr)

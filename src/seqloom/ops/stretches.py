@@ -34,10 +34,9 @@ def reduced(
         assert taps is not None
         return torch.cat([(part * taps[: part.shape[2]]).sum(2) for part in parts], 1)
     if how == "mean":
-        sizes = [part.shape[2] for part in parts for _ in range(part.shape[1])]  # tokens of each stretch
-        counts = torch.tensor(sizes, device=x.device)
+        starts = torch.arange(0, T, width, device=x.device)
+        counts = (T - starts).clamp(max=width)  # tokens of each stretch
         if lengths is not None:
-            starts = torch.arange(0, T, width, device=x.device)
             counts = (lengths[:, None] - starts).clamp(min=1).minimum(counts)
         return torch.cat([part.sum(2) for part in parts], 1) / counts[..., None].to(x.dtype)
     if lengths is not None:

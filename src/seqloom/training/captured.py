@@ -26,7 +26,7 @@ from typing_extensions import override
 
 from seqloom.core.objective import Batch, Carried
 from seqloom.core.progress import Say
-from seqloom.core.recording import fill, reason, record, takes_graphs, warm_up
+from seqloom.core.recording import Recorded, fill, reason, record, takes_graphs, warm_up
 from seqloom.training.capturable import changes_afterwards, why_uncaptured
 from seqloom.training.loop import Steps, Update, Updates, seed_step
 from seqloom.training.losses import Losses
@@ -38,13 +38,24 @@ from seqloom.training.prefetch import Prefetch
 class _Recording:
     """A step as a graph, with the memory that it reads and writes."""
 
-    graph: torch.cuda.CUDAGraph
+    work: Recorded[tuple[tuple[Losses, Tensor], dict[str, Tensor]]]
     buffers: list[Batch]
     divisors: list[float]
-    losses: Losses
-    values: Tensor
-    """of the losses and of the gradient's norm (n,), float64"""
-    statistics: dict[str, Tensor]
+
+    @property
+    def losses(self) -> Losses:
+        """Those of the step, which its values are read by."""
+        return self.work.result[0][0]
+
+    @property
+    def values(self) -> Tensor:
+        """Of the losses and of the gradient's norm (n,), float64."""
+        return self.work.result[0][1]
+
+    @property
+    def statistics(self) -> dict[str, Tensor]:
+        """The sums of the model's statistics."""
+        return self.work.result[1]
 
 
 @final
@@ -127,7 +138,7 @@ class Captured(Steps):
         lr = self._updates.set_rates(number)
         seed_step(self._updates.config.seed, number, self._updates.device)
         began.record()
-        recording.graph.replay()
+        recording.work.replay()
         values.copy_(recording.values, non_blocking=True)
         ended.record()
         return _Running(number + 1, lr, values, self._updates.count_tokens(parts), began, ended)
@@ -171,8 +182,7 @@ class Captured(Steps):
         with self._undone():
             warm_up(step)
         updates.optimizer.let_capture(True)
-        graph, ((losses, values), statistics) = record(step)
-        return _Recording(graph, buffers, divisors, losses, values, statistics)
+        return _Recording(record(step), buffers, divisors)
 
     def _raise_flag(self, losses: Losses) -> tuple[Losses, Tensor]:
         """The losses and their values (n,); sets the flag where one is not finite."""

@@ -49,7 +49,8 @@ class Longformer(BidirectionalPatterned):
             raise ValueError(f"global token {self.tokens[-1]} is beyond the text of {T} tokens: leave it out")
         y = sparse.attend(*self.projected(x), self.patterns, lengths)
 
-        tokens, time = torch.tensor(self.tokens, device=x.device), torch.arange(T, device=x.device)
+        time = torch.arange(T, device=x.device)
+        tokens = torch.stack([time[token] for token in self.tokens])  # the host copies nothing to the device
         factors = zip((x[:, tokens], x, x), self.w_global.weight.chunk(3), strict=True)
         products = (project(inputs, weight) for inputs, weight in factors)
         q, k, v = (tensor.unflatten(-1, (self.heads, -1)).transpose(1, 2) for tensor in products)

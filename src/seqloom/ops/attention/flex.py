@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.graphs import constant
+from seqloom.core.recording import keep
 from seqloom.ops.attention.patterns import Pattern
 
 NARROWEST = 16
@@ -36,7 +37,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, pattern: Pattern, lengths: Tensor | 
     T = q.shape[2]
     # the first `lengths` tokens of a row are the kept ones, so in a causal pattern they attend to no dropped one
     if lengths is None or pattern.causal:
-        mask = _mask(pattern.of(T), T, q.device)
+        mask = keep(_mask(pattern.of(T), T, q.device))
     else:
         mask = _block_mask(_within(pattern, lengths), len(q), T, q.device)
     y: Tensor = _compiled(q.device.type)(q, k, v, block_mask=mask)

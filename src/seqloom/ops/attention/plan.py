@@ -21,9 +21,9 @@ EVALUATED = 1 << 22
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
-    """The tiles of one part of a pattern, without tiles that have no visible pair."""
+    """The tiles of one part of a pattern, without tiles that have no visible pair. Two parts are never equal."""
 
     queries: Tensor
     """(N, b): the times of N blocks of queries, -1 where a block has fewer"""

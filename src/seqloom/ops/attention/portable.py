@@ -3,11 +3,15 @@
 In shapes P is B H; the sizes N, b, M, c and m are those of `plan.Part`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import final
 
 import torch
 from torch import Tensor
 
+from seqloom.core.recording import keep
 from seqloom.ops.attention.plan import Part
 
 SCORES = 1 << 19
@@ -24,14 +28,14 @@ def average(q: Tensor, k: Tensor, v: Tensor, part: Part, lengths: Tensor | None)
     )
     (P, N, b, _), V = queries.shape, values.shape[3]
     y, log_sum = values.new_zeros(P, N, b, V), queries.new_full((P, N, b, 1), -torch.inf)
-    for rows, blocks in _tiles(part, P):
-        z = _scores(queries, keys, rows, blocks, lengths, part, H)
+    for group in _groups(part, P, q.device):
+        z = _scores(queries, keys, group, lengths, H)
         largest = z.amax(-1, keepdim=True).clamp(min=torch.finfo(z.dtype).min)
         e = z.sub_(largest).exp_()
         total = e.sum(-1, keepdim=True)
-        mean = torch.bmm(e, _selected(values, blocks)) / total.clamp(min=torch.finfo(z.dtype).tiny)
-        y[:, rows] = mean.unflatten(0, (P, -1))
-        log_sum[:, rows] = (largest + total.log()).unflatten(0, (P, -1))
+        mean = torch.bmm(e, _selected(values, group.blocks)) / total.clamp(min=torch.finfo(z.dtype).tiny)
+        y[:, group.rows] = mean.unflatten(0, (P, -1))
+        log_sum[:, group.rows] = (largest + total.log()).unflatten(0, (P, -1))
     return _joined(y, H), log_sum.view(-1, H, N * b)
 
 
@@ -48,8 +52,9 @@ def gradients(
     dy_blocks = _by_head_and_block(dy, part.queries)
     log_sums, deltas = (x.reshape(*queries.shape[:3], 1) for x in (log_sum, delta))
     dq, dk, dv = (tensor.new_zeros(tensor.shape) for tensor in (queries, keys, values))
-    for rows, blocks in _tiles(part, len(queries)):
-        z = _scores(queries, keys, rows, blocks, lengths, part, H)
+    for group in _groups(part, len(queries), q.device):
+        rows, blocks = group.rows, group.blocks
+        z = _scores(queries, keys, group, lengths, H)
         a = z.sub_(_selected(log_sums, rows)).exp_()
         dy_rows = _selected(dy_blocks, rows)
         dz = torch.bmm(dy_rows, _selected(values, blocks).mT).sub_(_selected(deltas, rows)).mul_(a)
@@ -70,40 +75,71 @@ def _joined(blocks: Tensor, H: int) -> Tensor:
     return blocks.flatten(1, 2).unflatten(0, (-1, H)).transpose(1, 2)
 
 
-def _tiles(part: Part, heads: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields the indices (n,) of a few blocks of queries, with those of the blocks of keys (n, m) they attend to."""
+@final
+@dataclass(frozen=True)
+class _Group:
+    """A few blocks of queries that attend to equally many blocks of keys, on the device of the scores."""
+
+    rows: Tensor
+    """(n,): the indices of the blocks of queries"""
+    blocks: Tensor
+    """(n, m): the blocks of keys of each"""
+    visible: Tensor
+    """(n or 1, b, m c): the visible pairs"""
+    key_time: Tensor
+    """(n, 1, m c)"""
+
+
+def _groups(part: Part, heads: int, device: torch.device) -> Iterable[_Group]:
+    """The tiles of a part, a few at a time; on a GPU, to which a captured step cannot copy, they are kept."""
+    return _tiles(part, heads, device) if device.type == "cpu" else keep(_kept(part, heads, device))
+
+
+@lru_cache(maxsize=64)
+def _kept(part: Part, heads: int, device: torch.device) -> tuple[_Group, ...]:
+    """As `_tiles`, computed and copied to the device once."""
+    return tuple(_tiles(part, heads, device))
+
+
+def _tiles(part: Part, heads: int, device: torch.device) -> Iterator[_Group]:
+    """Yields groups of blocks of queries, each with few enough scores."""
     b, c = part.table.shape[1:]
     counts = (part.blocks >= 0).sum(1)
     for count in counts.unique().tolist():
         if count:
             rows = torch.nonzero(counts == count)[:, 0]
-            for group in rows.split(max(1, SCORES // (heads * b * c * count))):
-                yield group, part.blocks[group, :count]
+            for chosen in rows.split(max(1, SCORES // (heads * b * c * count))):
+                yield _group(part, chosen, count, device)
 
 
-def _scores(
-    queries: Tensor, keys: Tensor, rows: Tensor, blocks: Tensor, lengths: Tensor | None, part: Part, H: int
-) -> Tensor:
-    """The scores (P n, b, m c) of these tiles, -inf for hidden pairs."""
-    z = torch.bmm(_selected(queries, rows), _selected(keys, blocks).mT)
-    masks = part.masks[rows, : blocks.shape[1]]
+def _group(part: Part, rows: Tensor, count: int, device: torch.device) -> _Group:
+    """Blocks of queries with `count` blocks of keys each."""
+    blocks = part.blocks[rows, :count]
+    masks = part.masks[rows, :count]
     masks = masks[:1] if bool((masks == masks[0]).all()) else masks
-    visible = part.table[masks].transpose(1, 2).flatten(2).to(z.device)  # (n or 1, b, m c)
-    by_head = z.unflatten(0, (len(queries) // H, H, len(rows)))  # a view: (B, H, n, b, m c)
-    by_head.add_(torch.zeros(visible.shape, dtype=z.dtype, device=z.device).masked_fill_(~visible, -torch.inf))
+    visible = part.table[masks].transpose(1, 2).flatten(2)
+    key_time = part.keys[blocks].flatten(1)[:, None]
+    return _Group(rows.to(device), blocks.to(device), visible.to(device), key_time.to(device))
+
+
+def _scores(queries: Tensor, keys: Tensor, group: _Group, lengths: Tensor | None, H: int) -> Tensor:
+    """The scores (P n, b, m c) of these tiles, -inf for hidden pairs."""
+    z = torch.bmm(_selected(queries, group.rows), _selected(keys, group.blocks).mT)
+    by_head = z.unflatten(0, (len(queries) // H, H, len(group.rows)))  # a view: (B, H, n, b, m c)
+    hidden = torch.zeros(group.visible.shape, dtype=z.dtype, device=z.device)
+    by_head.add_(hidden.masked_fill_(~group.visible, -torch.inf))
     if lengths is not None:
-        key_time = part.keys[blocks].flatten(1).to(z.device)[:, None]  # (n, 1, m c)
-        by_head.masked_fill_(key_time >= lengths[:, None, None, None, None], -torch.inf)
+        by_head.masked_fill_(group.key_time >= lengths[:, None, None, None, None], -torch.inf)
     return z
 
 
 def _selected(blocks: Tensor, indices: Tensor) -> Tensor:
     """The blocks of (P, N, b, K) at these indices: (P n, b, K) for indices (n,), (P n, m b, K) for (n, m)."""
-    selected = blocks.index_select(1, indices.flatten().to(blocks.device))
+    selected = blocks.index_select(1, indices.flatten())
     return selected.view(len(blocks) * len(indices), -1, blocks.shape[3])
 
 
 def _add(total: Tensor, indices: Tensor, x: Tensor) -> None:
     """Adds x (P n, m c, K) to the blocks of `total` (P, M, c, K) at these indices (n, m)."""
     P, M, c, K = total.shape
-    total.view(P, M, c * K).index_add_(1, indices.flatten().to(total.device), x.view(P, -1, c * K))
+    total.view(P, M, c * K).index_add_(1, indices.flatten(), x.view(P, -1, c * K))

@@ -1,10 +1,13 @@
 """Softmax attention over the tiles of a plan, as one differentiable function; `loops` computes the tiles."""
 
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol, final, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from seqloom.core.recording import keep
 from seqloom.ops.attention.plan import Part
 
 
@@ -104,29 +107,45 @@ def blocked(x: Tensor, times: Tensor, axis: int) -> Tensor:
 
     Returns x itself if `times` are 0, 1, …, T - 1.
     """
-    T, flat = x.shape[axis], times.flatten()
-    if len(flat) == T and _in_order(flat, T):
+    T = x.shape[axis]
+    order = keep(_order(times, T, x.device))
+    if order.is_time and times.numel() == T:
         return x
-    if int(flat.min()) >= 0:
-        return x.index_select(axis, flat.to(x.device))
+    if order.full:
+        return x.index_select(axis, order.index)
     shape = list(x.shape)
     shape[axis] = 1
-    return torch.cat([x, x.new_zeros(shape)], axis).index_select(axis, torch.where(flat < 0, T, flat).to(x.device))
+    return torch.cat([x, x.new_zeros(shape)], axis).index_select(axis, order.index)
 
 
 def timed(blocks: Tensor, times: Tensor, T: int, axis: int, empty: float = 0.0) -> Tensor:
     """The inverse of `blocked`: values of blocks in the order of time, `empty` at times that are in no block."""
-    flat = times.flatten()
-    if _in_order(flat, T):
+    order = keep(_order(times, T, blocks.device))
+    if order.is_time:
         return blocks.narrow(axis, 0, T)
-    if len(flat) == T and int(flat.min()) >= 0:
-        return blocks.new_empty(blocks.shape).index_copy_(axis, flat.to(blocks.device), blocks)
+    if order.full and times.numel() == T:
+        return blocks.new_empty(blocks.shape).index_copy_(axis, order.index, blocks)
     shape = list(blocks.shape)
-    shape[axis] = T + 1
-    target = torch.where(flat < 0, T, flat).to(blocks.device)  # empty slots are written to an entry behind the last
-    return blocks.new_full(shape, empty).index_copy_(axis, target, blocks).narrow(axis, 0, T)
+    shape[axis] = T + 1  # empty slots are written to an entry behind the last
+    return blocks.new_full(shape, empty).index_copy_(axis, order.index, blocks).narrow(axis, 0, T)
 
 
-def _in_order(times: Tensor, T: int) -> bool:
-    """Whether the first T times are 0, 1, …, T - 1."""
-    return len(times) >= T and bool((times[:T] == torch.arange(T)).all())
+@final
+@dataclass(frozen=True)
+class _Order:
+    """The times of blocks, flat."""
+
+    index: Tensor
+    """on the device of what is put into this order; T for an empty slot"""
+    is_time: bool
+    """whether the first T are 0, 1, …, T - 1"""
+    full: bool
+    """whether no slot is empty"""
+
+
+@lru_cache(maxsize=256)
+def _order(times: Tensor, T: int, device: torch.device) -> _Order:
+    """The order of times (N, b), computed and copied to the device once: a captured step could do neither."""
+    flat = times.flatten()
+    is_time = len(flat) >= T and bool((flat[:T] == torch.arange(T)).all())
+    return _Order(torch.where(flat < 0, T, flat).to(device), is_time, int(flat.min()) >= 0)
