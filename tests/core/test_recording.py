@@ -88,4 +88,7 @@ def test_whether_graphs_are_wanted() -> None:
 def test_the_reason_of_an_error_is_one_line() -> None:
     assert reason(RuntimeError("\n no room\nfor more")) == "no room"
     assert reason(RuntimeError()) == "RuntimeError"
+    second = RuntimeError("the recording was not ended")
+    second.__context__ = torch.cuda.OutOfMemoryError("no room for 2 GiB")
+    assert reason(second) == "no room for 2 GiB"
     assert len(reason(RuntimeError("a" * 999))) == 200

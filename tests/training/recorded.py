@@ -130,11 +130,13 @@ class Stream:
 @contextmanager
 def _recorded(graph: Graph, capture_error_mode: str = "global") -> Iterator[None]:
     assert not graph.recorder.calls, "a graph is recorded once"
-    with graph.recorder:
-        yield
-    with torch.no_grad():  # a capture computes nothing
-        for tensor, value in reversed(graph.recorder.before):
-            tensor.copy_(value)
+    try:
+        with graph.recorder:
+            yield
+    finally:
+        with torch.no_grad():  # a capture computes nothing
+            for tensor, value in reversed(graph.recorder.before):
+                tensor.copy_(value)
 
 
 def on_a_cpu(patch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._inductor.exc import TritonMissing
 
 from seqloom.core.objective import Objective
 from seqloom.core.recording import WARM_UP
@@ -185,6 +186,41 @@ def test_a_capture_that_fails_goes_on_uncaptured(monkeypatch: pytest.MonkeyPatch
     assert lines == [
         "training steps go on uncaptured, since the capture failed: aten::_local_scalar_dense reads from the device"
     ]
+
+
+FAULTS = [
+    torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore"),
+    RuntimeError("CUDA error: operation not supported\nmore"),
+    TritonMissing("Cannot find a working triton installation."),
+]
+
+
+@pytest.mark.usefixtures("graphs")
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault).__name__)
+@pytest.mark.parametrize("place", ["warm-up", "recording"])
+def test_no_room_an_old_driver_and_no_triton_are_one_line_each(
+    monkeypatch: pytest.MonkeyPatch, place: str, fault: RuntimeError
+) -> None:
+    plain, inside = updates("he"), updates("he")
+    lines: list[str] = []
+    steps = Captured(inside, lines.append)
+    real = inside.step._work
+
+    def work(*given: Any) -> Any:
+        calls.append(1)
+        result = real(*given)
+        if len(calls) == (1 if place == "warm-up" else WARM_UP + 1):
+            raise fault
+        return result
+
+    calls: list[int] = []
+    monkeypatch.setattr(inside.step, "_work", work)
+    for number in range(2):
+        update, expected = steps(number), plain(number)
+        assert update is not None
+        assert update.loss == expected.loss
+    equal(inside, plain)
+    assert lines == [f"training steps go on uncaptured, since the capture failed: {str(fault).strip().splitlines()[0]}"]
 
 
 REASONS: dict[type[Objective], str] = {

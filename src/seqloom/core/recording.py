@@ -103,6 +103,11 @@ def fill(buffers: Iterable[Tensor], tensors: Iterable[Tensor]) -> None:
 
 
 def reason(error: RuntimeError) -> str:
-    """The first line of an error that a recording ended with, for a line that says it."""
+    """The first line of an error that a recording ended with, for a line that says it.
+
+    Of errors that followed each other it is the first, since ending a recording that failed is an error too.
+    """
+    while isinstance(error.__context__, RuntimeError):
+        error = error.__context__
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0][:200]

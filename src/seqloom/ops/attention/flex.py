@@ -13,6 +13,7 @@ from torch import Tensor
 
 from seqloom.core.graphs import constant
 from seqloom.core.recording import keep
+from seqloom.ops import gpu
 from seqloom.ops.attention.patterns import Pattern
 
 NARROWEST = 16
@@ -23,7 +24,8 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 @constant
 def lacking() -> dict[str, str]:
     """This backend with the reason why it is not available; empty where it is."""
-    return {} if torch.cuda.is_available() else {"flex": "no GPU"}
+    reason = gpu.why() if torch.cuda.is_available() else "no GPU"
+    return {"flex": reason} if reason else {}
 
 
 def able(q: Tensor, v: Tensor) -> bool:
