@@ -30,7 +30,7 @@ def test_a_backend_that_is_not_available_has_a_reason(monkeypatch: pytest.Monkey
     monkeypatch.setattr(chooser, "ops", lambda: {"wkv_average": wkv_average})
     monkeypatch.setenv("SEQLOOM_NATIVE", "0")
     native.forget()
-    assert not wkv_native.available()
+    assert not wkv_native.KERNEL.available()
     result = rows(backends())
     assert "SEQLOOM_NATIVE=0" in result["wkv_average", "native"]
     assert " x " not in result["wkv_average", "native"]

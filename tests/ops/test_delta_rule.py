@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from seqloom.ops import backends
-from seqloom.ops.delta_rule import chunked, delta, native
+from seqloom.ops.delta_rule import chunked, delta
 from seqloom.ops.delta_rule.keys import direction, unit
 from tests.ops.needing import lacking
 
@@ -231,7 +231,7 @@ def test_native_code_does_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch)
     given = inputs(70, "per channel", True)
     with backends.use(delta_rule="native"):
         wanted = delta(*given)
-        monkeypatch.setattr(native, "_threads", lambda v, K: 3)
+        monkeypatch.setattr("seqloom.ops.native.threads", lambda numbers: 3)
         for found, want in zip(delta(*given), wanted, strict=True):
             assert torch.equal(found, want)
 

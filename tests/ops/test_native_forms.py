@@ -3,6 +3,7 @@
 The other backends of an op are compared in the same forms.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from importlib import import_module
@@ -174,7 +175,7 @@ def entries() -> Iterator[Entry]:
     """Every function of C that a module of the ops declares, by itself or in a table."""
     root = Path(seqloom.ops.__file__).parent
     for path in sorted(root.rglob("*.py")):
-        if "Entry(" in path.read_text(encoding="utf-8"):
+        if re.search(r"Entry\(|\.function\(", path.read_text(encoding="utf-8")):
             name = ".".join(("seqloom.ops", *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
             for value in vars(import_module(name)).values():
                 for each in value.values() if isinstance(value, dict) else [value]:

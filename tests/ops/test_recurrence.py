@@ -127,7 +127,7 @@ def test_no_rows_and_no_tokens_to_read(cell: str) -> None:
 
 def test_the_choice_by_size() -> None:
     mkldnn = torch.backends.mkldnn.is_available()
-    own = "native" if native.available() else "looped"
+    own = "native" if native.KERNEL.available() else "looped"
     for cell, T, dtype, wanted in (
         ("lstm", 5, torch.float32, "kernel" if mkldnn else own),
         ("lstm", 5, torch.float64, own),

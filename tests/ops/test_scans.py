@@ -236,7 +236,7 @@ def test_no_rows_and_no_tokens_to_read(backend: str) -> None:
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_the_choice_by_size(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "available", lambda: compiled)
+    monkeypatch.setattr(native.KERNEL, "available", lambda: compiled)
     if compiled and "native" in LACKING:
         pytest.skip(LACKING["native"])
     for T, wanted in ((1, "reference"), (5, "native" if compiled else "blocked")):

@@ -250,7 +250,7 @@ def test_no_rows_and_no_tokens_to_read(backend: str) -> None:
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_the_choice(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "available", lambda: compiled)
+    monkeypatch.setattr(kernels.KERNEL, "available", lambda: compiled)
     if compiled and "native" in LACKING:
         pytest.skip(LACKING["native"])
     with backends.recorded() as ran:

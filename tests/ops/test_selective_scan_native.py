@@ -209,7 +209,7 @@ def test_without_native_code_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) 
         with backends.recorded() as ran:
             selective(**given)
         assert ran["selective_scan"] == ["sequential"]
-        assert not kernels.available()
+        assert not kernels.KERNEL.available()
         with (
             backends.use(selective_scan="native"),
             pytest.raises(ValueError, match="not available here: SEQLOOM_NATIVE=0"),

@@ -102,7 +102,7 @@ def test_c_refuses_sizes_that_do_not_agree() -> None:
     x, taps = numbers(2, 5, 3), numbers(4, 3)
     for wrong, says in (((x, taps[:, :2], None, None), "taps must be"), ((x, taps, None, x[:, :2]), "window must be")):
         with pytest.raises(ValueError, match=says):
-            native.convolve(*wrong, silu=True)
+            native.convolve(*wrong, True)
 
 
 @needs_native

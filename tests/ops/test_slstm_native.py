@@ -105,12 +105,11 @@ def test_the_second_derivative_is_that_of_the_reference() -> None:
 def test_c_refuses_sizes_that_do_not_agree() -> None:
     a, w, bias = (tensor.detach() for tensor in inputs(2, 3, 2, 4)[:3])
     tables = [torch.empty(2, 4, 8, dtype=torch.float64) for _ in "hcnm"]
-    kept, scratch = torch.empty(2, 3, 2, 20, dtype=torch.float64), torch.empty(1, 4096, dtype=torch.float64)
     with pytest.raises(ValueError, match="w must be"):
-        native.FORWARD(a, w[:, :3], bias, *tables, kept, scratch, threads=1, K=4)
+        native.FORWARD(a, w[:, :3], bias, *tables, threads=1, K=4, room=1)
     with pytest.raises(ValueError, match="h must be"):
-        native.FORWARD(a, w, bias, tables[0][:, :3], *tables[1:], kept, scratch, threads=1, K=4)
+        native.FORWARD(a, w, bias, tables[0][:, :3], *tables[1:], threads=1, K=4, room=1)
     with pytest.raises(ValueError, match="without gaps"):
-        native.FORWARD(a, w, bias, *tables, kept.mT.contiguous().mT, scratch, threads=1, K=4)
+        native.FORWARD(a, w, bias, *tables[:3], tables[3].mT.contiguous().mT, threads=1, K=4, room=1)
     with pytest.raises(ValueError, match="threads must be at least 1"):
-        native.FORWARD(a, w, bias, *tables, kept, scratch[:0], threads=0, K=4)
+        native.FORWARD(a, w, bias, *tables, threads=0, K=4, room=1)

@@ -260,7 +260,7 @@ def test_no_rows_and_no_tokens_to_read(backend: str) -> None:
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_the_choice_by_size(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "available", lambda: compiled)
+    monkeypatch.setattr(native.KERNEL, "available", lambda: compiled)
     if compiled and "native" in LACKING:
         pytest.skip(LACKING["native"])
     for rows, dim, expected in ((1, 8, "doubling"), (4, 64, "sequential")):

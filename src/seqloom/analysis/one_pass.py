@@ -1,7 +1,5 @@
 """The prices of our fused operators in C, forward, as their equations have them."""
 
-from functools import partial
-
 from seqloom.analysis.pointwise import Call, Rule, times
 from seqloom.core.cost import Cost, Span, gate, linear, rootnorm, sigmoid
 from seqloom.ops.gated_decay.reference import price as gates_price
@@ -15,9 +13,9 @@ def _plain(price: Cost) -> Cost:
     return Cost(mul=price.mul, add=price.add, div=price.div, exp=price.exp, other=price.other)
 
 
-def short_convolution(call: Call, silu: bool) -> Cost:
+def short_convolution(call: Call) -> Cost:
     """The short convolution; after a window each token has all its inputs."""
-    x, taps, bias, window = call.args[:4]
+    x, taps, bias, window, silu = call.args
     (B, T, D), W = x.shape, len(taps)
     if window is None:
         return times(convolution_price(Span(T), D, W, bias is not None, silu), B)
@@ -53,9 +51,8 @@ def slstm(call: Call) -> Cost:
 
 
 RULES: dict[str, Rule] = {
-    "convolve_forward": partial(short_convolution, silu=False),
-    "convolve_silu_forward": partial(short_convolution, silu=True),
-    **dict.fromkeys([f"norm_{gate}_forward" for gate in ("none", "silu", "sigmoid", "silu_first")], head_norm),
+    "short_convolution_forward": short_convolution,
+    "gated_norm_forward": head_norm,
     "small_blocks_forward": small_blocks,
     "gated_decay_forward": gated_decay,
     "slstm_forward": slstm,

@@ -56,15 +56,21 @@ class Operator:
     """The function `run` as the operator `seqloom::name`, whose schema is given by the annotations of `run`.
 
     `shapes` takes the arguments of `run` and returns the shape of each output; outputs have the dtype and the device of
-    the first input.
+    the first input. Without `shapes` it is `run` that gets tensors without numbers, where a graph is captured.
     """
 
     def __init__(
-        self, name: str, run: Callable[..., Any], shapes: Callable[..., Sizes], devices: Sequence[str] = CPU
+        self,
+        name: str,
+        run: Callable[..., Any],
+        shapes: Callable[..., Sizes] | None = None,
+        devices: Sequence[str] = CPU,
     ) -> None:
         single_output = inspect.signature(run).return_annotation is Tensor
 
-        def fake(first: Tensor, *rest: Any) -> Tensor | tuple[Tensor, ...]:
+        def fake(first: Tensor, *rest: Any) -> Any:
+            if shapes is None:
+                return run(first, *rest)
             outputs = tuple(first.new_empty(tuple(size)) for size in shapes(first, *rest))
             return outputs[0] if single_output else outputs
 
@@ -112,9 +118,9 @@ def paired(
     forward: Callable[..., Any],
     backward: Callable[..., Any],
     *,
-    shapes: Callable[..., Sizes],
-    gradient_shapes: Callable[..., Sizes],
-    save: Callable[[Sequence[Any], Sequence[Tensor]], Sequence[Tensor | None]],
+    shapes: Callable[..., Sizes] | None = None,
+    gradient_shapes: Callable[..., Sizes] | None = None,
+    save: Callable[[Sequence[Any], Sequence[Tensor]], Sequence[Any]],
     differentiable: Callable[..., Sequence[Tensor | None]] | None = None,
     results: int = 1,
     devices: Sequence[str] = CPU,
@@ -132,13 +138,15 @@ def paired(
 
     def save_context(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
         outputs = (output,) if isinstance(output, Tensor) else output
-        ctx.save_for_backward(*save(inputs, outputs))
+        saved = save(inputs, outputs)
+        ctx.save_for_backward(*(x if isinstance(x, Tensor) else None for x in saved))
+        ctx.numbers = [None if isinstance(x, Tensor) else x for x in saved]
         ctx.set_materialize_grads(False)
         ctx.is_tensor = [isinstance(tensor, Tensor) for tensor in inputs]
         ctx.shape = outputs[0].shape
 
     def gradients(ctx: Any, *output_grads: Tensor | None) -> Gradients:
-        saved = ctx.saved_tensors
+        saved = [x if number is None else number for x, number in zip(ctx.saved_tensors, ctx.numbers, strict=True)]
         first_grad, *other_grads = output_grads[:results]
         dy = saved[0].new_zeros(ctx.shape) if first_grad is None else first_grad
         if torch.is_grad_enabled():
@@ -156,16 +164,17 @@ def paired(
 
 
 def differentiate(
-    compute: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor | None], grads: Sequence[Tensor | None]
+    compute: Callable[..., Sequence[Tensor]], inputs: Sequence[Any], grads: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
     """The gradient of each input, from those of the outputs of `compute(*inputs)`, as tensors that have derivatives.
 
-    An input that is None or requires no gradient gets None. `compute` uses torch's operations only. Inputs are replaced
-    by views, so that an input that depends on another one, such as a state on the weights, counts as independent of it.
+    An input that is no tensor or requires no gradient gets None. `compute` uses torch's operations only. Inputs are
+    replaced by views, so that an input that depends on another one, such as a state on the weights, counts as
+    independent of it.
     """
-    views = [None if input is None else input.view_as(input) for input in inputs]
-    outputs = [y for y, dy in zip(compute(*views), grads, strict=True) if dy is not None]
-    output_grads = [dy for dy in grads if dy is not None]
-    variables = [view for view in views if view is not None and view.requires_grad]
+    views = [input.view_as(input) if isinstance(input, Tensor) else input for input in inputs]
+    pairs = [(y, dy) for y, dy in zip(compute(*views), grads, strict=True) if dy is not None and y.requires_grad]
+    outputs, output_grads = [y for y, _ in pairs], [dy for _, dy in pairs]
+    variables = [view for view in views if isinstance(view, Tensor) and view.requires_grad]
     input_grads = iter(torch.autograd.grad(outputs, variables, output_grads, create_graph=True, allow_unused=True))
-    return [next(input_grads) if view is not None and view.requires_grad else None for view in views]
+    return [next(input_grads) if isinstance(view, Tensor) and view.requires_grad else None for view in views]

@@ -167,7 +167,7 @@ OP = Op(
         "reference": Backend(None),
         "masked": Backend(None, plain=True),
         "tiles": Backend(portable, fits=_in_tiles),
-        "native": Backend(native, native.lacking, _in_c),
+        "native": Backend(native, native.KERNEL.lacking, _in_c),
         "flex": Backend(flex.attend, flex.lacking, _on_gpu),
     },
     rule=by_size,

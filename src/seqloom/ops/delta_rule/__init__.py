@@ -71,7 +71,7 @@ def delta(
 
 def by_size(q: Tensor) -> str:
     """The fastest backend for these queries. An exported graph must run where there is no native code."""
-    if q.device.type == "cpu" and not torch.compiler.is_exporting() and native.available():
+    if q.device.type == "cpu" and not torch.compiler.is_exporting() and native.KERNEL.available():
         return "native"
     if q.shape[2] == 1:
         return "reference"
@@ -126,7 +126,7 @@ OP = Op(
     {
         "reference": Backend(reference.delta),
         "chunked": Backend(chunked.delta, plain=True),
-        "native": Backend(native.delta, native.lacking, lambda q: q.device.type == "cpu"),
+        "native": Backend(native.delta, native.KERNEL.lacking, lambda q: q.device.type == "cpu"),
         "fla": Backend(fla.delta, fla_kernels.lacking, fla_kernels.able),
     },
     rule=by_size,

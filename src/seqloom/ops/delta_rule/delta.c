@@ -344,7 +344,7 @@ INLINE void NAME(back_)(
 void NAME(backward_)(
     int threads, int G, int B, int T, int H, int K, int V, int NV, int room, const REAL *q, const REAL *k, const REAL *v,
     const REAL *erase, const REAL *write, const REAL *decay, const REAL *decay_minus_1, const REAL *u,
-    const VEC *saved_states, const REAL *dy, REAL *dq, REAL *dk, REAL *dv, REAL *derase, REAL *dwrite, REAL *dg, REAL *dstate, VEC *scratch)
+    const VEC *saved_states, const REAL *dy, REAL *dstate, REAL *dq, REAL *dk, REAL *dv, REAL *derase, REAL *dwrite, REAL *dg, VEC *scratch)
 {
     NV *= 64 / BYTES;
     room *= 64 / BYTES;

@@ -42,7 +42,7 @@ def gated(
 
 def by_size(u: Tensor, *weights: Tensor) -> str:
     """The fastest backend. An exported graph must run where there is no native code."""
-    native_is_able = able(u, *weights) and not torch.compiler.is_exporting() and native.available()
+    native_is_able = able(u, *weights) and not torch.compiler.is_exporting() and native.KERNEL.available()
     return "native" if native_is_able else "reference"
 
 
@@ -64,7 +64,7 @@ def _later(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
 
 OP = Op(
     "gated_decay",
-    {"reference": Backend(reference.gated), "native": Backend(native.gated, native.lacking, able)},
+    {"reference": Backend(reference.gated), "native": Backend(native.gated, native.KERNEL.lacking, able)},
     rule=by_size,
     examples=(_example, _later),
     price=reference.price,

@@ -49,7 +49,11 @@ def by_size(y: Tensor, z: Tensor | None, gain: Tensor) -> str:
     """The fastest backend. An exported graph must run where there is no native code."""
     if y.device.type == "cuda" and fla.able(y, z, gain):
         return "fla"
-    return "native" if able(y, z, gain) and not torch.compiler.is_exporting() and native.available() else "reference"
+    return (
+        "native"
+        if able(y, z, gain) and not torch.compiler.is_exporting() and native.KERNEL.available()
+        else "reference"
+    )
 
 
 def able(y: Tensor, z: Tensor | None, gain: Tensor) -> bool:
@@ -72,7 +76,7 @@ OP = Op(
     "gated_norm",
     {
         "reference": Backend(reference.normed),
-        "native": Backend(native.normed, native.lacking, able),
+        "native": Backend(native.normed, native.KERNEL.lacking, able),
         "fla": Backend(fla.normed, fla_kernels.lacking, fla.able),
     },
     rule=by_size,

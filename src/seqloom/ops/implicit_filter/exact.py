@@ -23,7 +23,7 @@ def lags(x: Stream, w: Tensor) -> Stream:
     if x.numel() == 0 or lag_sum.OP.choose(x, w) in lag_sum.EXACT:
         return lag_sum.lags(x, w)
     on_cpu = x.device.type == "cpu" and not torch.compiler.is_exporting()
-    short = on_cpu and min(x.shape[1], len(w)) <= DIRECT and native.available()
+    short = on_cpu and min(x.shape[1], len(w)) <= DIRECT and native.KERNEL.available()
     return (native if short else divide_and_conquer).lags(x, w[: x.shape[1]])
 
 

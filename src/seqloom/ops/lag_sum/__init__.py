@@ -94,7 +94,7 @@ OP = Op(
         "direct": Backend(direct.lags, plain=True),
         "fft": Backend(fft.lags),
         "toeplitz": Backend(direct.toeplitz, fits=lambda x, w: w.ndim == 1, plain=True),
-        "native": Backend(native.lags, native.lacking, lambda x, w: w.ndim < 3 and x.device.type == "cpu"),
+        "native": Backend(native.lags, native.KERNEL.lacking, lambda x, w: w.ndim < 3 and x.device.type == "cpu"),
         "spectral": Backend(spectral.lags, spectral.lacking, lambda x, w: x.device.type == "cpu"),
         "divide_and_conquer": Backend(divide_and_conquer.lags),
         "triton": Backend(gpu.lags, gpu.lacking, lambda x, w: device.able(x.device)),

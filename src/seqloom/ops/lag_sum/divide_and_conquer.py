@@ -29,7 +29,7 @@ def _lags(x: Tensor, w: Tensor) -> Tensor:
     """The lag sum in the dtype of x and w: leaves, then the halves of each level, then whole blocks."""
     T = x.shape[1]
     reach = min(T, len(w))
-    leaves_in_c = w.ndim <= 2 and _calls_c(x) and native.available()
+    leaves_in_c = w.ndim <= 2 and _calls_c(x) and native.KERNEL.available()
     levels = max(0, (reach // (LEAF * (NATIVE_FACTOR if leaves_in_c else 1))).bit_length() - 1)
     leaf = -(-reach // 2**levels)
     x = pad(x, (0, 0, 0, -T % (leaf << levels)))

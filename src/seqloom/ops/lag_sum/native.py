@@ -8,54 +8,24 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from seqloom.core.graphs import constant
 from seqloom.ops import native
+from seqloom.ops.kernel import Kernel, empty_for_none
 from seqloom.ops.lag_sum import adjoint
-from seqloom.ops.native import Argument, Entry
 
-SOURCE = Path(__file__).with_name("lag_sum.c")
-"""the C source of both operators"""
 TASKS = 8
 """the fewest tasks of the gradient of the taps, divided by channels and then by rows; a task has one thread"""
 LANES = 16
 """the most channels of such a task"""
-X, W = Argument("x", "B T D"), Argument("w", "L D")
-SCRATCH = Argument("scratch", "threads room", torch.uint8, written=True)
-FORWARD = Entry(
-    "lag_sum",
-    SOURCE,
-    "forward",
-    "threads B T D L",
-    X,
-    W,
-    Argument("y", "B T D", written=True),
-    SCRATCH,
-    least="threads",
-)
-BACKWARD = Entry(
-    "lag_sum",
-    SOURCE,
+ROOM = "scratch(threads room, uint8)"
+KERNEL = Kernel("lag_sum", Path(__file__).with_name("lag_sum.c"))
+FORWARD = KERNEL.function("forward", "threads B T D L", "x(B T D) w(L D)", makes="y(B T D)", room=ROOM)
+BACKWARD = KERNEL.function(
     "backward",
     "threads parts B T D L",
-    X,
-    W,
-    Argument("g", "B T D"),
-    Argument("dx", "B T D", optional=True, written=True),
-    Argument("dw", "parts L D", torch.float64, optional=True, written=True),
-    SCRATCH,
-    least="threads parts",
+    "x(B T D) w(L D) g(B T D)",
+    makes="dx?needs_dx(B T D) dw?needs_dw(parts L D, float64)",
+    room=ROOM,
 )
-
-
-@constant
-def available() -> bool:
-    """Whether there is native code on this machine; the first call compiles it."""
-    return native.library(SOURCE) is not None
-
-
-def lacking() -> dict[str, str]:
-    """This backend with the reason why it is not available; empty where it is."""
-    return native.lacking("native", SOURCE)
 
 
 def lags(x: Tensor, w: Tensor) -> Tensor:
@@ -74,28 +44,21 @@ def parts(x: Tensor) -> int:
 
 def _forward(x: Tensor, w: Tensor) -> Tensor:
     """y_t = Σ_k x_{t-k} w_k for x (B, T, D) and w (L, D), both float32 or both float64."""
-    y = x.new_empty(x.shape)
-    scratch = _scratch(x, w)
-    FORWARD(x, w, y, scratch, threads=len(scratch), L=len(w))
+    y: Tensor = FORWARD(x, w, **_sizes(x, w))
     return y
 
 
 def _backward(x: Tensor, w: Tensor, g: Tensor, needs_dx: bool, needs_dw: bool) -> tuple[Tensor, Tensor]:
     """dx_t = Σ_k g_{t+k} w_k and dw_k = Σ_t x_{t-k} g_t; an empty tensor for a gradient that is not needed."""
-    part_count = parts(x)
-    scratch = _scratch(x, w)
-    dx = x.new_empty(x.shape if needs_dx else 0)
-    dw_parts = x.new_empty(part_count, *w.shape, dtype=torch.float64)
-    tensors = (x, w, g, dx if needs_dx else None, dw_parts if needs_dw else None)
-    BACKWARD(*tensors, scratch, threads=len(scratch), parts=part_count, L=len(w))
-    return dx, dw_parts.sum(0).to(w.dtype) if needs_dw else w.new_empty(0)
+    dx, dw = BACKWARD(x, w, g, parts=parts(x), needs_dx=needs_dx, needs_dw=needs_dw, **_sizes(x, w))
+    dx, dw = empty_for_none(x, dx, None if dw is None else dw.sum(0).to(w.dtype))
+    return dx, dw
+
+
+def _sizes(x: Tensor, w: Tensor) -> dict[str, int]:
+    """The sizes that do not follow from the tensors."""
+    T, L = x.shape[1], len(w)
+    return {"threads": native.threads(x.numel() * min(L, 32)), "room": KERNEL.size("scratch", x.dtype, T, L)}
 
 
 forward, backward = adjoint.operators("lag_sum", _forward, _backward)
-
-
-def _scratch(x: Tensor, w: Tensor) -> Tensor:
-    """Scratch memory (threads, bytes)."""
-    (_, T, _), L = x.shape, len(w)
-    room = native.size("lag_sum", SOURCE, f"scratch_{native.WORD[x.dtype]}", T, L)
-    return torch.empty(native.threads(x.numel() * min(L, 32)), room, dtype=torch.uint8)

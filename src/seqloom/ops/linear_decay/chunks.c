@@ -472,8 +472,8 @@ static void NAME(read_back_)(
 int NAME(backward_)(
     int threads, int apart, int B, int T, int G, int H, int K, int V, int W, int slots, int64_t q_step, int64_t k_step,
     int64_t v_step, int64_t dy_step, const REAL *q, const REAL *k, const REAL *v, const REAL *decay, const REAL *rounding,
-    const REAL *weight, const REAL *skip, const VEC *saved_states, const REAL *dy, const REAL *dz, REAL *dq, REAL *dk, REAL *dv,
-    REAL *dg, REAL *dweight, REAL *dskip, REAL *dstate, VEC *dstates, VEC *scratch)
+    const REAL *weight, const REAL *skip, const VEC *saved_states, const REAL *dy, const REAL *dz, REAL *dstate, REAL *dq,
+    REAL *dk, REAL *dv, REAL *dg, REAL *dweight, REAL *dskip, VEC *dstates, VEC *scratch)
 {
     const int chunks = (T + CHUNK - 1) / CHUNK, heads = H / G;
     if (W != V + !!dz || H % G || slots != (apart ? chunks : 1))

@@ -8,12 +8,13 @@ tensors were checked against.
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, final
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from seqloom.ops.native.loaded import expect, has_function, library, on_forget, why
 from seqloom.ops.native.signature import LARGEST, Argument, Signature
@@ -40,8 +41,19 @@ def need(op: str, source: Path, name: str, backend: str = "native") -> Any:
     return loaded[name]  # by index, which makes a new object: an attribute of the library would share argument types
 
 
+def is_without_numbers(tensors: Sequence[Tensor | None]) -> bool:
+    """Whether the first tensor has only a shape, as in a graph that is captured or on the device `meta`."""
+    first = tensors[0]
+    return isinstance(first, Tensor) and (isinstance(first, FakeTensor) or first.is_meta)
+
+
 def size(op: str, source: Path, name: str, *sizes: int, backend: str = "native") -> int:
-    """The size of the memory that a C function needs, from the C function `name` of ints, which returns a `size_t`."""
+    """The size of the memory that a C function needs, from the C function `name` of ints, which returns a `size_t`.
+
+    0 where a size is a symbol, as in a graph that is captured.
+    """
+    if any(isinstance(size, torch.SymInt) for size in sizes):
+        return 0
     if max(sizes) > LARGEST:
         raise ValueError(f"{op}: a size of {max(sizes)} is too large: at most {LARGEST}")
     function = need(op, source, name, backend)
@@ -55,7 +67,8 @@ class Entry:
     """A function of a C source, in one version for each dtype of `words`, with its numbers and its tensors.
 
     Numbers are passed as `integer`, strides as 64 bits; numbers that do not follow from the tensors are keyword
-    arguments of the call. `least` names sizes that must be at least 1.
+    arguments of the call. `least` names sizes that must be at least 1. After its arguments C gets the tensors that the
+    call `makes` and returns, and its scratch memory, the `room`. `fails` says what is wrong where C does not return 0.
     """
 
     def __init__(
@@ -65,31 +78,57 @@ class Entry:
         name: str,
         numbers: str,
         *arguments: Argument,
+        makes: tuple[Argument, ...] = (),
+        room: tuple[Argument, ...] = (),
         backend: str = "native",
         least: str = "",
         integer: Any = ctypes.c_int,
         words: dict[torch.dtype, str] = WORD,
+        fails: str = "",
     ) -> None:
-        self.signature = Signature(op, *arguments, numbers=numbers, least=least, dtypes=tuple(words))
+        self.signature = Signature(
+            op, *arguments, numbers=numbers, least=least, dtypes=tuple(words), makes=(*makes, *room)
+        )
         self.name = name
         self._op, self._source, self._backend, self._words = op, source, backend, words
+        self._dtypes = [argument.dtype for argument in (*makes, *room)]
+        self._outputs, self._fails = len(makes), fails
         steps = {argument.step for argument in arguments if argument.step}
         types = [ctypes.c_int64 if number in steps else integer for number in numbers.split()]
-        self._argument_types = [*types, *[ctypes.c_void_p] * len(arguments)]
+        self._argument_types = [*types, *[ctypes.c_void_p] * (len(arguments) + len(self._dtypes))]
         self._functions: dict[torch.dtype | None, Callable[..., int]] = {}
         on_forget(self._functions.clear)
         typed = any(argument.dtype is None for argument in arguments)
         expect(source, [f"{name}_{word}" for word in words.values()] if typed else [name])
 
-    def __call__(self, *tensors: Tensor | None, **numbers: int) -> int:
-        """Calls the function and returns its `int`. ValueError where a tensor does not fit or there is no native code.
+    def __call__(self, *tensors: Tensor | None, **numbers: int) -> Any:
+        """Calls the function: the tensor that it makes, a tuple of several, None for one that is not made.
 
-        Tensors with a layout that the C code does not read are copied first.
+        An entry that makes none returns C's `int`. ValueError where a tensor does not fit or there is no native code.
+        Tensors with a layout that the C code does not read are copied first. Of tensors without numbers, as graphs are
+        captured with, it makes tensors without numbers.
         """
-        bound = self.signature.bind_eagerly(tensors, numbers)
-        passed = _with_copies(tensors, bound.copied) if bound.copied else tensors
-        function = self._functions.get(bound.dtype) or self._function(bound.dtype)
-        return function(*bound.numbers, *[None if tensor is None else tensor.data_ptr() for tensor in passed])
+        if self._outputs and is_without_numbers(tensors):
+            made = self._make(self.signature.made(tensors, {**numbers}, self._outputs), tensors[0])
+        else:
+            bound = self.signature.bind_eagerly(tensors, numbers)
+            passed = _with_copies(tensors, bound.copied) if bound.copied else tensors
+            made = self._make(bound.made, tensors[0]) if bound.made else []
+            function = self._functions.get(bound.dtype) or self._function(bound.dtype)
+            pointers = [None if tensor is None else tensor.data_ptr() for tensor in (*passed, *made)]
+            status = function(*bound.numbers, *pointers)
+            if self._fails and status:
+                raise ValueError(f"{self._op}: {self._fails}")
+            if not self._outputs:
+                return status
+        return made[0] if self._outputs == 1 else tuple(made[: self._outputs])
+
+    def _make(self, shapes: tuple[tuple[int, ...] | None, ...], like: Tensor | None) -> list[Tensor | None]:
+        assert like is not None
+        return [
+            None if shape is None else like.new_empty(shape, dtype=dtype if isinstance(dtype, torch.dtype) else None)
+            for shape, dtype in zip(shapes, self._dtypes, strict=False)
+        ]
 
     def _function(self, dtype: torch.dtype | None) -> Callable[..., int]:
         name = self.name if dtype is None else f"{self.name}_{self._words[dtype]}"

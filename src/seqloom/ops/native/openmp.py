@@ -26,9 +26,11 @@ def runtime() -> Path | None:
 def threads(numbers: int, least: int = 32_768) -> int:
     """The number of threads for `numbers` numbers, at least `least` per thread and at most torch's.
 
-    1 in a forked process, where GNU's OpenMP hangs.
+    1 in a forked process, where GNU's OpenMP hangs, and where the number is a symbol of a graph that is captured.
     """
-    return 1 if _forked or numbers < 2 * least else min(torch.get_num_threads(), numbers // least)
+    if _forked or isinstance(numbers, torch.SymInt):
+        return 1
+    return 1 if numbers < 2 * least else min(torch.get_num_threads(), numbers // least)
 
 
 def _fork() -> None:

@@ -37,6 +37,8 @@ class Argument:
     """whether the function writes into it: then it is never copied"""
     step: str = ""
     """for C: the name of the number that is the distance between tokens; without one the tensor has no gaps"""
+    of: str = ""
+    """of a tensor that a call makes: it is made only where this argument is given, or this number is not 0"""
 
     @property
     def shape(self) -> str:
@@ -56,6 +58,8 @@ class Bound(NamedTuple):
     """for C: indices of the tensors that must be copied first, as their layout does not fit"""
     dtype: torch.dtype | None
     """the dtype that arguments share, None if none do"""
+    made: tuple[tuple[int, ...] | None, ...] = ()
+    """the shapes of the tensors that a call makes, None for one that it does not make"""
 
 
 @final
@@ -63,7 +67,8 @@ class Signature:
     """The tensors that a function takes, in order.
 
     With `numbers` they are for C, which gets these sizes: on the CPU, without gaps, and none of them above LARGEST.
-    `least` names sizes that must be at least 1. `dtypes` are those that the shared dtype may be.
+    `least` names sizes that must be at least 1. `dtypes` are those that the shared dtype may be. `makes` are tensors
+    that a call of C makes.
     """
 
     def __init__(
@@ -73,11 +78,13 @@ class Signature:
         numbers: str = "",
         least: str = "",
         dtypes: tuple[torch.dtype, ...] = (),
+        makes: tuple[Argument, ...] = (),
     ) -> None:
         self.op, self.arguments = op, arguments
         self._numbers = [_Size(number) for number in numbers.split()]
         self._least = [_Size(number) for number in least.split()]
         self._dtypes = dtypes
+        self._makes = [(argument.of, [_Size(size) for size in argument.sizes.split()]) for argument in makes]
         self._steps = {argument.step for argument in arguments if argument.step}
         self._dims = [[_Size(size) for size in argument.sizes.split()] for argument in arguments]
         self._last: dict[tuple[bool, ...], _Last] = {}
@@ -133,7 +140,26 @@ class Signature:
             return Bound(sizes, (), (), shared)
         sizes |= dict.fromkeys(self._steps, 0)
         copied = tuple(index for index, argument, _, tensor in present if self._must_copy(argument, tensor, sizes))
-        return Bound(sizes, self._numbers_for_c(sizes), copied, shared)
+        return Bound(sizes, self._numbers_for_c(sizes), copied, shared, self.made(tensors, sizes))
+
+    def made(
+        self, tensors: tuple[Tensor | None, ...], sizes: dict[str, int], count: int | None = None
+    ) -> tuple[tuple[int, ...] | None, ...]:
+        """The shapes of the first `count` tensors that a call with these tensors makes, or of all.
+
+        `sizes` are the values of letters; those that are missing are read from the tensors.
+        """
+        given = {argument.name for argument, tensor in zip(self.arguments, tensors, strict=True) if tensor is not None}
+        given |= {name for name, number in sizes.items() if number}
+        for dims, tensor in zip(self._dims, tensors, strict=True):
+            if tensor is not None:
+                for declared, size in zip(dims, tensor.shape, strict=True):
+                    if declared.alone:
+                        sizes.setdefault(declared.text, size)
+        return tuple(
+            tuple(declared.value(sizes) for declared in dims) if not of or of in given else None
+            for of, dims in self._makes[:count]
+        )
 
     def _numbers_for_c(self, sizes: dict[str, int]) -> tuple[int, ...]:
         """The numbers that C gets, in order. ValueError where a size is larger than LARGEST."""

@@ -118,7 +118,7 @@ def by_size(cell: str, x: Tensor) -> str:
         fused = cell == "lstm" and x.dtype == torch.float32 and torch.backends.mkldnn.is_available()
     if fused and _has_kernel(cell, x):
         return "kernel"
-    return "native" if _fits_c(cell, x) and native.available() else "looped"
+    return "native" if _fits_c(cell, x) and native.KERNEL.available() else "looped"
 
 
 def _has_kernel(cell: str, x: Tensor) -> bool:
@@ -207,7 +207,7 @@ OP = Op(
         "reference": Backend(reference.read),
         "looped": Backend(looped.read),
         "kernel": Backend(kernel.read, fits=_has_kernel),
-        "native": Backend(native.read, native.lacking, _fits_c),
+        "native": Backend(native.read, native.KERNEL.lacking, _fits_c),
     },
     rule=by_size,
     examples=(_elman, _lstm, _gru, _gru_after),

@@ -68,7 +68,7 @@ def by_size(b: Tensor) -> str:
         return "reference"
     if device.best(b.device):
         return "triton"
-    if cpu and not torch.compiler.is_exporting() and native.available():
+    if cpu and not torch.compiler.is_exporting() and native.KERNEL.available():
         return "native"
     return "blocked" if cpu and not capturing() else "doubling"
 
@@ -97,7 +97,7 @@ OP = Op(
         "reference": Backend(reference.scan),
         "blocked": Backend(recurrence.differentiable(portable.blocked)),
         "doubling": Backend(recurrence.differentiable(portable.doubling)),
-        "native": Backend(native.forward, native.lacking, lambda b: b.device.type == "cpu"),
+        "native": Backend(native.forward, native.KERNEL.lacking, lambda b: b.device.type == "cpu"),
         "triton": Backend(gpu.forward, device.lacking, lambda b: device.able(b.device)),
     },
     rule=by_size,

@@ -77,7 +77,7 @@ def by_size(u: Tensor) -> str:
     that goes token by token is slow on other devices and in graphs.
     """
     cpu = u.is_cpu
-    if cpu and kernels.available() and not torch.compiler.is_exporting():
+    if cpu and kernels.KERNEL.available() and not torch.compiler.is_exporting():
         return "native"
     if device.best(u.device):
         return "triton"
@@ -105,7 +105,7 @@ OP = Op(
         "reference": Backend(reference.selective),
         "sequential": Backend(partial(walks.selective, sequential)),
         "doubling": Backend(partial(walks.selective, doubling)),
-        "native": Backend(native.selective, kernels.lacking, lambda u: u.device.type == "cpu"),
+        "native": Backend(native.selective, kernels.KERNEL.lacking, lambda u: u.device.type == "cpu"),
         "triton": Backend(gpu.selective, device.lacking, lambda u: device.able(u.device)),
     },
     rule=by_size,

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import native
+from seqloom.ops.kernel import empty_for_none
 from seqloom.ops.selective_scan import walks
 from seqloom.ops.selective_scan.kernels import (
     BACKWARD,
@@ -35,9 +36,11 @@ def _forward(
 
     See `walks.selective`; float32 or float64. Raises ValueError where there is no native code.
     """
-    marks = u.new_empty(_marks(u, log_rate)) if learns else None
-    y, new_state = _read(u, delta, log_rate, b, c, state, bias, skip, gate, lengths, marks)
-    return y, new_state, u.new_empty(0) if marks is None else marks
+    N, layout = log_rate.shape[1], _layout(u)
+    inputs = u, delta, log_rate, b, c, state, bias, skip, gate, None if lengths is None else lengths.long()
+    sizes = {"threads": native.threads(u.numel() * N), "width": 2 * BLOCK * N * layout["lanes"], **layout}
+    y, new_state, marks = FORWARD(*inputs, learns=learns, **sizes)
+    return y, new_state, *empty_for_none(u, marks)
 
 
 def _backward(
@@ -66,10 +69,9 @@ def _backward(
     dA, dbias, dskip = (torch.zeros(B, *sizes, dtype=torch.float64) for sizes in ((D, N), (D,), (D,)))
     threads = native.threads(u.numel() * N)
     room = (3 * BLOCK + 4 * CHUNK + 1) * N + 2 * BLOCK + 4 * CHUNK + 32  # in vectors, as ROOM in the C code
-    scratch = u.new_empty(threads, room * layout["lanes"])
     inputs = (u, delta, log_rate, b, c, None, bias, skip, gate, None if lengths is None else lengths.long(), dy, marks)
     gradients = (du, ddelta, dgate, db, dc, dstate, db_parts, dc_parts, dA, dbias, dskip)
-    BACKWARD(*inputs, *gradients, scratch, threads=threads, blocks=blocks, **layout)
+    BACKWARD(*inputs, *gradients, threads=threads, blocks=blocks, width=room * layout["lanes"], **layout)
     dA, dbias, dskip = (tensor.sum(0).to(u.dtype) for tensor in (dA, dbias, dskip))
     dgate = u.new_empty(0) if dgate is None else dgate  # an operator returns no None
     return du, ddelta, dA * -log_rate.exp(), db, dc, dstate, dbias, dskip, dgate
@@ -85,29 +87,6 @@ def _marks(u: Tensor, log_rate: Tensor) -> tuple[int, int, int, int, int]:
     """The shape of the saved states: one for each chunk, in vectors of channels."""
     chunks, vectors, lanes = _layout(u).values()
     return len(u), chunks, vectors, log_rate.shape[1], lanes
-
-
-def _read(
-    u: Tensor,
-    delta: Tensor,
-    log_rate: Tensor,
-    b: Tensor,
-    c: Tensor,
-    state: Tensor | None,
-    bias: Tensor | None,
-    skip: Tensor | None,
-    gate: Tensor | None,
-    lengths: Tensor | None,
-    marks: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    """y and the state after the last token; writes the saved states into `marks`, unless it is None."""
-    (B, T, D), N = u.shape, log_rate.shape[1]
-    y, new_state, threads = u.new_empty(B, T, D), u.new_empty(B, D, N), native.threads(u.numel() * N)
-    layout = _layout(u)
-    scratch = u.new_empty(threads, 2 * BLOCK * N * layout["lanes"])
-    inputs = (u, delta, log_rate, b, c, state, bias, skip, gate, None if lengths is None else lengths.long())
-    FORWARD(*inputs, y, new_state, marks, scratch, threads=threads, **layout)
-    return y, new_state
 
 
 forward = walks.operator("selective", _forward, _backward, _marks)

@@ -50,7 +50,7 @@ def by_size(x: Tensor) -> str:
     if x.device.type == "cuda" and fla.able(x):
         return "fla"
     cpu = x.device.type == "cpu" and not torch.compiler.is_exporting()
-    return "native" if cpu and native.available() else "lagged"
+    return "native" if cpu and native.KERNEL.available() else "lagged"
 
 
 def window_after(x: Stream, window: Window, lengths: Lengths | None = None) -> Window:
@@ -77,7 +77,7 @@ OP = Op(
     {
         "reference": Backend(reference.convolve),
         "lagged": Backend(reference.convolve_by_lag_sum, plain=True),
-        "native": Backend(native.convolve, native.lacking, lambda x: x.device.type == "cpu"),
+        "native": Backend(native.convolve, native.KERNEL.lacking, lambda x: x.device.type == "cpu"),
         "fla": Backend(fla.convolve, fla_kernels.lacking, fla.able),
     },
     rule=by_size,

@@ -57,7 +57,7 @@ def slstm(
 
 def by_size(a: Tensor) -> str:
     """The faster backend; in a graph without C it is the reference, whose loop a compiler unrolls."""
-    if a.device.type == "cpu" and not torch.compiler.is_exporting() and native.available():
+    if a.device.type == "cpu" and not torch.compiler.is_exporting() and native.KERNEL.available():
         return "native"
     return "reference" if capturing() or a.shape[1] == 1 else "looped"
 
@@ -96,7 +96,7 @@ OP = Op(
     {
         "reference": Backend(reference.read),
         "looped": Backend(looped.read),
-        "native": Backend(native.read, native.lacking, lambda a: a.device.type == "cpu"),
+        "native": Backend(native.read, native.KERNEL.lacking, lambda a: a.device.type == "cpu"),
     },
     rule=by_size,
     examples=(_example,),

@@ -30,7 +30,7 @@ def products(x: Stream, w: Float[Tensor, "N n n"]) -> Stream:
 def by_size(x: Tensor, w: Tensor) -> str:
     """The fastest backend. Products with large blocks are left to a matrix library."""
     small = w.shape[1] <= LARGEST and not torch.compiler.is_exporting()
-    return "native" if small and able(x, w) and native.available() else "reference"
+    return "native" if small and able(x, w) and native.KERNEL.available() else "reference"
 
 
 def able(x: Tensor, w: Tensor) -> bool:
@@ -53,7 +53,7 @@ def _odd(draw: Draw, B: int, T: int) -> Tensor:
 
 OP = Op(
     "small_blocks",
-    {"reference": Backend(reference.products), "native": Backend(native.products, native.lacking, able)},
+    {"reference": Backend(reference.products), "native": Backend(native.products, native.KERNEL.lacking, able)},
     rule=by_size,
     examples=(_example, _odd),
     price=reference.price,

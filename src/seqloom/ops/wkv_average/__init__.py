@@ -138,7 +138,7 @@ def by_size(k: Tensor) -> str:
     graphs.
     """
     cpu = k.is_cpu
-    if cpu and native.available() and not torch.compiler.is_exporting():
+    if cpu and native.KERNEL.available() and not torch.compiler.is_exporting():
         return "native"
     if device.best(k.device):
         return "triton"
@@ -163,7 +163,7 @@ OP = Op(
         "reference": Backend(reference.wkv),
         "sequential": Backend(averages.wkv_by(averages.differentiable(sequential))),
         "doubling": Backend(averages.wkv_by(averages.differentiable(doubling))),
-        "native": Backend(averages.wkv_by(native.forward), native.lacking, lambda k: k.device.type == "cpu"),
+        "native": Backend(averages.wkv_by(native.forward), native.KERNEL.lacking, lambda k: k.device.type == "cpu"),
         "triton": Backend(averages.wkv_by(gpu.forward), device.lacking, lambda k: device.able(k.device)),
     },
     rule=by_size,

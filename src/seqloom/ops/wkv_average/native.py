@@ -6,72 +6,29 @@ of threads.
 
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
-from seqloom.core.graphs import constant
 from seqloom.ops import native
-from seqloom.ops.native import Argument, Entry
+from seqloom.ops.kernel import Kernel
 from seqloom.ops.wkv_average import averages
 
-SOURCE = Path(__file__).with_name("wkv.c")
-"""the C source of both operators"""
-OP = "wkv_average"
-READS = (
-    Argument("k", "B T D"),
-    Argument("v", "B T D"),
-    Argument("w", "D"),
-    Argument("u", "D"),
+READS = "k(B T D) v(B T D) w(D) u(D)"
+KERNEL = Kernel("wkv_average", Path(__file__).with_name("wkv.c"))
+OP, SOURCE = KERNEL.op, KERNEL.source
+FORWARD = KERNEL.function(
+    "forward", "threads B T D", f"{READS} mean(B D) log(B D)", makes="y(B T D) means(B T+1 D) logs(B T+1 D)"
 )
-FORWARD = Entry(
-    OP,
-    SOURCE,
-    "forward",
-    "threads B T D",
-    *READS,
-    Argument("mean", "B D"),
-    Argument("log", "B D"),
-    Argument("y", "B T D", written=True),
-    Argument("means", "B T+1 D", written=True),
-    Argument("logs", "B T+1 D", written=True),
-)
-BACKWARD = Entry(
-    OP,
-    SOURCE,
+BACKWARD = KERNEL.function(
     "backward",
     "threads B T D",
-    *READS,
-    Argument("means", "B T+1 D"),
-    Argument("logs", "B T+1 D"),
-    Argument("dy", "B T D"),
-    Argument("dmeans", "B T+1 D", optional=True),
-    Argument("dlogs", "B T+1 D", optional=True),
-    Argument("dk", "B T D", written=True),
-    Argument("dv", "B T D", written=True),
-    Argument("dw", "B D", torch.float64, written=True),
-    Argument("du", "B D", torch.float64, written=True),
-    Argument("M", "B D", written=True),
-    Argument("N", "B D", written=True),
+    f"{READS} means(B T+1 D) logs(B T+1 D) dy(B T D) dmeans?(B T+1 D) dlogs?(B T+1 D)",
+    makes="dk(B T D) dv(B T D) dw(B D, float64) du(B D, float64) M(B D) N(B D)",
 )
-TOKEN = Entry(
-    "wkv_token",
-    SOURCE,
+TOKEN = Kernel("wkv_token", SOURCE, least="").function(
     "token",
     "B D",
-    Argument("k", "B D"),
-    Argument("v", "B D"),
-    Argument("log_rate", "D", optional=True),
-    Argument("bonus", "D", optional=True),
-    Argument("state", "B 3 D", written=True),
-    Argument("y", "B D", written=True),
-    Argument("new_state", "B 3 D", written=True, optional=True),
+    "k(B D) v(B D) log_rate?(D) bonus?(D) state(B 3 D, written) y(B D, written) new_state?(B 3 D, written)",
 )
-
-
-@constant
-def available() -> bool:
-    """Whether there is native code on this machine; the first call compiles it."""
-    return native.library(SOURCE) is not None
 
 
 def token(
@@ -86,19 +43,14 @@ def token(
     return y
 
 
-def lacking() -> dict[str, str]:
-    """This backend with the reason why it is not available; empty where it is."""
-    return native.lacking("native", SOURCE)
-
-
 def _forward(
     k: Tensor, v: Tensor, w: Tensor | None, u: Tensor | None, mean: Tensor, log: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """See `averages.Walk`; float32 or float64. Raises ValueError where there is no native code."""
-    B, T, D = k.shape
-    y, means, logs = k.new_empty(B, T, D), k.new_empty(B, T + 1, D), k.new_empty(B, T + 1, D)
-    FORWARD(k, v, *_weights(k, w, u), mean, log, y, means, logs, threads=native.threads(k.numel()))
-    return y, means, logs
+    made: tuple[Tensor, Tensor, Tensor] = FORWARD(
+        k, v, *_weights(k, w, u), mean, log, threads=native.threads(k.numel())
+    )
+    return made
 
 
 def _backward(
@@ -112,11 +64,8 @@ def _backward(
     dmeans: Tensor | None,
     dlogs: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    (B, _, D), dk, dv = k.shape, k.new_empty(k.shape), v.new_empty(v.shape)
-    dw, du = (k.new_empty(B, D, dtype=torch.float64) for _ in range(2))
-    M, N = k.new_empty(B, D), k.new_empty(B, D)
-    inputs = (k, v, *_weights(k, w, u), means, logs, dy, dmeans, dlogs)
-    BACKWARD(*inputs, dk, dv, dw, du, M, N, threads=native.threads(k.numel()))
+    inputs = k, v, *_weights(k, w, u), means, logs, dy, dmeans, dlogs
+    dk, dv, dw, du, M, N = BACKWARD(*inputs, threads=native.threads(k.numel()))
     return dk, dv, dw.sum(0).to(k.dtype), du.sum(0).to(k.dtype), M, N
 
 

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from seqloom.core.graphs import constant
-from seqloom.ops import native
+from seqloom.ops.kernel import empty_for_none
 from seqloom.ops.lag_sum import adjoint
-from seqloom.ops.lag_sum.native import parts
 from seqloom.ops.lag_sum.spectral import kernels
 
 
@@ -26,7 +25,7 @@ def available() -> bool:
 
 def lacking() -> dict[str, str]:
     """This backend with the reason why it is not available; empty where it is."""
-    return native.lacking("spectral", kernels.CHANNELS, kernels.MATRICES)
+    return kernels.CHANNELS.lacking() | kernels.MATRICES.lacking()
 
 
 def lags(x: Tensor, w: Tensor) -> Tensor:
@@ -40,20 +39,17 @@ def lags(x: Tensor, w: Tensor) -> Tensor:
 
 def _forward(x: Tensor, w: Tensor) -> Tensor:
     """y_t = Σ_k x_{t-k} w_k for x (B, T, D) and w (L, D), (L, D, D) or (L, G, D/G, D/G); both float32 or float64."""
-    y = x.new_empty(x.shape)
-    (kernels.channels if w.ndim == 2 else kernels.matrices)("forward", x, w, y)
+    y: Tensor = (kernels.channels if w.ndim == 2 else kernels.matrices)("forward", x, w)
     return y
 
 
 def _backward(x: Tensor, w: Tensor, g: Tensor, needs_dx: bool, needs_dw: bool) -> tuple[Tensor, Tensor]:
     """The gradients of x and w for the gradient g (B, T, D) of the output; empty where one is not needed."""
-    dx = x.new_empty(x.shape if needs_dx else 0)
-    if w.ndim == 2:
-        dw_parts = w.new_empty((parts(x), *w.shape) if needs_dw else 0)
-        kernels.channels("backward", x, w, g, dx if needs_dx else None, dw_parts if needs_dw else None)
-        return dx, dw_parts.sum(0) if needs_dw else dw_parts
-    dw = w.new_empty(w.shape if needs_dw else 0)
-    kernels.matrices("backward", x, w, g, dx if needs_dx else None, dw if needs_dw else None)
+    run = kernels.channels if w.ndim == 2 else kernels.matrices
+    dx, dw = run("backward", x, w, g, needs_dx=needs_dx, needs_dw=needs_dw)
+    if w.ndim == 2 and dw is not None:
+        dw = dw.sum(0)
+    dx, dw = empty_for_none(x, dx, dw)
     return dx, dw
 
 

@@ -3,48 +3,42 @@
 import functools
 import math
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from seqloom.ops import native
+from seqloom.ops.kernel import Kernel
 from seqloom.ops.lag_sum.native import parts
-from seqloom.ops.native import Argument, Entry
 
-CHANNELS, MATRICES = Path(__file__).with_name("channels.c"), Path(__file__).with_name("matrices.c")
 FEWEST = 16
 """the fewest positions of a transform; fewer lags are padded"""
-TAPS = {2: "L D", 3: "L H H", 4: "L G H H"}
-"""sizes of the taps by their number of dimensions; a group has H channels"""
-
-
-def _entry(name: str, ndim: int) -> Entry:
-    signal = "B T G*H" if ndim > 2 else "B T D"
-    taps = TAPS[ndim]
-    backward = (
-        Argument("g", signal),
-        Argument("dx", signal, optional=True, written=True),
-        Argument("dw", taps if ndim > 2 else f"parts {taps}", optional=True, written=True),
+CHANNELS = Kernel("lag_sum", Path(__file__).with_name("channels.c"), backend="spectral")
+MATRICES = Kernel("lag_sum", Path(__file__).with_name("matrices.c"), backend="spectral")
+OF_CHANNELS = {
+    name: CHANNELS.function(
+        name, "threads parts B T D L N", f"turns(factors) x(B T D) w(L D){g}", makes, "scratch(threads room, uint8)"
     )
-    scratch = (Argument("scratch", "threads room", torch.uint8, written=True),)
-    values = (Argument("values", "space", written=True), Argument("scratch", "threads room", written=True))
-    return Entry(
-        "lag_sum",
-        MATRICES if ndim > 2 else CHANNELS,
+    for name, g, makes in (
+        ("forward", "", "y(B T D)"),
+        ("backward", " g(B T D)", "dx?needs_dx(B T D) dw?needs_dw(parts L D)"),
+    )
+}
+OF_MATRICES = {
+    (name, ndim): MATRICES.function(
         name,
-        "threads B T G*H G L N" if ndim > 2 else "threads parts B T D L N",
-        Argument("turns", "factors"),
-        Argument("x", signal),
-        Argument("w", taps),
-        *((Argument("y", signal, written=True),) if name == "forward" else backward),
-        *(values if ndim > 2 else scratch),
-        backend="spectral",
-        least="threads",
+        "threads B T G*H G L N",
+        f"turns(factors) x(B T G*H) w({taps}){g}",
+        makes.replace("taps", taps),
+        "values(space) scratch(threads room)",
     )
-
-
-OF_CHANNELS = {name: _entry(name, 2) for name in ("forward", "backward")}
-OF_MATRICES = {(name, ndim): _entry(name, ndim) for name in ("forward", "backward") for ndim in (3, 4)}
+    for ndim, taps in ((3, "L H H"), (4, "L G H H"))
+    for name, g, makes in (
+        ("forward", "", "y(B T G*H)"),
+        ("backward", " g(B T G*H)", "dx?needs_dx(B T G*H) dw?needs_dw(taps)"),
+    )
+}
 
 
 def points(L: int) -> int:
@@ -52,27 +46,27 @@ def points(L: int) -> int:
     return max(FEWEST, 1 << (L - 1).bit_length())
 
 
-def channels(name: str, x: Tensor, w: Tensor, *rest: Tensor | None) -> None:
-    """Calls `forward` (`rest` is y) or `backward` (`rest` are g, dx and dw) for taps (L, D)."""
+def channels(name: str, x: Tensor, w: Tensor, *g: Tensor, **needs: bool) -> Any:
+    """`forward`, which returns y, or `backward` (with g), which returns dx and the parts of dw, for taps (L, D)."""
     N = points(len(w))
     threads = native.threads(x.numel() * math.ceil(math.log2(N)))
-    scratch = torch.empty(threads, _size(CHANNELS, "scratch", x.dtype, N), dtype=torch.uint8)
-    factors = turns(N, x.dtype)
-    OF_CHANNELS[name](factors, x, w, *rest, scratch, threads=threads, parts=parts(x), L=len(w), N=N)
+    room = CHANNELS.size("scratch", x.dtype, N)
+    return OF_CHANNELS[name](turns(N, x.dtype), x, w, *g, threads=threads, parts=parts(x), N=N, room=room, **needs)
 
 
-def matrices(name: str, x: Tensor, w: Tensor, *rest: Tensor | None) -> None:
-    """As `channels`, for taps (L, D, D) or (L, G, D/G, D/G)."""
+def matrices(name: str, x: Tensor, w: Tensor, *g: Tensor, **needs: bool) -> Any:
+    """As `channels`, for taps (L, D, D) or (L, G, D/G, D/G); dw is in one part."""
     (B, T, D), L, dtype = x.shape, len(w), x.dtype
     G = w.shape[1] if w.ndim == 4 else 1
     N = points(L)
     chunks = B * -(-T // N)
     width = D // G
     threads = native.threads(x.numel() * width)
-    signals = _size(MATRICES, "signals", dtype, chunks, D, N) * (2 if name == "forward" else 3)
-    values = x.new_empty(signals + _size(MATRICES, "blocks", dtype, width, N))
-    scratch = x.new_empty(threads, _size(MATRICES, "own", dtype, chunks, width, N))
-    OF_MATRICES[name, w.ndim](turns(N, dtype), x, w, *rest, values, scratch, threads=threads, G=G, L=L, N=N)
+    signals = MATRICES.size("signals", dtype, chunks, D, N) * (3 if g else 2)
+    space = signals + MATRICES.size("blocks", dtype, width, N)
+    room = MATRICES.size("own", dtype, chunks, width, N)
+    function = OF_MATRICES[name, w.ndim]
+    return function(turns(N, dtype), x, w, *g, threads=threads, G=G, N=N, space=space, room=room, **needs)
 
 
 @functools.lru_cache(64)
@@ -90,7 +84,3 @@ def turns(N: int, dtype: torch.dtype) -> Tensor:
         angle = (root[:, None] + torch.arange(ways, dtype=torch.float64) / ways).flatten()
     radians = 2 * math.pi * torch.cat(steps)
     return torch.stack([radians.cos(), radians.sin()], -1).flatten().to(dtype)
-
-
-def _size(source: Path, name: str, dtype: torch.dtype, *sizes: int) -> int:
-    return native.size("lag_sum", source, f"{name}_{native.WORD[dtype]}", *sizes, backend="spectral")
