@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 import torch
 
 import seqloom as package
-from seqloom.ops import backends
+from seqloom.ops import backends, native
 from tests.cli.conftest import CHECKPOINT, WRECKS, Answer
+from tests.ops.needing import why_not
 
 Seqloom = Callable[..., Answer]
 FILES = [
@@ -103,3 +105,21 @@ def test_version(seqloom: Seqloom) -> None:
     assert (answer.code, answer.err) == (0, "")
     assert [line.split()[0] for line in answer.out.splitlines()] == ["seqloom", "torch", "device", "native"]
     assert torch.__version__ in answer.out
+
+
+def test_neither_compiles(seqloom: Seqloom, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path))
+    native.forget()
+    try:
+        for command in ("--version", "doctor"):
+            answer = seqloom(command)
+            assert (answer.code, answer.err) == (0, "")
+            assert ("yes (0 of " in answer.out) == (not why_not())
+        monkeypatch.setenv("CC", "no-such-cc")
+        answer = seqloom("--version")
+        if sys.platform == "linux":
+            assert "native code  no: no C compiler 'no-such-cc' (the environment's CC)" in answer.out
+    finally:
+        monkeypatch.undo()
+        native.forget()
+    assert not list(tmp_path.rglob("*.so"))

@@ -9,7 +9,7 @@ change of any of these makes a new library. It shares torch's OpenMP runtime. SE
 
 from seqloom.ops.native.direct import alike, callable_directly, observed
 from seqloom.ops.native.entry import COMPLEX, WORD, Entry, lacking, need, size
-from seqloom.ops.native.loaded import forget, library, why
+from seqloom.ops.native.loaded import count_compiled, forget, library, why, without_compiling
 from seqloom.ops.native.openmp import threads
 from seqloom.ops.native.signature import Argument, Signature
 
@@ -21,6 +21,7 @@ __all__ = [
     "Signature",
     "alike",
     "callable_directly",
+    "count_compiled",
     "forget",
     "lacking",
     "library",
@@ -29,4 +30,5 @@ __all__ = [
     "size",
     "threads",
     "why",
+    "without_compiling",
 ]

@@ -5,7 +5,9 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from seqloom.ops.native import compiler, store
@@ -17,6 +19,8 @@ _lock = threading.Lock()
 _callbacks: list[Callable[[], None]] = []
 _needed: dict[Path, set[str]] = {}
 """names of the functions that are called, by the source that has them"""
+_only_looks: ContextVar[bool] = ContextVar("seqloom_only_looks", default=False)
+"""whether `why` compiles nothing"""
 
 
 def library(source: Path) -> ctypes.CDLL | None:
@@ -30,8 +34,28 @@ def library(source: Path) -> ctypes.CDLL | None:
 
 def why(source: Path) -> str:
     """The reason why there is no library of this source, in a few words; "" if there is one."""
-    loaded = _find(source)
+    loaded = _obstacle() if _only_looks.get() and source not in _libraries else _find(source)
     return loaded if isinstance(loaded, str) else ""
+
+
+@contextmanager
+def without_compiling() -> Iterator[None]:
+    """Inside the block `why` compiles nothing: a source that was not used yet has a library if there is a compiler."""
+    token = _only_looks.set(True)
+    try:
+        yield
+    finally:
+        _only_looks.reset(token)
+
+
+def count_compiled() -> tuple[int, int]:
+    """How many of the declared sources are libraries in the cache, and how many there are. Compiles nothing."""
+    try:
+        command = compiler.find()
+        paths = [_path(source, command) for source in _needed]
+    except Unavailable:
+        return 0, len(_needed)
+    return sum(path.is_file() for path in paths), len(paths)
 
 
 def forget() -> None:
@@ -71,14 +95,32 @@ def _print_reason(reason: str) -> None:
         print(f"seqloom: the portable code runs, as there is no native code: {reason}", file=sys.stderr)
 
 
-def _compiled(source: Path) -> ctypes.CDLL:
-    """The library from the cache, compiled first if it is not there. Unavailable where that fails."""
+def _compiler() -> list[str]:
+    """The command of the compiler. Unavailable where native code is turned off or there is none."""
     if os.environ.get("SEQLOOM_NATIVE") == "0":
         raise Unavailable(OFF)
     if sys.platform != "linux":
         raise Unavailable(ELSEWHERE)
-    command = compiler.find()
-    path = store.folder() / f"{source.stem}-{compiler.key(source, command)[:32]}.so"
+    return compiler.find()
+
+
+def _obstacle() -> str:
+    """The reason why no source can become a library here, as far as it is known without compiling; "" for none."""
+    try:
+        _compiler()
+    except Unavailable as reason:
+        return str(reason)
+    return ""
+
+
+def _path(source: Path, command: list[str]) -> Path:
+    return store.folder() / f"{source.stem}-{compiler.key(source, command)[:32]}.so"
+
+
+def _compiled(source: Path) -> ctypes.CDLL:
+    """The library from the cache, compiled first if it is not there. Unavailable where that fails."""
+    command = _compiler()
+    path = _path(source, command)
     loaded = store.load(path)
     if loaded is None:
         began = time.perf_counter()
