@@ -5,11 +5,10 @@ from torch import Tensor
 
 from seqloom.core.mixer import Traits
 from seqloom.core.state import State
-from seqloom.ops.ring import grow
 from tests.contract.cases import DIM
 from tests.contract.faults import caught_by
 from tests.contract.sound import Average
-from tests.contract.sound_others import Cached
+from tests.contract.sound_others import Cached, grow
 
 
 @caught_by(check_state_form="int64")

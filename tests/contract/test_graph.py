@@ -117,7 +117,7 @@ def check_compiles(make: Make) -> None:
     mixer = make(context=3)
     x, keep = inputs(mixer)
     verbs = Verbs(mixer)
-    state = mixer.start(2) if streams(make) else None
+    state = mixer.start(2, capacity=4) if streams(make) else None
     same_with_gradients(torch.compile(verbs, fullgraph=True, backend="eager"), verbs, mixer, x, keep, state)
 
 
@@ -135,9 +135,9 @@ def compiles_each_verb(make: Make, backend: str) -> None:
     read = Pieces(mixer)
     piece, keep = x[:, :2], keep[:, :2]
     with torch.no_grad():
-        *expected, after = read(piece, keep, mixer.start(2))
+        *expected, after = read(piece, keep, mixer.start(2, capacity=8))
         compiled = torch.compile(read, fullgraph=True, backend=backend)
-        *actual, state = compiled(piece, keep, mixer.start(2))
+        *actual, state = compiled(piece, keep, mixer.start(2, capacity=8))
         for a, b in zip(actual, expected, strict=True):
             close(a, b, LOOSE)
         same_state(mixer.trim(state), mixer.trim(after), LOOSE)
@@ -197,17 +197,21 @@ class Step(nn.Module):
 
 
 @pytest.mark.parametrize("kind", ["attention", "fox", "mla"])
-def test_an_exported_step_reads_on_with_a_free_number_of_cached_tokens(kind: str) -> None:
-    """One graph takes the states that it returns, whose caches grow."""
+def test_an_exported_step_takes_caches_of_any_size(kind: str) -> None:
+    """One graph takes the states that it returns, and those that the host has given more room."""
     mixer = mixer_config({"kind": kind, "heads": 2}).build(DIM, None).double()
     x = draw(2, 9, DIM)
     with torch.no_grad():
-        _, state = mixer.extend(x[:, :3], mixer.start(2, capacity=4))
+        _, state = mixer.extend(x[:, :3], mixer.start(2, capacity=6))
         free = torch.export.Dim("cached", min=3)
         sizes = [{tensor.dim() - 2: free} if tensor.dim() > 1 else None for tensor in state.values()]
         exported = torch.export.export(Step(mixer), (x[:, 3], state), dynamic_shapes=(None, sizes), strict=False)
         step, actual, expected = exported.module(), state, state
         for t in range(3, 9):
+            if t == 6:
+                with pytest.raises(RuntimeError, match="no room for another token"):
+                    step(x[:, t], actual)
+                actual = mixer.reserve(actual, 3)
             y, actual = step(x[:, t], actual)
             z, expected = mixer.step(x[:, t], expected, reuse=False)
             close(y, z, LOOSE)

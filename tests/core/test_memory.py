@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import pytest
 import torch
 
-from seqloom.core.memory import Entry, check, start
+from seqloom.core.memory import Entry, check, start, with_room
+from seqloom.core.state import bounded
 
 MEMORY: Mapping[str, Entry] = {
     "bounded": Entry((2, 1, 4), grows=True, axis=1, max_slots=5),
@@ -34,3 +35,21 @@ def test_the_sizes_that_an_entry_may_have(name: str, shape: tuple[int, ...], say
     with pytest.raises(ValueError, match=f"state entry '{name}'") as raised:
         check(MEMORY, state, 3, torch.float64, CPU)
     assert says in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "doubles", "slots"),
+    [(0, False, (2, 2)), (1, False, (3, 3)), (4, False, (5, 6)), (1, True, (4, 4)), (9, True, (5, 11))],
+)
+def test_room_for_more_tokens(tokens: int, doubles: bool, slots: tuple[int, int]) -> None:
+    """Two slots are full: exactly as many more, twice as many for a single token, never more than there may be."""
+    state = start(MEMORY, 3, 2, torch.float64, CPU)
+    state["free"] += 1
+    state["length"] += 2
+    state = bounded(state)
+    grown = with_room(MEMORY, state, tokens, doubles)
+    assert (grown["bounded"].shape[2], grown["free"].shape[1]) == slots
+    assert grown["free"].sum() == state["free"].sum(), "a new slot is not 0"
+    assert (grown is state) == (slots == (2, 2))
+    assert state["free"].shape[1] == 2
+    assert (grown.bound, grown.even) == (2, True)

@@ -149,7 +149,7 @@ def test_a_sum_cannot_be_cropped() -> None:
         mixer.crop(state, 2)
 
 
-def test_in_a_graph_a_state_is_a_plain_dict_and_no_value_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_graph_a_state_has_no_bound_and_no_value_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = torch.tensor([1, 2])
     assert known(tokens)
     assert not known(tokens.to("meta"))
@@ -159,7 +159,8 @@ def test_in_a_graph_a_state_is_a_plain_dict_and_no_value_is_read(monkeypatch: py
         monkeypatch.setattr(torch.compiler, name, lambda: True)
     assert not known(tokens)
     state = counted({"k": tokens}, Length(tokens + 1, 3))
-    assert type(state) is dict
+    assert state.bound is None
+    assert not state.even
     assert {name: tensor.tolist() for name, tensor in state.items()} == {"k": [1, 2], "length": [2, 3]}
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.ops.ring import grow, latest, pick, times, write, write_
+from seqloom.ops.ring import latest, pick, times, write, write_
 
 D = 2
 
@@ -85,13 +85,6 @@ def test_a_ring_of_size_0() -> None:
     assert write(ring, length, tokens(0, 0, 3).expand(2, 3, D), torch.tensor([3, 3])).shape == (2, 0, D)
     assert write_(ring, length, torch.ones(2, D).double()).shape == (2, 0, D)
     assert latest(ring, length, 0).shape == (2, 0, D)
-
-
-@pytest.mark.parametrize("size", [0, 3, 4, 9])
-def test_grow(size: int) -> None:
-    ring = filled(4, [3, 4])
-    result = grow(ring, size)
-    assert torch.equal(result, filled(max(size, 4), [3, 4]))
 
 
 def test_gradients_of_write() -> None:

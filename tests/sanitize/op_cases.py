@@ -128,7 +128,7 @@ def _cached_token(chance: random.Random, draw: Draw) -> Call:
         if cached.able(q, k, v, keys, values):
             return cached.attend(q, k, v, keys, values, length), keys, values
         size = keys.shape[2]
-        keys, values = (written(cache, size, length, None, new, True) for cache, new in ((keys, k), (values, v)))
+        keys, values = (written(cache, Length(length), new, True) for cache, new in ((keys, k), (values, v)))
         y = attend(q, keys, values, query_time=length[:, None], key_time=ring.times(size, length + 1))
         return y, keys, values
 

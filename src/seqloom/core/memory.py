@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from seqloom.core.arguments import described, short
 from seqloom.core.available_memory import require_memory
@@ -58,6 +59,15 @@ class Entry(NamedTuple):
             tokens = min(tokens, self.max_slots)
         return max(self.shape[self.axis], tokens)
 
+    def room(self, size: int, length: Length, tokens: int, doubles: bool) -> int:
+        """The slots that hold `tokens` more tokens than `length`: at least `size`, and twice that if it `doubles`."""
+        needed = tokens + (size if length.bound is None or length.bound > size else length.bound)
+        if doubles and size < needed < 2 * size:
+            needed = 2 * size
+        if self.max_slots is not None and needed > self.max_slots:
+            needed = self.max_slots
+        return needed if needed > size else size  # not `max`, which a graph with symbolic sizes cannot decide
+
     def sizes(self, slots: int) -> tuple[int, ...]:
         """The sizes without the batch; the axis that grows, if there is one, has `slots` slots."""
         return (*self.shape[: self.axis], slots, *self.shape[self.axis + 1 :]) if self.grows else self.shape
@@ -73,6 +83,7 @@ UNASKED_BYTES = 1 << 30
 MOST_BYTES = 1 << 56
 """more than any device has"""
 LENGTH = Entry((), "count")
+NO_ROOM = "a state has no room for another token, and a graph cannot make it: start(batch, capacity=tokens), or reserve"
 
 
 def require_room(memory: Memory, batch: int, capacity: int, device: torch.device) -> None:
@@ -89,6 +100,32 @@ def start(memory: Memory, batch: int, capacity: int, dtype: torch.dtype, device:
     """The state of `batch` rows before the first token; entries that grow have room for `capacity` tokens."""
     entries = {name: entry.init(batch, dtype, device, capacity) for name, entry in memory.items()}
     return State({**entries, "length": LENGTH.init(batch, dtype, device)}, 0, True)
+
+
+def with_room(memory: Memory, state: State, tokens: int, doubles: bool = False) -> State:
+    """The state whose entries that grow have room for `tokens` more tokens: itself, if they have, or longer copies.
+
+    With `doubles` they become at least twice as long, so that a text that is read token by token is rarely copied.
+    """
+    grown = {}
+    for name, entry in memory.items():
+        if entry.grows:
+            tensor, axis = state[name], 1 + entry.axis
+            needed = entry.room(tensor.shape[axis], length_of(state), tokens, doubles)
+            if needed > tensor.shape[axis]:
+                grown[name] = pad(tensor, (0, 0) * (tensor.ndim - 1 - axis) + (0, needed - tensor.shape[axis]))
+    return counted({**state, **grown}, length_of(state)) if grown else state
+
+
+def with_slot(memory: Memory, state: State, doubles: bool) -> State:
+    """`with_room` for one token. A graph changes no shape: it raises RuntimeError when it runs without room."""
+    if not torch.compiler.is_compiling():
+        return with_room(memory, state, 1, doubles)
+    sizes = {state[name].shape[1 + entry.axis]: entry.max_slots for name, entry in memory.items() if entry.grows}
+    for size, most in sizes.items():
+        if size != most:  # a ring that is as long as it may be overwrites its oldest token
+            torch._assert_async((state["length"] < size).all(), NO_ROOM)
+    return state
 
 
 def trim(memory: Memory, state: State) -> State:

@@ -22,7 +22,7 @@ from seqloom.core.overlap import require_apart
 from seqloom.core.parts import init_weights, part_price, parts
 from seqloom.core.roles import Role
 from seqloom.core.shapes import Keep, Stream, Token
-from seqloom.core.state import State, require_reusable
+from seqloom.core.state import State, bounded, require_reusable
 from seqloom.core.view import View
 
 
@@ -215,6 +215,17 @@ class Mixer(nn.Module, ABC):
         self.check_state(state)
         return declared.crop(self.memory, state, tokens)
 
+    def reserve(self, state: State, tokens: int) -> State:
+        """The same state with room for `tokens` more tokens, so that no step of them changes a shape.
+
+        TypeError or ValueError unless `tokens` is an int of 0 or more, and as `check_state`.
+        """
+        count("tokens", tokens)
+        self.check_state(state)
+        state = bounded(state)
+        declared.require_room(self.memory, len(state["length"]), tokens + (state.bound or 0), self.device)
+        return declared.with_room(self.memory, state, tokens)
+
     def trim(self, state: State) -> State:
         """The same state, contiguous and without unused slots, ready to be saved. Raises as `check_state` does."""
         self.check_state(state)
@@ -252,10 +263,12 @@ class Mixer(nn.Module, ABC):
         of the last one. Of any other state that is to be reused, the tensors must not share memory.
         """
         accepted = self._accepted
-        if not (type(state) is State and state.owner is accepted and accepted.takes(x, state["length"])):
+        traced = torch.compiler.is_compiling()  # a graph checks when it is captured, and guards hold what it checked
+        if traced or not (type(state) is State and state.owner is accepted and accepted.takes(x, state["length"])):
             x = self.check_input(x, None, 2)
             self.check_state(state, len(x))
-            accepted.take(None if autocasts(x.device) else x)
+            if not traced:
+                accepted.take(None if autocasts(x.device) else x)
             flag("reuse", reuse)
             if reuse:
                 require_reusable(state)

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from seqloom.core.arguments import described
+from seqloom.core.arguments import count, described
 from seqloom.core.cost import Cost, Per
 from seqloom.core.extras import Extras
 from seqloom.core.mixer import Mixer
@@ -193,6 +193,14 @@ class Model(nn.Module, ABC):
     def exit_logits(self, x: Stream, layer: int) -> Logits:
         """Logits of the stream (B, T, D) after layer `layer`, counted from 1."""
         self._lacks("leave layers out")
+
+    def reserve(self, state: ModelState, tokens: int) -> ModelState:
+        """The same state with room for `tokens` more tokens, so that no step of them changes a shape.
+
+        By default the state itself, which does not grow.
+        """
+        count("tokens", tokens)
+        return state
 
     def trim(self, state: ModelState) -> ModelState:
         """The same state, contiguous and without unused slots, ready to be saved."""

@@ -163,16 +163,16 @@ def measured(tokens: Int[Tensor, " B"]) -> Length:
 def counted(entries: Entries, length: Length) -> State:
     """The state with these entries whose rows have read `length`."""
     entries["length"] = length.tokens
-    if torch.compiler.is_dynamo_compiling():
-        return entries  # type: ignore[return-value]  # torch.compile cannot make a State
+    if torch.compiler.is_compiling():  # what the host knows would be a constant of the graph
+        return State(entries)
     return State(entries, length.bound, length.even)
 
 
 def stepped(entries: Entries, state: State, owner: object = None) -> State:
     """The state with these entries, one token after `state` (which `bounded` returned), with `owner` as its owner."""
     entries["length"] = state["length"] + 1
-    if torch.compiler.is_dynamo_compiling():
-        return entries  # type: ignore[return-value]  # as in `counted`
+    if torch.compiler.is_compiling():
+        return State(entries)
     after = State(entries, None if state.bound is None else state.bound + 1, state.even)
     after.owner = owner
     return after

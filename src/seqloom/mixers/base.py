@@ -8,6 +8,7 @@ from abc import abstractmethod
 
 from typing_extensions import override
 
+from seqloom.core.memory import with_room, with_slot
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
 from seqloom.core.state import Entries, State, bounded, copied, counted, length_of, measured, stepped
@@ -48,8 +49,9 @@ class PackedMixer(Mixer):
         self.check_state(state, len(x))
         if 0 in x.shape:
             return x.clone(), copied(state)
-        state = bounded(state)
-        length, T = length_of(state), x.shape[1]
+        T = x.shape[1]
+        state = with_room(self.memory, bounded(state), T)
+        length = length_of(state)
         if keep is None:
             y, entries = self.read(x, state)
             return y, counted(entries, length.after(T, T))
@@ -63,6 +65,6 @@ class PackedMixer(Mixer):
         x = self.check_step(x, state, reuse)
         if x.shape[0] == 0:
             return x.clone(), copied(state)
-        state = bounded(state)
+        state = with_slot(self.memory, bounded(state), reuse)
         y, entries = self.advance(x, state, reuse)
         return y, stepped(entries, state, self._accepted)

@@ -130,7 +130,7 @@ class PastBuckets(SharedHeads, PackedMixer, ABC):
         if state is None:
             return self.out(self.read_heads(q, v, now)), {}
         size, length = state["k"].shape[2], length_of(state)
-        filled, room = ring.filled(size, length), ring.room(size, length, T, self.context)
+        filled = ring.filled(size, length)
         now = now + state["length"][:, None]
         if lengths is not None:
             now = torch.where(within(lengths, T), now, -1)
@@ -141,23 +141,19 @@ class PastBuckets(SharedHeads, PackedMixer, ABC):
         )
         q = pad(q, (0, 0, filled, 0))  # `attend` takes as many queries as keys: zeros, whose outputs are dropped
         y = attend(q, k, v, time, by_bucket(buckets.transpose(2, 3), time), self.rule)[:, :, filled:]
-        entries = {name: extended(state[name], room, state["length"], tensor, lengths) for name, tensor in new.items()}
+        entries = {name: extended(state[name], state["length"], tensor, lengths) for name, tensor in new.items()}
         return self.out(y), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # The token is written into the cache first, so that the cache holds all keys. A full cache doubles.
+        # The token is written into the cache first, so that the cache holds all keys.
         q, v = self.projected(x[:, None])
         own_buckets = chosen(lambda: self.buckets(q)).transpose(2, 3)  # (B, H, 1, R)
-        length = length_of(state)
-        room = ring.token_room(state["k"].shape[2], length, self.context, reuse)
-        count = length.bound if length.even else None
+        length, size = length_of(state), state["k"].shape[2]
         new = {"k": self.keys(q), "v": v, "buckets": own_buckets}
-        entries = {
-            name: written(state[name], room, length.tokens, count, tensor, reuse) for name, tensor in new.items()
-        }
-        filled = ring.filled(room, length.after(1, 1))
-        then = ring.times(room, length.tokens + 1)[:, :filled]
+        entries = {name: written(state[name], length, tensor, reuse) for name, tensor in new.items()}
+        filled = ring.filled(size, length.after(1, 1))
+        then = ring.times(size, length.tokens + 1)[:, :filled]
         k, v, buckets = (entries[name][:, :, :filled] for name in new)
         y = newest(q, k.to(x.dtype), v.to(x.dtype), buckets, own_buckets, length.tokens, then, self.rule)
         return self.out(y)[:, 0], entries

@@ -42,10 +42,8 @@ class CachedHeads(Heads, PackedMixer, ABC):
 
     def read_on(self, state: State, k: Tensor, v: Tensor, lengths: Tensor | None) -> Entries:
         """The entries after new keys and values (B, G, T, K), or the first `lengths` (B,) of each row."""
-        size = state["k"].shape[2]
-        room = ring.room(size, length_of(state), k.shape[2], self.max_slots)
         new = {"k": k, "v": v}
-        return {name: extended(state[name], room, state["length"], new[name], lengths) for name in new}
+        return {name: extended(state[name], state["length"], new[name], lengths) for name in new}
 
     def with_past(self, state: State, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Keys and values (B, G, C + T, K), cached ones first; the times (B, T) of queries and (B, C + T) of keys."""
@@ -70,15 +68,10 @@ class CachedHeads(Heads, PackedMixer, ABC):
             q, k = self.position(q, k, length.tokens[:, None])
         return (q, k, v), past
 
-    def room(self, state: State, reuse: bool) -> int:
-        """The slots of the cache after one more token; a full cache that may be reused doubles, up to `max_slots`."""
-        return ring.token_room(state["k"].shape[2], length_of(state), self.max_slots, reuse)
-
     def written(self, state: State, k: Tensor, v: Tensor, reuse: bool) -> Entries:
         """The cache with one more key and value (B, G, 1, K)."""
-        length, room, new = length_of(state), self.room(state, reuse), {"k": k, "v": v}
-        count = length.bound if length.even else None
-        return {name: written(state[name], room, length.tokens, count, new[name], reuse) for name in new}
+        new = {"k": k, "v": v}
+        return {name: written(state[name], length_of(state), new[name], reuse) for name in new}
 
     def token(self, x: Token, state: State, reuse: bool) -> tuple[Tensor, Entries]:
         """The queries (B, H, 1, K) of a token x, and the entries of the state after it."""

@@ -11,6 +11,7 @@ from typing import TypeAlias, final
 from torch import Tensor
 from typing_extensions import override
 
+from seqloom.core.memory import with_room, with_slot
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
 from seqloom.core.state import Entries, State, bounded, copied, counted, length_of, measured, stepped
 from seqloom.mixers.base import PackedMixer
@@ -87,8 +88,9 @@ class HandingMixer(PackedMixer, Handing):
         self.check_state(state, len(x))
         if 0 in x.shape:
             return x.clone(), copied(state), handed
-        state = bounded(state)
-        length, T = length_of(state), x.shape[1]
+        T = x.shape[1]
+        state = with_room(self.memory, bounded(state), T)
+        length = length_of(state)
         if keep is None:
             y, entries, handed_on = self.read_handed(x, handed, state)
             return y, counted(entries, length.after(T, T)), handed_on
@@ -103,7 +105,7 @@ class HandingMixer(PackedMixer, Handing):
         x = self.check_step(x, state, reuse)
         if x.shape[0] == 0:
             return x.clone(), copied(state), handed
-        state = bounded(state)
+        state = with_slot(self.memory, bounded(state), reuse)
         y, entries, handed_on = self.advance_handed(x, state, reuse, handed)
         return y, stepped(entries, state, self._accepted), handed_on
 

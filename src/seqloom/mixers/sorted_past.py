@@ -161,7 +161,7 @@ class PastSinkhorn(Sorter, PackedMixer):
     ) -> tuple[tuple[Tensor, Tensor], Entries]:
         """Keys and values (B, H, C, K) of all tokens so far, and the caches after new ones k, v (B, H, T, K)."""
         new = {name: y.transpose(1, 2).flatten(2) for name, y in (("k", k), ("v", v))}
-        past, entries = with_past(state, new, self.context, lengths, reuse)
+        past, entries = with_past(state, new, lengths, reuse)
         past_k, past_v = (past[name].unflatten(2, (self.heads, -1)).transpose(1, 2) for name in ("k", "v"))
         return (past_k, past_v), entries
 

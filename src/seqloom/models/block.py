@@ -99,6 +99,10 @@ class Block(nn.Module, ABC):
         """The states of its sublayers before the first token, see `Mixer.start`."""
         return tuple(sublayer.start(batch, capacity=capacity) for sublayer in self.sublayers)
 
+    def reserve(self, state: LayerState, tokens: int) -> LayerState:
+        """See `Mixer.reserve`."""
+        return tuple(sublayer.reserve(part, tokens) for sublayer, part in zip(self.sublayers, state, strict=True))
+
     def trim(self, state: LayerState) -> LayerState:
         """See `Mixer.trim`."""
         return tuple(sublayer.trim(part) for sublayer, part in zip(self.sublayers, state, strict=True))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core import memory as memory_of
-from seqloom.core.arguments import described
+from seqloom.core.arguments import count, described
 from seqloom.core.cost import Cost, Per
 from seqloom.core.extras import Extras
 from seqloom.core.model import Enough, ModelTraits
@@ -157,6 +157,13 @@ class CausalTransformer(Transformer, ABC):
         x = norm_token(self.norm, x)
         logits: Tensor = head.token(x) if isinstance(head, Linear) else head(x)
         return logits
+
+    @override
+    def reserve(self, state: ModelState, tokens: int) -> ModelState:
+        arguments.check_state(state, None, len(self.blocks), self._sublayers_per_layer)
+        count("tokens", tokens)
+        layers = tuple(block.reserve(memory, tokens) for block, memory in zip(self.blocks, state.layers, strict=True))
+        return state._replace(layers=layers)
 
     @override
     def trim(self, state: ModelState) -> ModelState:

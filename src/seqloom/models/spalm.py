@@ -155,6 +155,11 @@ class Spalm(CausalTransformer):
         return logits, _joined(own_state, frozen_state)
 
     @override
+    def reserve(self, state: ModelState, tokens: int) -> ModelState:
+        own_state, frozen_state = self._divided(state)
+        return _joined(super().reserve(own_state, tokens), frozen_state)  # a search is not compiled
+
+    @override
     def trim(self, state: ModelState) -> ModelState:
         own_state, frozen_state = self._divided(state)
         return _joined(super().trim(own_state), self._open().trim(frozen_state))

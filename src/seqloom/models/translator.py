@@ -218,6 +218,16 @@ class Translator(Transformer, ABC):
         return self.output(x[:, None])[:, 0], ModelState(_with_sources(verb), stepped({}, extra))
 
     @override
+    def reserve(self, state: ModelState, tokens: int) -> ModelState:
+        arguments.check_state(state, None, len(self.blocks), self._sublayers_per_layer)
+        count("tokens", tokens)
+        layers = tuple(
+            (*block.reserve((mixer_state,), tokens), *others)
+            for block, (mixer_state, *others) in zip(self.blocks, state.layers, strict=True)
+        )
+        return state._replace(layers=layers)
+
+    @override
     def trim(self, state: ModelState) -> ModelState:
         """The same state, contiguous and without unused room, as it is saved."""
         arguments.check_state(state, None, len(self.blocks), self._sublayers_per_layer)

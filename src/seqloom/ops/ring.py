@@ -29,24 +29,6 @@ def filled(size: int, length: Length) -> int:
     return size if length.bound is None else min(size, length.bound)
 
 
-def room(size: int, length: Length, new: int, max_slots: int | None) -> int:
-    """The slots needed for `new` more tokens if the last `max_slots` tokens (None: all) are kept; at least `size`."""
-    needed = filled(size, length) + new
-    if max_slots is not None:
-        needed = min(needed, max_slots)
-    # not `max`, whose result is not a known size in a graph with symbolic sizes
-    return needed if needed > size else size
-
-
-def token_room(size: int, length: Length, max_slots: int | None, reuse: bool) -> int:
-    """`room` for one token; a full ring that may be written in place doubles, so that it is rarely copied."""
-    needed = room(size, length, 1, max_slots)
-    if not reuse or needed <= size:
-        return needed
-    doubled = 2 * size if max_slots is None else min(2 * size, max_slots)
-    return doubled if doubled > needed else needed
-
-
 def write(ring: Ring, length: Lengths, x: Num[Tensor, "B T D"], lengths: Lengths | None = None) -> Ring:
     """The ring (B, C, D) after each row read x (B, T, D), or its first `lengths` (B,) tokens: a new tensor."""
     if ring.shape[1] == 0 or x.shape[1] == 0:
@@ -79,8 +61,3 @@ def pick(x: Num[Tensor, "B T D"], positions: Int[Tensor, "B N"]) -> Num[Tensor, 
     """
     first = torch.arange(len(x), device=x.device)[:, None] * x.shape[1]
     return x.flatten(0, 1).index_select(0, (first + positions).flatten()).unflatten(0, positions.shape)
-
-
-def grow(ring: Ring, size: int) -> Num[Tensor, "B N D"]:
-    """The ring with at least `size` slots, the new ones 0. Only for a ring that has not wrapped."""
-    return ring if ring.shape[1] >= size else torch.nn.functional.pad(ring, (0, 0, 0, size - ring.shape[1]))

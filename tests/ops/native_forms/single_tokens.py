@@ -87,7 +87,7 @@ def _attention(before: int, draw: Draw, B: int, G: int, shared: int, C: int, K: 
     if forced("attention") == "kernel":
         assert cached.able(q, k, v, keys, values)
         return cached.attend(q, k, v, keys, values, length), keys, values
-    keys, values = (written(cache, C, length, None, new, True) for cache, new in ((keys, k), (values, v)))
+    keys, values = (written(cache, Length(length), new, True) for cache, new in ((keys, k), (values, v)))
     y = attend(q, keys, values, query_time=length[:, None], key_time=ring.times(C, length + 1))
     return y, keys, values
 

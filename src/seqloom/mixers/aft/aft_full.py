@@ -101,7 +101,7 @@ class AFTFull(PairBiases, PackedMixer):
         y = torch.sigmoid(self.w_q(x)) * average(k, v, w, past)
         if state is None:
             return self.w_out(y), {}
-        return self.w_out(y), remembered(state, {"k": k, "v": v}, self.context, lengths, reuse)
+        return self.w_out(y), remembered(state, {"k": k, "v": v}, lengths, reuse)
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:

@@ -99,23 +99,20 @@ class Additive(AdditiveHeads, PackedMixer):
             torch.cat([state[name][:, :, :filled].to(x.dtype), new], 2) for name, new in (("k", k), ("v", v))
         )
         y = additive(q, keys, values, self.w, query_time=now, key_time=then, window=self.context)
-        room, length = ring.room(size, length_of(state), T, self.context), state["length"]
+        new_entries = {"k": k, "v": v}
         return self.out(y), {
-            name: extended(state[name], room, length, new, lengths) for name, new in (("k", k), ("v", v))
+            name: extended(state[name], state["length"], new, lengths) for name, new in new_entries.items()
         }
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # The token is written into the cache first, so that the cache holds all keys. A full cache doubles.
+        # The token is written into the cache first, so that the cache holds all keys.
         length = length_of(state)
         q, k, v = self.projected(x[:, None])
-        room = ring.token_room(state["k"].shape[2], length, self.context, reuse)
-        count = length.bound if length.even else None
-        keys, values = (
-            written(state[name], room, length.tokens, count, new, reuse) for name, new in (("k", k), ("v", v))
-        )
-        filled = ring.filled(room, length.after(1, 1))
-        then = ring.times(room, length.tokens + 1)[:, :filled]
+        keys, values = (written(state[name], length, new, reuse) for name, new in (("k", k), ("v", v)))
+        size = keys.shape[2]
+        filled = ring.filled(size, length.after(1, 1))
+        then = ring.times(size, length.tokens + 1)[:, :filled]
         k, v = (cache[:, :, :filled].to(x.dtype) for cache in (keys, values))
         y = additive(q, k, v, self.w, query_time=length.tokens[:, None], key_time=then)
         return self.out(y)[:, 0], {"k": keys, "v": values}

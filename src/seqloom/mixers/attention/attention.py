@@ -94,8 +94,7 @@ class Attention(CachedHeads):
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         length, keys, values = length_of(state), state["k"], state["v"]
         (q, k, v), past = self.token_heads(x, state, reuse)
-        in_place = reuse and self.plain and self.room(state, reuse) == keys.shape[2]
-        if in_place and cached.able(q, k, v, keys, values):
+        if reuse and self.plain and cached.able(q, k, v, keys, values):
             y = cached.attend(q, k, v, keys, values, length.tokens)
             return self.out_of_token(y, x), {"k": keys, "v": values, **past}
         entries = {**self.written(state, k, v, reuse), **past}

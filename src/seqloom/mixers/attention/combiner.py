@@ -67,7 +67,7 @@ class Combiner(PackedMixer):
         self, x: Stream, state: State | None = None, lengths: Lengths | None = None, *, reuse: bool = False
     ) -> tuple[Stream, Entries]:
         new = {"q": self.w_q(x), "k": self.w_k(x), "v": self.w_v(x)}
-        all_tokens, entries = with_past(state, new, None, lengths, reuse)
+        all_tokens, entries = with_past(state, new, lengths, reuse)
         q, k, v = (self._by_head(all_tokens[name]) for name in ("q", "k", "v"))
         even = state is None or length_of(state).even
         first = q.shape[2] - x.shape[1] if even else 0  # rows of different lengths: outputs of all positions

@@ -107,22 +107,19 @@ class Differential(PackedMixer):
         keys, values = (
             torch.cat([state[name][:, :, :filled].to(x.dtype), new], 2) for name, new in (("k", k), ("v", v))
         )
-        room, length = ring.room(size, length_of(state), T, self.context), state["length"]
-        entries = {name: extended(state[name], room, length, new, lengths) for name, new in (("k", k), ("v", v))}
+        new_entries = {"k": k, "v": v}
+        entries = {name: extended(state[name], state["length"], new, lengths) for name, new in new_entries.items()}
         return self._output(x, q, keys, values, self.context, now, then), entries
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # The token is written into the cache first, so that the cache holds all keys. A full cache doubles.
+        # The token is written into the cache first, so that the cache holds all keys.
         length = length_of(state)
         q, k, v = self._projected(x[:, None], length.tokens)
-        room = ring.token_room(state["k"].shape[2], length, self.context, reuse)
-        count = length.bound if length.even else None
-        keys, values = (
-            written(state[name], room, length.tokens, count, new, reuse) for name, new in (("k", k), ("v", v))
-        )
-        filled = ring.filled(room, length.after(1, 1))
-        then = ring.times(room, length.tokens + 1)[:, :filled]
+        keys, values = (written(state[name], length, new, reuse) for name, new in (("k", k), ("v", v)))
+        size = keys.shape[2]
+        filled = ring.filled(size, length.after(1, 1))
+        then = ring.times(size, length.tokens + 1)[:, :filled]
         k, v = (cache[:, :, :filled].to(x.dtype) for cache in (keys, values))
         y = self._output(x[:, None], q, k, v, None, length.tokens[:, None], then)
         return y[:, 0], {"k": keys, "v": values}

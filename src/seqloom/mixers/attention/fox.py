@@ -17,7 +17,7 @@ from typing import ClassVar, Literal, final
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid, pad
+from torch.nn.functional import logsigmoid
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
@@ -75,27 +75,22 @@ class FoX(PackedMixer):
         )
         past = state["sums"][:, :, :filled, 0]
         y = forgetting(q, keys, values, g, past, window=self.context, query_time=now, key_time=then)
-        return self._out(y), self._entries_after(
-            state, ring.room(size, length_of(state), T, self.context), k, v, g, lengths
-        )
+        return self._out(y), self._entries_after(state, k, v, g, lengths)
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # The token is written into the cache first, so that the cache holds all keys. A full cache doubles.
+        # The token is written into the cache first, so that the cache holds all keys.
         q, k, v, g = self._projected(x[:, None])
         length, size = length_of(state), state["k"].shape[2]
-        room = ring.token_room(size, length, self.context, reuse)
-        count = length.bound if length.even else None
-        keys, values = (
-            written(state[name], room, length.tokens, count, new, reuse) for name, new in (("k", k), ("v", v))
-        )
-        filled = ring.filled(room, length.after(1, 1))
-        past_sums, own_sum = self._decayed_sums(state, room, g, filled), torch.zeros_like(g)[..., None]
-        sums = written(past_sums, room, length.tokens, count, own_sum, True)
-        visible = None if count is not None else ring.times(room, length.tokens + 1)[:, None, None, :filled] >= 0
+        keys, values = (written(state[name], length, new, reuse) for name, new in (("k", k), ("v", v)))
+        filled = ring.filled(size, length.after(1, 1))
+        past_sums, own_sum = self._decayed_sums(state, g, filled), torch.zeros_like(g)[..., None]
+        sums = written(past_sums, length, own_sum, True)
+        every_slot = length.even and length.bound is not None
+        visible = None if every_slot else ring.times(size, length.tokens + 1)[:, None, None, :filled] >= 0
         k, v = (cache[:, :, :filled].to(x.dtype) for cache in (keys, values))
         y = weighted(q, k, v, sums[:, :, :filled, 0], visible)
-        entries = {"k": keys, "v": values, "sums": state["sums"].copy_(sums) if reuse and room == size else sums}
+        entries = {"k": keys, "v": values, "sums": state["sums"].copy_(sums) if reuse else sums}
         return self._out(y)[:, 0], entries
 
     @override
@@ -126,24 +121,21 @@ class FoX(PackedMixer):
         logits = self.w_f(x)
         return q, k, v, logsigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32))).transpose(1, 2)
 
-    def _entries_after(
-        self, state: State, room: int, k: Tensor, v: Tensor, g: Tensor, lengths: Tensor | None
-    ) -> Entries:
+    def _entries_after(self, state: State, k: Tensor, v: Tensor, g: Tensor, lengths: Tensor | None) -> Entries:
         """The entries after tokens with keys k, values v (B, H, T, K) and gates g (B, H, T)."""
         if lengths is not None:
             g = torch.where(within(lengths, g.shape[2])[:, None], g, 0.0)
-        filled = ring.filled(room, length_of(state).after(k.shape[2], k.shape[2]))
+        filled = ring.filled(state["k"].shape[2], length_of(state).after(k.shape[2], k.shape[2]))
         sums_after = (g.sum(-1, keepdim=True) - g.cumsum(-1))[..., None]
-        past_sums = self._decayed_sums(state, room, g, filled)
+        past_sums = self._decayed_sums(state, g, filled)
         writes = (("k", state["k"], k), ("v", state["v"], v), ("sums", past_sums, sums_after))
-        return {name: extended(cache, room, state["length"], new, lengths) for name, cache, new in writes}
+        return {name: extended(cache, state["length"], new, lengths) for name, cache, new in writes}
 
-    def _decayed_sums(self, state: State, room: int, g: Tensor, filled: int) -> Tensor:
-        """The sums (B, H, room, 1) of cached keys with the new gates g (B, H, T) added, in the first `filled` slots."""
-        sums = ring.grow(state["sums"].flatten(0, 1), room).unflatten(0, state["sums"].shape[:2])
+    def _decayed_sums(self, state: State, g: Tensor, filled: int) -> Tensor:
+        """The sums (B, H, C, 1) of cached keys with the new gates g (B, H, T) added, in the first `filled` slots."""
+        sums = state["sums"]
         decayed = sums[:, :, :filled] + g.sum(-1)[:, :, None, None]
-        holds_key = ring.times(state["sums"].shape[2], state["length"]) >= 0
-        holds_key = pad(holds_key, (0, room - holds_key.shape[1]))[:, None, :filled, None]
+        holds_key = (ring.times(sums.shape[2], state["length"]) >= 0)[:, None, :filled, None]
         return torch.cat([torch.where(holds_key, decayed, 0.0), sums[:, :, filled:]], 2)
 
     def _out(self, y: Tensor) -> Stream:

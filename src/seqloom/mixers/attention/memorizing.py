@@ -106,19 +106,14 @@ class Memorizing(PackedMixer):
         in_window = attend(q, keys, values, pattern=banded(self.window), query_time=now, key_time=then)
         y = self._mixed(in_window, q, keys, values, now, then) if filled + T > self.window else in_window
         new_entries = (("k", k), ("v", v))
-        return self._out(y), {
-            name: extended(state[name], size, state["length"], new, lengths) for name, new in new_entries
-        }
+        return self._out(y), {name: extended(state[name], state["length"], new, lengths) for name, new in new_entries}
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # The token is written into the cache first, so that the cache holds all keys.
         q, k, v = self._projected(x[:, None])
         length = length_of(state)
-        count = length.bound if length.even else None
-        keys, values = (
-            written(state[name], self.max_slots, length.tokens, count, new, reuse) for name, new in (("k", k), ("v", v))
-        )
+        keys, values = (written(state[name], length, new, reuse) for name, new in (("k", k), ("v", v)))
         filled = ring.filled(self.max_slots, length.after(1, 1))
         now, then = length.tokens[:, None], ring.times(self.max_slots, length.tokens + 1)[:, :filled]
         k, v = (cache[:, :, :filled].to(x.dtype) for cache in (keys, values))

@@ -95,15 +95,13 @@ class MLA(PackedMixer):
         now = state["length"][:, None] + torch.arange(T, device=x.device)
         then = torch.cat([ring.times(state["c"].shape[1], state["length"])[:, :filled], now], 1)
         latents = torch.cat([state["c"][:, :filled].to(c.dtype), c], 1)
-        cache = ring.grow(state["c"], ring.room(state["c"].shape[1], length_of(state), T, self.context))
-        return self._absorbed(q, latents, now, then), {"c": ring.write(cache, state["length"], c, lengths)}
+        return self._absorbed(q, latents, now, then), {"c": ring.write(state["c"], state["length"], c, lengths)}
 
     @override
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # The token is written into the cache first, so that the cache holds all keys. A full cache doubles.
-        length = length_of(state)
+        # The token is written into the cache first, so that the cache holds all keys.
+        length, cache = length_of(state), state["c"]
         q, c = self._projected(x[:, None], length.tokens)
-        cache = ring.grow(state["c"], ring.token_room(state["c"].shape[1], length, self.context, reuse))
         cache = ring.write_(cache, length.tokens, c[:, 0].detach()) if reuse else ring.write(cache, length.tokens, c)
         filled = ring.filled(cache.shape[1], length.after(1, 1))
         then = ring.times(cache.shape[1], length.tokens + 1)[:, :filled]

@@ -168,7 +168,7 @@ class GMLP(SpatialGate, PackedMixer):
             s, entries = online.carry(v, self.w, state, lengths)
             return s + self.b, entries
         t = positions("gmlp", self.context, v, state, lengths).clamp(max=self.context - 1)
-        cached, entries = with_past(state, {"gate": v}, self.context, lengths, reuse)
+        cached, entries = with_past(state, {"gate": v}, lengths, reuse)
         s = triangular(cached["gate"][:, :, None], self.w[:, None, :, None], None if state is None else t)[:, :, 0]
         return s + self.b[t][..., None], entries
 
@@ -180,7 +180,7 @@ class GMLP(SpatialGate, PackedMixer):
         q, k, v = self.heads(x)
         if state is None:
             return self.tiny_attention(q, k, v), {}
-        cached, entries = with_past(state, {"k": k, "v": v}, self.context, lengths, reuse)
+        cached, entries = with_past(state, {"k": k, "v": v}, lengths, reuse)
         then = torch.arange(cached["k"].shape[1], device=x.device).expand(len(x), -1)
         return self.tiny_attention(q, cached["k"], cached["v"], pattern=causal, query_time=t, key_time=then), entries
 

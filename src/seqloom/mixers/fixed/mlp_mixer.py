@@ -89,9 +89,9 @@ class MLPMixer(TokenMLP, PackedMixer):
         t = positions("mlp_mixer", self.context, x, state, lengths).clamp(max=self.context - 1)
         times = None if state is None else t
         w_1, w_2, b_1 = self._by_position()
-        inputs, x_cache = with_past(state, {"x": x}, self.context, lengths, reuse)
+        inputs, x_cache = with_past(state, {"x": x}, lengths, reuse)
         h = gelu(triangular(inputs["x"][:, :, None], w_1, times) + b_1[t][..., None])
-        units, h_cache = with_past(state, {"h": h.flatten(2)}, self.context, lengths, reuse)
+        units, h_cache = with_past(state, {"h": h.flatten(2)}, lengths, reuse)
         y = triangular(units["h"].unflatten(2, (self.expand, -1)), w_2, times)[:, :, 0]
         return y + self.b_2[t][..., None], {**x_cache, **h_cache}
 

@@ -90,7 +90,8 @@ class LSSL(PackedMixer):
         if state is None:
             y = outputs("single", x, self._system, "bilinear")  # as one long convolution, without states
         else:
-            y, entries["h"] = single(x, self._system, "bilinear", state["h"], lengths=lengths)
+            y, h = single(x, self._system, "bilinear", state["h"], lengths=lengths)
+            entries["h"] = h.contiguous()  # as at the start, so that a compiled step is traced once
         return self.w_out(gelu(y + self.d * x[..., None]).flatten(-2)), entries
 
     @override
