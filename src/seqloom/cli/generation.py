@@ -121,11 +121,12 @@ def _print_best(hypotheses: Sequence[Hypothesis], best: int, text: Callable[[lis
 
 
 def _decoding(model: Model, options: Mapping[str, Any], max_tokens: int) -> dict[str, Any]:
-    """The arguments `neighbors`, `draft` and `exits` of `generate`, from the options that the command line has."""
+    """The arguments `neighbors`, `draft`, `exits` and `compile` of `generate`, from the options of the command line."""
     return {
         "neighbors": neighbors_of(model, options.get("knn"), options.get("search")),
         "draft": _draft(options),
         "exits": _exits(model, options, max_tokens),
+        "compile": options.get("compile"),
     }
 
 

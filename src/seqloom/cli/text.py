@@ -62,6 +62,10 @@ def generate(
         ),
     ] = None,
     exit_from: Annotated[int | None, typer.Option(help="first layer after which a token may exit", min=1)] = None,
+    compile: Annotated[
+        bool | None,
+        typer.Option(help="compile the step of a token first; default: from 1,000 tokens on, with --mode stream"),
+    ] = None,
     step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
 ) -> None:
     """Continues a prompt, by sampling (printed token by token) or by beam search; or writes the target of a source."""
@@ -78,6 +82,7 @@ def generate(
             "exit": exit_at,
             "exit_by": exit_by,
             "exit_from": exit_from,
+            "compile": compile,
         }
     )
     drawing: dict[str, Any] = {"stop": stop or [], **sampling}

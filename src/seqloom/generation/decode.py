@@ -42,6 +42,7 @@ def generate(
     neighbors: Neighbors | None = None,
     draft: Draft | None = None,
     exits: Exits | None = None,
+    compile: bool | None = None,
 ) -> Iterator[str]: ...
 @overload
 def generate(
@@ -59,6 +60,7 @@ def generate(
     neighbors: Neighbors | None = None,
     draft: Draft | None = None,
     exits: Exits | None = None,
+    compile: bool | None = None,
 ) -> Iterator[int]: ...
 def generate(
     model: Model,
@@ -76,6 +78,7 @@ def generate(
     neighbors: Neighbors | None = None,
     draft: Draft | None = None,
     exits: Exits | None = None,
+    compile: bool | None = None,
 ) -> Iterator[str] | Iterator[int]:
     """Continues `prompt` by at most `max_tokens` tokens: yields pieces of text for a text prompt, ids for ids.
 
@@ -85,7 +88,8 @@ def generate(
     With `neighbors` each prediction is mixed with those of a store (`seqloom.retrieval`); with a `draft` a small model
     writes ahead (`seqloom.generation.drafting`); with `exits` layers are left out (`seqloom.generation.exits`).
 
-    `seqloom.generation.modes` says which mode is the default.
+    `seqloom.generation.modes` says which mode is the default. With `compile` the model's step is compiled once
+    (`seqloom.generation.compiled`), by default from a thousand tokens on where the mode is stream.
 
     Raises ValueError or TypeError at the call for invalid arguments: see `modes.checked_mode` for lengths.
     """
@@ -105,13 +109,15 @@ def generate(
     ids = tokenizer.encode(prompt) if isinstance(prompt, str) else _token_ids(prompt)
     prompts = torch.tensor([ids], dtype=torch.long)
     options: dict[str, Any] = {"max_tokens": max_tokens, "mode": mode, "hop": hop, "sampling": sampling}
-    draws = tokens(model, prompts, **options, seed=seed, neighbors=neighbors, exits=exits)
+    draws = tokens(model, prompts, **options, seed=seed, neighbors=neighbors, exits=exits, compile=compile)
     new_ids: Iterator[int] = (int(draw.ids[0]) for draw in draws)
     if draft is not None:
         if neighbors is not None or exits is not None:
             raise ValueError(
                 "a draft is of the large model's own predictions: leave out neighbors and exits, or the draft"
             )
+        if compile:
+            raise ValueError("a draft is checked in pieces, which are not compiled: leave out compile, or the draft")
         new_ids = drafted(model, draft, ids, **options, generator=torch.Generator().manual_seed(seed))
     continuation = _before_eos(eos, new_ids)
     return pieces(continuation, tokenizer, stop, ids) if isinstance(prompt, str) else continuation

@@ -44,12 +44,13 @@ def tokens(
     seed: int = 0,
     neighbors: Neighbors | None = None,
     exits: Exits | None = None,
+    compile: bool | None = None,
 ) -> Iterator[Drawn]:
     """Draws `max_tokens` tokens for each of B prompts (B, T), with the logits that each was drawn from.
 
     With `neighbors` the logits are ln p of the model's prediction mixed with that of the neighbors; with `exits` layers
-    are left out. Raises ValueError or TypeError at the call, as `generate` does. It does not stop at `<eos>`; the
-    caller does.
+    are left out; `compile` is as in `generate`. Raises ValueError or TypeError at the call, as `generate` does. It does
+    not stop at `<eos>`; the caller does.
     """
     check_prompts(model, prompts)
     if sampling is not None and not isinstance(sampling, Sampling):
@@ -57,8 +58,10 @@ def tokens(
     check_whole("seed", seed)
     require_neighbors(neighbors)
     require_exits(exits, model)
+    if exits is not None and compile:
+        raise ValueError("each token leaves out layers of its own, which no graph does: leave out compile or exits")
     step = None if exits is None else partial(exits.step, model)
-    reading = reader(model, mode, hop, prompts.shape[1], max_tokens, step)
+    reading = reader(model, mode, hop, prompts.shape[1], max_tokens, step, compile)
     require_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     if exits is not None:

@@ -29,6 +29,7 @@ from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model, require_generates
 from seqloom.core.shapes import Ids
 from seqloom.core.state import ModelState, select
+from seqloom.generation import compiled
 from seqloom.models.arguments import check_whole
 
 Mode: TypeAlias = Literal["slide", "stream"]
@@ -101,13 +102,14 @@ class Slide(Reader):
 class Stream(Reader):
     """Mode `stream`: its memory is the model's state."""
 
-    def __init__(self, model: Model, step: Step | None = None) -> None:
+    def __init__(self, model: Model, step: Step | None = None, capacity: int | None = None) -> None:
         self._model = model
+        self._capacity = capacity
         self._step = step or (lambda ids, state: model.step(ids, state, reuse=True))
 
     @override
     def prompt(self, ids: Ids) -> Float[Tensor, "B W"]:
-        self._state = self._model.start(len(ids))
+        self._state = self._model.start(len(ids), capacity=self._capacity)
         for piece in ids.split(PIECE, 1):
             x, self._state = self._model.read(piece, self._state)
         return self._model.logits(x[:, -1:])[:, 0]
@@ -142,12 +144,24 @@ def default_mode(model: Model, hop: int = 1) -> Mode:
     return "stream" if hop == 1 and traits.streams and traits.longest is None else "slide"
 
 
-def reader(model: Model, mode: Mode | None, hop: int, prompt: int, max_tokens: int, step: Step | None = None) -> Reader:
+def reader(
+    model: Model,
+    mode: Mode | None,
+    hop: int,
+    prompt: int,
+    max_tokens: int,
+    step: Step | None = None,
+    compile: bool | None = False,
+) -> Reader:
     """The reader of a mode for prompts of `prompt` tokens that are continued by `max_tokens` tokens.
 
-    `step` replaces the model's own step. Raises ValueError as `checked_mode` does.
+    `step` replaces the model's own step, and `compile` compiles it, as `compiled.chosen` says. Raises ValueError as
+    `checked_mode` does.
     """
     mode = checked_mode(model, mode, hop, prompt, max_tokens)
+    if step is None and compiled.chosen(model, compile, max_tokens if mode == "stream" else 0):
+        step = compiled.CompiledStep(model)
+        return Slide(model, hop, step) if mode == "slide" else Stream(model, step, compiled.room(prompt + max_tokens))
     return Slide(model, hop, step) if mode == "slide" else Stream(model, step)
 
 

@@ -95,7 +95,7 @@ class Repeated(Transformer, ABC):
     @override
     def blocks(self) -> list[Block]:
         """The block, once for each step."""
-        return super().blocks * self.config.depth
+        return [layer for layer in self.layers if isinstance(layer, Block)] * self.config.depth
 
     @torch.no_grad()
     def steps(self, ids: Ids, keep: Keep | None = None) -> Tensor:
