@@ -11,7 +11,7 @@ Source: the Extractor paper's Eq. 9, 18 and 20 (pre-layer normalization, Xiong e
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import final
+from typing import Any, final
 
 from torch import Tensor, nn
 from typing_extensions import override
@@ -49,7 +49,7 @@ class Block(nn.Module, ABC):
 
     def reads(self, number: int, x: Tensor) -> Tensor:
         """What the first (0) or the second (1) sublayer would read of the stream x."""
-        z: Tensor = self.norms[number](x)
+        z: Tensor = self.parts[number][0](x)
         return z
 
     @property
@@ -59,15 +59,16 @@ class Block(nn.Module, ABC):
         return channel
 
     @property
-    def sublayers(self) -> tuple[Mixer, ...]:
-        """The mixer, and the channel sublayer where there is one: both have a mixer's verbs."""
-        channel = self.channel
-        return (self.mixer,) if channel is None else (self.mixer, channel)
+    def parts(self) -> tuple[tuple[nn.Module, Mixer], ...]:
+        """The norm and the sublayer, of the mixer and of the channel sublayer where there is one."""
+        modules: dict[str, Any] = self._modules  # an attribute of a module takes as long as one token's product
+        mixer = modules["norm_1"], modules["mixer"]
+        return (mixer, (modules["norm_2"], modules[self.kind])) if self.kind in modules else (mixer,)
 
     @property
-    def norms(self) -> tuple[nn.Module, ...]:
-        """The norm of each sublayer."""
-        return (self.norm_1,) if self.channel is None else (self.norm_1, self.norm_2)
+    def sublayers(self) -> tuple[Mixer, ...]:
+        """The mixer, and the channel sublayer where there is one: both have a mixer's verbs."""
+        return tuple(sublayer for _, sublayer in self.parts)
 
     @property
     def key_norm(self) -> nn.Module | None:
@@ -119,8 +120,7 @@ class Block(nn.Module, ABC):
 
     def sublayer_costs(self, T: int, per: Per) -> list[Cost]:
         """The price of each sublayer with its norm."""
-        parts = zip(self.norms, self.sublayers, strict=True)
-        return [part_price(norm, Span(T, per)) + sublayer.cost(T, per) for norm, sublayer in parts]
+        return [part_price(norm, Span(T, per)) + sublayer.cost(T, per) for norm, sublayer in self.parts]
 
     def join_costs(self, span: Span) -> list[Cost]:
         """The price of what joins each sublayer's output and the stream: a sum."""
@@ -133,6 +133,6 @@ class PreNormBlock(Block):
 
     @override
     def forward(self, x: Tensor, call: LayerCall) -> Tensor:
-        for number, (norm, sublayer) in enumerate(zip(self.norms, self.sublayers, strict=True)):
+        for number, (norm, sublayer) in enumerate(self.parts):
             x = x + self.dropout(call(number, sublayer, norm(x)))
         return x

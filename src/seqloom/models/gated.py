@@ -34,8 +34,8 @@ class GatedBlock(Block):
 
     @override
     def forward(self, x: Tensor, call: LayerCall) -> Tensor:
-        for number, (norm, sublayer, gate) in enumerate(zip(self.norms, self.sublayers, self.gates, strict=True)):
-            x = gate(x, self.dropout(call(number, sublayer, norm(x))))
+        for number, (norm, sublayer) in enumerate(self.parts):
+            x = self.gates[number](x, self.dropout(call(number, sublayer, norm(x))))
         return x
 
     @override

@@ -20,7 +20,7 @@ class PostNormBlock(Block):
 
     @override
     def forward(self, x: Tensor, call: LayerCall) -> Tensor:
-        for number, (norm, sublayer) in enumerate(zip(self.norms, self.sublayers, strict=True)):
+        for number, (norm, sublayer) in enumerate(self.parts):
             x = norm(x + self.dropout(call(number, sublayer, x)))
         return x
 

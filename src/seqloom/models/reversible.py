@@ -51,7 +51,8 @@ class ReversibleBlock(Block):
 
     def residual(self, number: int, x: Tensor, call: LayerCall) -> Tensor:
         """What the first (0) or the second (1) sublayer adds to one stream, given the other, x (B, T, D)."""
-        y: Tensor = self.dropout(call(number, self.sublayers[number], self.norms[number](x)))
+        norm, sublayer = self.parts[number]
+        y: Tensor = self.dropout(call(number, sublayer, norm(x)))
         return y
 
 
@@ -124,8 +125,7 @@ class Sublayer:
     @property
     def parameters(self) -> list[nn.Parameter]:
         """Parameters that require gradients, including those that layers share."""
-        sublayer = self.block.sublayers[self.number]
-        norm = self.block.norms[self.number]
+        norm, sublayer = self.block.parts[self.number]
         modules = [norm, sublayer, *([sublayer.shared] if sublayer.shared is not None else [])]
         return list({id(p): p for m in modules for p in m.parameters() if p.requires_grad}.values())
 
