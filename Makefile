@@ -40,7 +40,7 @@ test-long: $(WITH_PEERS)
 
 # Measures which tests these are: tests/long.txt. The contract and the comparison's golden tests are in `test` in any case.
 durations: .venv/peers
-	$(ONE) -p tests.durations --ignore tests/contract --ignore tests/experiments/test_board_measurement.py -m "not slow and not demo and not browser"
+	$(ONE) -p tests.durations --ignore tests/contract --ignore tests/studies/board/test_measurement.py -m "not slow and not demo and not browser"
 
 test-all: test test-long sanitize
 	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph" $(TENSORS)

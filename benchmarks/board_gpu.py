@@ -14,13 +14,13 @@ from pathlib import Path
 from harness import append, compare, gate
 
 from seqloom.core.progress import silent
-from seqloom.experiments.board.cell import BoardCell
-from seqloom.experiments.board.lineup import DECIDED
-from seqloom.experiments.board.study import Board
 from seqloom.experiments.noise import training_step
 from seqloom.experiments.perform import print_line
 from seqloom.experiments.results import Results
 from seqloom.training.preparation import identity
+from seqloom_studies.board.cell import BoardCell
+from seqloom_studies.board.lineup import DECIDED
+from seqloom_studies.board.study import Board
 
 SIZE = (
     "model.dim=512",

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import seqloom
+import seqloom_studies
 
 SOURCES = Path(seqloom.__file__).parent
+STUDIES = Path(seqloom_studies.__file__).parent
 DURABLE = "runs/durable.py"
 ON_A_PATH = {
     *("write_text", "write_bytes", "touch", "mkdir", "symlink_to", "hardlink_to", "chmod", "unlink", "rmdir"),
@@ -65,8 +67,8 @@ ALLOWED = {
     ("data/tokens.py", "write", "mkdir"): BELOW,
     ("experiments/again.py", "_empty", "rmtree"): "a cell that is repeated, as its user asks; follows no link",
     ("experiments/again.py", "_empty", "unlink"): "a cell that is repeated, as its user asks; follows no link",
-    ("experiments/board/rows.py", "merge", "mkdir"): "the folder of a file that the user names",
-    ("experiments/board/rows.py", "merge_times", "mkdir"): "the folder of a file that the user names",
+    ("seqloom_studies/board/rows.py", "merge", "mkdir"): "the folder of a file that the user names",
+    ("seqloom_studies/board/rows.py", "merge_times", "mkdir"): "the folder of a file that the user names",
     ("experiments/cluster.py", "_executor", "rmdir"): ENDS,
     ("experiments/probe_cell.py", "tidy", "rmtree"): "the cell's own checkpoints; `rmtree` follows no link",
     ("ops/native/compiler.py", "compile_to", "unlink"): NATIVE,
@@ -142,8 +144,9 @@ def writes(tree: ast.AST, function: str = "") -> Iterator[tuple[str, str]]:
 
 def test_every_write_is_durable_or_an_exception() -> None:
     found = {
-        (path.relative_to(SOURCES).as_posix(), *write)
-        for path in SOURCES.rglob("*.py")
+        (path.relative_to(SOURCES if package == SOURCES else STUDIES.parent).as_posix(), *write)
+        for package in (SOURCES, STUDIES)
+        for path in package.rglob("*.py")
         for write in writes(ast.parse(path.read_text(encoding="utf-8")))
     }
     others = {write for write in found if write[0] != DURABLE}

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from docs.making.results import RESULTS
 from docs.making.template import render
-from seqloom.experiments.board.rows import stored
-from seqloom.report.board import table
-from seqloom.report.board.charts import APART, charts
-from seqloom.report.board.rows import Result, read_recalled, read_times
-from seqloom.report.board.standing import Board, Lineup, Question
 from seqloom.report.charts.chart import Chart
+from seqloom_studies.board import table
+from seqloom_studies.board.charts import APART, charts
+from seqloom_studies.board.page_rows import Result, read_recalled, read_times
+from seqloom_studies.board.rows import stored
+from seqloom_studies.board.standing import Board, Lineup, Question
 
 FILES = ("board.jsonl", "board_times.jsonl", "recall_trained.jsonl")
 TITLES = {

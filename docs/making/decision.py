@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 from docs.making.results import RESULTS, newest, rows
 from seqloom.core.statistics import Difference, Word
-from seqloom.report.study.compared import Compared
-from seqloom.report.study.rows import Line, read
+from seqloom_studies.paper.compared import Compared
+from seqloom_studies.paper.page_rows import Line, read
 
 FIGURE = "paper/fig8.jsonl"
 ATTENTION = "attention"

@@ -20,11 +20,11 @@ from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Table
 from seqloom.report.charts.points import points
 from seqloom.report.charts.style import styles
 from seqloom.report.results import R
-from seqloom.report.study.rows import read
 from seqloom_studies.agents import page as agents
 from seqloom_studies.extrapolate import page as extrapolate
 from seqloom_studies.markov_gap import page as markov_gap
 from seqloom_studies.maze import page as maze
+from seqloom_studies.paper.page_rows import read
 
 IMAGES = Path(__file__).parents[1] / "images"
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from docs.making import picture, timed
 from docs.making.command import exit_code
 from docs.making.stored_rows import FOLDER, store
-from seqloom.experiments.paper.replication import Replication, Studies, studies_in, texts_in
 from seqloom.report.charts.chart import Chart
-from seqloom.report.study.charts import charts
-from seqloom.report.study.rows import Study
+from seqloom_studies.paper.charts import charts
+from seqloom_studies.paper.page_rows import Study
+from seqloom_studies.paper.replication import Replication, Studies, studies_in, texts_in
 
 PAGE = Path(__file__).parents[1] / "replication.md"
 IMAGES = PAGE.parent / "images/paper"

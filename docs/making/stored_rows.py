@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from docs.making.results import RESULTS, read_rows, write_rows
-from seqloom.experiments.paper.replication import TEXTS
-from seqloom.experiments.paper.studies import STUDIES
-from seqloom.report.study.rows import read
+from seqloom_studies.paper.page_rows import read
+from seqloom_studies.paper.replication import TEXTS
+from seqloom_studies.paper.studies import STUDIES
 
 FOLDER = RESULTS / "paper"
 MOST = 400

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, final
 
 from docs.making.results import RESULTS, newest, rows
-from seqloom.experiments.paper.replication import Measured
-from seqloom.experiments.paper.studies import EXTRACTORS
-from seqloom.report.study.verdicts import UNMEASURED, Verdict
+from seqloom_studies.paper.replication import Measured
+from seqloom_studies.paper.studies import EXTRACTORS
+from seqloom_studies.paper.verdicts import UNMEASURED, Verdict
 
 WAITED = "us_to_the_output_median"
 

@@ -13,6 +13,8 @@ COMMANDS = {
     "calibrate": "seqloom_studies.exits.command:calibrate",
     "exits": "seqloom_studies.exits.command:command",
     "thresholds": "seqloom_studies.exits.command:thresholds",
+    "paper": "seqloom_studies.paper.command:command",
+    "board": "seqloom_studies.board.command:command",
     "poles": "seqloom_studies.poles.command:command",
 }
 """the function of each command, in the order of the list"""

@@ -19,15 +19,15 @@ from seqloom.core.children import SAFE, module_words
 from seqloom.experiments import cluster, workers
 from seqloom.experiments.cluster import Task
 from seqloom.experiments.live_table import LiveTable
-from seqloom.experiments.paper.cells import FigureCell, Paper
-from seqloom.experiments.paper.grid import Grid
-from seqloom.experiments.paper.progress import progress
-from seqloom.experiments.paper.scales import scale_of
-from seqloom.experiments.paper.studies import STUDIES
 from seqloom.experiments.results import Results
 from seqloom.experiments.runner import Workers, run
 from seqloom.experiments.study import Cell, Stopped
 from seqloom.experiments.workers import follow, last
+from seqloom_studies.paper.cells import FigureCell, Paper
+from seqloom_studies.paper.grid import Grid
+from seqloom_studies.paper.progress import progress
+from seqloom_studies.paper.scales import scale_of
+from seqloom_studies.paper.studies import STUDIES
 from tests.experiments.cells import Square, study
 
 

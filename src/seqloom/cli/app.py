@@ -13,7 +13,6 @@ from seqloom.cli.export import export
 from seqloom.cli.knn import knn
 from seqloom.cli.options import folder
 from seqloom.cli.report import report
-from seqloom.cli.studies import board, paper
 from seqloom.cli.study import studies
 from seqloom.cli.text import evaluate, generate
 from seqloom.cli.time_limit import time_limited
@@ -167,8 +166,6 @@ PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
 }
 """the commands as the help groups them"""
 NAMES = {list_mixers: "list"}
-studies.command()(time_limited(paper))
-studies.command()(time_limited(board))
 
 for _panel, _commands in PANELS.items():
     for _command in _commands:

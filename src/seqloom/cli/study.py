@@ -17,7 +17,7 @@ class StudyGroup(TyperGroup):
     @override
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all studies that can be imported; each other one is a line on standard error."""
-        names = super().list_commands(ctx)
+        names = []
         for name in installed_studies():
             try:
                 study_command(name)
@@ -32,8 +32,6 @@ class StudyGroup(TyperGroup):
         """The command of a study. ValueError where there is none of that name, and where it cannot be imported."""
         if cmd_name in installed_studies():
             return _command(cmd_name, study_command(cmd_name))
-        if cmd_name in self.commands:
-            return super().get_command(ctx, cmd_name)
         from seqloom.core.config import suggestion
 
         advice = suggestion(cmd_name, installed_studies())

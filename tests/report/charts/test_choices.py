@@ -11,12 +11,12 @@ pytest.importorskip("altair", reason="altair is not installed")
 pytest.importorskip("vl_convert", reason="vl-convert is not installed")
 
 from seqloom.report import page
-from seqloom.report.board import charts as board_charts
-from seqloom.report.board import table
-from seqloom.report.board.rows import Timed
 from seqloom.report.charts.chart import Chart
 from seqloom.report.charts.draw import svg
 from seqloom.report.read import read
+from seqloom_studies.board import charts as board_charts
+from seqloom_studies.board import table
+from seqloom_studies.board.page_rows import Timed
 from tests.report import making, test_board
 
 MARK = re.compile(r'aria-label="([^"]*)" role="graphics-symbol" aria-roledescription="([^"]*)"')

@@ -1,0 +1,145 @@
+"""The board's table: a line per contender, the lowest bits per byte first, and the notes below it."""
+
+from collections.abc import Sequence
+from typing import final
+
+from seqloom.core.table import table
+from seqloom_studies.board.page_rows import Result, Timed
+from seqloom_studies.board.standing import Board, Standing
+
+SPANS = ("1-64", "65-256", "257-512")
+LONG = "1025-2048"
+"""positions beyond the context that was trained"""
+STATE = "2048"
+"""tokens after which the state's size is shown"""
+
+
+@final
+class Times:
+    """Raced times: milliseconds of a training step with quartiles, and of a token after so many others."""
+
+    def __init__(self, rows: Sequence[Timed]) -> None:
+        self.step: dict[str, float] = {}
+        self.step_quartiles: dict[str, tuple[float, float]] = {}
+        self.token: dict[tuple[str, int], float] = {}
+        self.machine = next((row.machine for row in rows if row.machine), "")
+        for row in rows:
+            if row.step is not None:
+                self.step[row.contender] = 1e3 * row.step
+                low, high = row.step_quartiles or (row.step, row.step)
+                self.step_quartiles[row.contender] = (1e3 * low, 1e3 * high)
+            if row.ms_per_token is not None and row.tokens is not None:
+                self.token[row.contender, row.tokens] = row.ms_per_token
+
+
+def head(times: Times) -> list[str]:
+    """The names of the columns."""
+    fixed = ["row", "bits per byte", "±", "to the host", "±", "seeds", "rate", *(f"at {span}" for span in SPANS)]
+    timed = ["ms a step (quartiles)"] if times.step else []
+    lengths = [f"ms a token at {tokens:,}" for tokens in _lengths(times)]
+    return [*fixed, f"at {LONG}", "parameters", f"state bytes at {int(STATE):,}", *timed, *lengths]
+
+
+def cells(board: Board, standing: Standing, times: Times) -> list[str]:
+    """A line of the table."""
+    to_host = board.to_host(standing.name)
+    timed = [_step(times, standing.name)] if times.step else []
+    tokens = [_number(times.token.get((standing.name, length)), 3) for length in _lengths(times)]
+    rate = f"{standing.rate:g}" + ("" if standing.chosen or standing.name in board.lineup.below else "?")
+    return [
+        standing.title,
+        f"{standing.estimate.mean:.4f}",
+        _number(standing.estimate.half),
+        "" if to_host is None else f"{to_host.mean:+.4f}",
+        "" if to_host is None else _number(to_host.half),
+        str(standing.estimate.seeds),
+        rate,
+        *(_number(standing.mean(lambda row: row.by_position, span)) for span in SPANS),
+        _number(standing.mean(lambda row: row.by_position_long, LONG)),
+        f"{standing.first.parameters:,}",
+        _number(standing.first.state_bytes.get(STATE), 0),
+        *timed,
+        *tokens,
+    ]
+
+
+def lines(board: Board, times: Times) -> list[list[str]]:
+    """All lines."""
+    return [cells(board, standing, times) for standing in board.standings.values()]
+
+
+def smallest(board: Board) -> str:
+    """A sentence: the smallest difference that would have been significant, as a range over the decisions."""
+    differences = [answer.verdict.difference for answer in board.answers if answer.verdict is not None]
+    sizes = [difference.smallest for difference in differences if difference.smallest is not None]
+    if not sizes:
+        return "No decision is possible yet: that takes at least three runs of both models."
+    span = f"{min(sizes):.4f}" if len(sizes) == 1 else f"{min(sizes):.4f} to {max(sizes):.4f}"
+    return f"The smallest difference that would have been significant: {span} bits per byte, after Holm's correction."
+
+
+def notes(board: Board, times: Times) -> list[str]:
+    """The notes below the table."""
+    row = next(iter(board.standings.values())).first
+    tokens = ", ".join(f"{count:,} of {name}" for name, count in row.tokens.items())
+    runs = "folds of authors" if board.lineup.share else "seeds"
+    lines = [
+        smallest(board),
+        f"±: Student's 95% interval over {runs}; differences to the baseline are paired by run, each with an interval "
+        "of its own, and exploratory. Significant: p after Holm's correction below 0.05; fragile: not so without some "
+        "one run; equal within a margin: both one-sided tests reject more.",
+        f"Tokens{' of the first fold' if board.lineup.share else ''}: {tokens}. {_authors(row)}",
+        f"Each rate is the best of seed 0 on the validation texts; ? has a neighbor that was not tried yet. "
+        f"{row.batches:,} batches; parameters without the embedding.",
+        f"Backends: {'; '.join(f'{standing.title} ({_backends(standing)})' for standing in board.standings.values())}.",
+    ]
+    if times.step or times.token:
+        where = f" on {times.machine}" if times.machine else ""
+        lines.append(
+            f"Times: one race{where}. A step has the batch size of the trainings; a token at N is of a model whose "
+            "context is N, with random weights."
+        )
+    if board.unfinished:
+        lines.append(f"Not finished: {', '.join(board.unfinished)}.")
+    return lines
+
+
+def text(board: Board, times: Times) -> str:
+    """The table, the decisions and the notes, for a terminal."""
+    titles = board.lineup.titles
+    decisions = [
+        f"  {number}. {answer.question.text} {answer.sentence(titles).replace('**', '')}"
+        for number, answer in enumerate(board.answers, 1)
+    ]
+    return "\n".join([table(head(times), lines(board, times)), "", *notes(board, times), "Decisions:", *decisions])
+
+
+def _backends(standing: Standing) -> str:
+    """The backends of its ops, such as `lag_sum native, projection torch`."""
+    return ", ".join(sorted({f"{op} {name}" for op, names in standing.first.backends.items() for name in names}))
+
+
+def _authors(row: Result) -> str:
+    """Who validates and who is tested."""
+    if row.fold is not None:
+        return f"Validation: {'; '.join(row.authors.get('validation', []))}. All other authors are dealt into folds."
+    parts = " ".join(f"{name}: {'; '.join(people)}." for name, people in row.authors.items())
+    return (
+        f"{parts} All other authors are trained on. Fairy tales that several authors retell are in more than one part."
+    )
+
+
+def _step(times: Times, name: str) -> str:
+    """Milliseconds of a training step, such as `812 (800, 830)`; empty where it was not raced."""
+    if name not in times.step:
+        return ""
+    low, high = times.step_quartiles[name]
+    return f"{times.step[name]:,.0f} ({low:,.0f}, {high:,.0f})"
+
+
+def _lengths(times: Times) -> list[int]:
+    return sorted({tokens for _, tokens in times.token})
+
+
+def _number(value: float | None, digits: int = 4) -> str:
+    return "" if value is None else f"{value:,.{digits}f}"

@@ -1,0 +1,54 @@
+"""`seqloom study paper`: the options."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seqloom.cli.options import folder
+from seqloom.cli.time_limit import time_limited
+
+
+@time_limited
+def command(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            help="fig7 … fig11, table2 … table7, equal-params, equal-mul, equal-time, groups, controls, lr, or all"
+        ),
+    ],
+    scale: Annotated[
+        str, typer.Option(help="full (the paper's settings), small (hours on two cores) or tiny")
+    ] = "small",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="the folder for runs and figures (runs/paper-SCALE)", parser=folder, metavar="PATH"),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--source", "--data", help="a text file, a folder, .jsonl, .parquet, gutenberg-children, stories"),
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="print the models, their memory and the time, and train nothing")
+    ] = False,
+    seeds: Annotated[int | None, typer.Option(help="runs of each model, with different weights and dropout")] = None,
+    batches: Annotated[
+        int | None, typer.Option(help="training batches of each run, in place of the scale's; may be raised later")
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help="only this model, e.g. she or attention:heads=32")] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="a setting of all models, e.g. training.compile=true")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="runs that train at once, each on a share of the cores")] = 1,
+    cluster: Annotated[str | None, typer.Option(help="train as jobs through submitit: slurm or local")] = None,
+    cluster_set: Annotated[
+        list[str] | None, typer.Option(help="a setting of the jobs: slurm_partition=gpu, timeout_min=600")
+    ] = None,
+    allow_drift: Annotated[bool, typer.Option(help="continue although torch, the device or backends changed")] = False,
+) -> int:
+    """Reproduces the Extractor paper's figures and tables; finished runs are not repeated; Ctrl-C saves."""
+    from seqloom.experiments.runner import Workers
+    from seqloom_studies.paper.actions import Options, replicated
+
+    options = Options(scale, out, source, plan, seeds, batches, tuple(only or ()), tuple(change or ()), allow_drift)
+    return replicated(names, options, Workers(jobs, cluster, tuple(cluster_set or ())))
