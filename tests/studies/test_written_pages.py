@@ -13,13 +13,13 @@ from seqloom.report import html
 from seqloom_studies.paper import replication
 
 PAGES = {
-    "page": "report.html",
-    "markov_gap": "markov_gap.html",
-    "maze": "maze.html",
-    "agents": "agents.html",
-    "extrapolate": "extrapolate.html",
-    "study.page": "fig8.html",
-    "board.page": "board.html",
+    "seqloom.report.page": "report.html",
+    "seqloom_studies.markov_gap.page": "markov_gap.html",
+    "seqloom_studies.maze.page": "maze.html",
+    "seqloom_studies.agents.page": "agents.html",
+    "seqloom_studies.extrapolate.page": "extrapolate.html",
+    "seqloom_studies.paper.page": "fig8.html",
+    "seqloom_studies.board.page": "board.html",
 }
 REPORTS = ("Report", "MarkovGapReport", "MazeReport", "AgentsReport", "ExtrapolateReport", "StudyReport")
 
@@ -33,20 +33,20 @@ def page(
     if request.param == "replication":
         monkeypatch.setattr(replication, "Replication", lambda *_: SimpleNamespace(page=lambda: "new"))
         return tmp_path / "replication.md", lambda: replication.write(tmp_path)
-    module: Any = import_module(f"seqloom.report.{request.param}")
+    module: Any = import_module(request.param)
     monkeypatch.setattr(html, "render", lambda *_: "new")
     for name in REPORTS:
         if hasattr(module, name):
             monkeypatch.setattr(module, name, SimpleNamespace(from_rows=lambda rows: content))
-    if request.param == "page":
+    if request.param == "seqloom.report.page":
         monkeypatch.setattr(module, "read", lambda *_: content)
     elif hasattr(module, "read"):
         monkeypatch.setattr(module, "read", lambda *_: [])
     path = tmp_path / PAGES[request.param]
     match request.param:
-        case "study.page":
+        case "seqloom_studies.paper.page":
             return path, lambda: module.write(path.with_suffix(".jsonl"))
-        case "board.page":
+        case "seqloom_studies.board.page":
             return path, lambda: module.write(path, content)
     return path, lambda: module.write(tmp_path)
 
