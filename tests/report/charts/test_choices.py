@@ -17,7 +17,8 @@ from seqloom.report.read import read
 from seqloom_studies.board import charts as board_charts
 from seqloom_studies.board import table
 from seqloom_studies.board.page_rows import Timed
-from tests.report import making, test_board
+from tests.report import making
+from tests.studies.board import test_page as test_board
 
 MARK = re.compile(r'aria-label="([^"]*)" role="graphics-symbol" aria-roledescription="([^"]*)"')
 
