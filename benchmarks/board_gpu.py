@@ -14,9 +14,9 @@ from pathlib import Path
 from harness import append, compare, gate
 
 from seqloom.core.progress import silent
-from seqloom.experiments.noise import training_step
-from seqloom.experiments.perform import print_line
-from seqloom.experiments.results import Results
+from seqloom.studies.noise import training_step
+from seqloom.studies.perform import print_line
+from seqloom.studies.results import Results
 from seqloom.training.preparation import identity
 from seqloom_studies.board.cell import BoardCell
 from seqloom_studies.board.lineup import DECIDED

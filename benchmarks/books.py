@@ -11,10 +11,10 @@ from pathlib import Path
 from harness import append, gate
 
 from seqloom.analysis.others import loaded, watch
-from seqloom.experiments.contenders import contender
-from seqloom.experiments.demo import MIXERS
 from seqloom.generation.decode import generate
 from seqloom.runs.metrics import read
+from seqloom.studies.contenders import contender
+from seqloom.studies.demo import MIXERS
 from seqloom.training.settings import resolve
 from seqloom.training.train import train
 

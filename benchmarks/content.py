@@ -13,8 +13,8 @@ import torch
 from harness import append, compare, gate
 from torch import nn
 
-from seqloom.experiments.subjects import sublayer
 from seqloom.mixers import mixer_config
+from seqloom.studies.subjects import sublayer
 from seqloom.training.memory import keep_freed_memory
 
 DIM, HEADS, T = 256, 4, 8192

@@ -15,8 +15,8 @@ from torch import nn
 
 from seqloom.analysis.measure import peak_bytes, race
 from seqloom.analysis.slopes import slope
-from seqloom.experiments.subjects import sublayer
 from seqloom.mixers import mixer_config
+from seqloom.studies.subjects import sublayer
 from seqloom.training.memory import keep_freed_memory
 
 T, DIM, HEADS, LANDMARKS = 8192, 256, 4, 256

@@ -21,8 +21,8 @@ import tokens
 import torch
 from harness import append, compare, gate
 
-from seqloom.experiments.subjects import sublayer
 from seqloom.mixers import kinds
+from seqloom.studies.subjects import sublayer
 from seqloom.training.memory import keep_freed_memory
 
 SECTIONS = ("sublayers", "tokens", "peers")

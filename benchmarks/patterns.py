@@ -19,8 +19,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from seqloom.analysis.measure import peak_bytes, race
 from seqloom.analysis.slopes import slope
-from seqloom.experiments.subjects import sublayer
 from seqloom.mixers import mixer_config
+from seqloom.studies.subjects import sublayer
 from seqloom.training.memory import keep_freed_memory
 
 T, DIM, HEADS, WINDOW = 8192, 256, 4, 256

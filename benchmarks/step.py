@@ -4,9 +4,9 @@ import sys
 
 from harness import append, compare, gate
 
-from seqloom.experiments.contenders import contender
-from seqloom.experiments.demo import MIXERS
-from seqloom.experiments.noise import training_step
+from seqloom.studies.contenders import contender
+from seqloom.studies.demo import MIXERS
+from seqloom.studies.noise import training_step
 from seqloom.training.memory import keep_freed_memory
 from seqloom.training.settings import resolve
 

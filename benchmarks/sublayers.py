@@ -9,9 +9,9 @@ import torch
 from seqloom.analysis.measure import race
 from seqloom.analysis.others import loaded, warning, watch
 from seqloom.core.progress import progress
-from seqloom.experiments.subjects import sublayer
 from seqloom.mixers import kinds
 from seqloom.ops import backends
+from seqloom.studies.subjects import sublayer
 
 LONGEST = 2048
 """tokens up to which attention is taken under autocast too"""

@@ -16,9 +16,9 @@ from harness import spread, unbound
 from seqloom.analysis.measure import Timing, peak_bytes, race
 from seqloom.analysis.others import loaded, watch
 from seqloom.core.progress import progress
-from seqloom.experiments.contenders import contender
-from seqloom.experiments.noise import training_step
 from seqloom.models.decoder import Decoder
+from seqloom.studies.contenders import contender
+from seqloom.studies.noise import training_step
 from seqloom.training.memory import keep_freed_memory
 from seqloom.training.settings import resolve
 

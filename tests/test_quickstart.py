@@ -25,7 +25,7 @@ def test_each_command_prints_what_is_shown(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("seqloom.experiments.race.ROUNDS", 2)
+    monkeypatch.setattr("seqloom.studies.race.ROUNDS", 2)
     assert len(SHOWN) == 4
     for commands, text in SHOWN:
         for line in commands.splitlines():

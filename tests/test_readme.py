@@ -45,10 +45,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_commands(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seqloom.experiments.portrait.STORIES", 1)
-    monkeypatch.setattr("seqloom.experiments.portrait.LENGTH", 20)
-    monkeypatch.setattr("seqloom.experiments.race.ROUNDS", 2)
-    monkeypatch.setattr("seqloom.experiments.pictures.TOKENS", 20)
+    monkeypatch.setattr("seqloom.studies.portrait.STORIES", 1)
+    monkeypatch.setattr("seqloom.studies.portrait.LENGTH", 20)
+    monkeypatch.setattr("seqloom.studies.race.ROUNDS", 2)
+    monkeypatch.setattr("seqloom.studies.pictures.TOKENS", 20)
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("seqloom ")]
     assert [line.split()[1] for line in lines] == [
         *("train", "generate", "compare", "bench", "cost"),

@@ -9,12 +9,12 @@ from typing import NoReturn
 import pytest
 
 from seqloom.cli import command
-from seqloom.experiments.probe_cell import ProbeCell
-from seqloom.experiments.results import read
-from seqloom.experiments.runner import run
 from seqloom.runs.layout import identity, sealed
+from seqloom.studies.probe_cell import ProbeCell
+from seqloom.studies.results import read
+from seqloom.studies.runner import run
 from tests.cli.conftest import Answer
-from tests.experiments.cells import Square, study
+from tests.studies.cells import Square, study
 
 Seqloom = Callable[..., Answer]
 SMALL = ["--preset", "tiny", "--source", "stories:30:0"]
@@ -118,8 +118,8 @@ def test_rows_of_an_older_format(content: dict[str, object], says: str, seqloom:
 
 
 def _cells() -> list[ProbeCell]:
-    from seqloom.experiments.contenders import contender
-    from seqloom.experiments.recall import Recall
+    from seqloom.studies.contenders import contender
+    from seqloom.studies.recall import Recall
 
     return list(Recall([contender("he")], ["mqar"], [1], batches=2, batch=2).cells())
 

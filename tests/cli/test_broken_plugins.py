@@ -8,8 +8,8 @@ import pytest
 
 from seqloom.cli import registry
 from seqloom.core import mixer_config
-from seqloom.experiments.everyone import everyone, fitting
 from seqloom.mixers import kinds, plugins
+from seqloom.studies.everyone import everyone, fitting
 from tests.cli.conftest import Answer
 
 HEAD = """

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from seqloom.cli import command
-from tests.experiments.comparing import SMALL
+from tests.studies.comparing import SMALL
 
 
 @pytest.fixture(autouse=True)
 def _few_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seqloom.experiments.portrait.STORIES", 2)
-    monkeypatch.setattr("seqloom.experiments.portrait.LENGTH", 20)
-    monkeypatch.setattr("seqloom.experiments.race.ROUNDS", 2)
-    monkeypatch.setattr("seqloom.experiments.pictures.TOKENS", 20)
+    monkeypatch.setattr("seqloom.studies.portrait.STORIES", 2)
+    monkeypatch.setattr("seqloom.studies.portrait.LENGTH", 20)
+    monkeypatch.setattr("seqloom.studies.race.ROUNDS", 2)
+    monkeypatch.setattr("seqloom.studies.pictures.TOKENS", 20)
 
 
 @pytest.mark.slow

@@ -14,8 +14,8 @@ from typer import Typer
 from typer.models import OptionInfo
 
 from seqloom.cli.app import app, data, export, knn, studies
-from seqloom.experiments.installed import installed_studies, study_command
 from seqloom.mixers import kinds
+from seqloom.studies.installed import installed_studies, study_command
 from tests.at_once import first
 from tests.cli.conftest import Answer
 from tests.cli.test_bad_input import refused

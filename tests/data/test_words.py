@@ -17,10 +17,10 @@ from seqloom.data.prepare import encode_documents, prepare
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.words import train_words
 from seqloom.evaluation.scores import score
-from seqloom.experiments.eval_text import eval_text
 from seqloom.face import load
 from seqloom.models.kinds import model_config
 from seqloom.runs.layout import find_run
+from seqloom.studies.eval_text import eval_text
 
 TEXT = "\"Don't go (yet),\" said déjà-vu — 漢字 no 3.14, _it_ & 'tis so.\n\nThe end; the END!\n"
 TINY = (

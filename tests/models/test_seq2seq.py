@@ -14,14 +14,14 @@ from seqloom.core.cost import Span
 from seqloom.core.state import nbytes, select
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
-from seqloom.experiments.noise import training_step
-from seqloom.experiments.pictures import views
-from seqloom.experiments.portrait import _state_bytes
 from seqloom.generation.beams import Beams
 from seqloom.generation.translation import translate, translate_best
 from seqloom.mixers import kinds
 from seqloom.models.kinds import model_config
 from seqloom.models.seq2seq import Seq2Seq
+from seqloom.studies.noise import training_step
+from seqloom.studies.pictures import views
+from seqloom.studies.portrait import _state_bytes
 from seqloom.training.objectives.pairs import Pairs, pairs
 from seqloom.training.settings import resolve
 from seqloom.training.train import train

@@ -18,10 +18,10 @@ from torch.nn.functional import cross_entropy
 from seqloom.core.cost import NAMES, Cost
 from seqloom.core.mixer_config import kinds
 from seqloom.data.windows import Windows
-from seqloom.experiments.compare import Compare
-from seqloom.experiments.contenders import contender
-from seqloom.experiments.summary import compare
 from seqloom.models.decoder import Decoder
+from seqloom.studies.compare import Compare
+from seqloom.studies.contenders import contender
+from seqloom.studies.summary import compare
 from seqloom.training.loop import seed_step
 from seqloom.training.optimizers import optimizer
 from seqloom.training.preparation import with_text

@@ -10,7 +10,7 @@ import pytest
 
 import seqloom_studies
 from seqloom.cli import command
-from seqloom.experiments.installed import GROUP, installed_studies, page_writer, study_command
+from seqloom.studies.installed import GROUP, installed_studies, page_writer, study_command
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "my_study"

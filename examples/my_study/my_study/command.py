@@ -18,8 +18,8 @@ def command(
     """Trains mixers at several widths and draws the held-out loss over the width."""
     from my_study import page
     from my_study.study import WidthStudy
-    from seqloom.experiments.command import run_study
-    from seqloom.experiments.runner import Workers
+    from seqloom.studies.command import run_study
+    from seqloom.studies.runner import Workers
 
     study = WidthStudy(mixers, width or [16, 32, 64], data, change or [])
     return run_study(study.study, out, Workers(jobs), page, planned=plan)

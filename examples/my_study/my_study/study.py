@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from seqloom.experiments.contenders import contender
-from seqloom.experiments.results import Results
-from seqloom.experiments.study import Row, RunCell, Study
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
+from seqloom.studies.contenders import contender
+from seqloom.studies.results import Results
+from seqloom.studies.study import Row, RunCell, Study
 from seqloom.training.preparation import identity, with_text
 from seqloom.training.settings import resolve
 

@@ -79,7 +79,7 @@ def match(
 ) -> Match:
     """Changes only the size `by` of `config`, to the value at which its quantity is nearest to that of `to`.
 
-    Of two sizes that are equally near the smaller is taken. `row`, for time alone, is what `experiments.clock.clock`
+    Of two sizes that are equally near the smaller is taken. `row`, for time alone, is what `studies.clock.clock`
     timed in this process; the nearest of its sizes is taken. ValueError if that is not within 1% (time: 5%), which
     names the nearest size and another way to match; if a model cannot be built; if `row` is missing, or of other
     models, another size, machine or process; and if `mul` or time is asked for between different contexts.
@@ -126,7 +126,7 @@ def _by_count(config: LayeredConfig, to: LayeredConfig, equal: Counted, by: By) 
 def _by_time(config: LayeredConfig, to: LayeredConfig, by: By, row: TimedSizes | None) -> Match:
     """The match in time, from the timed sizes. ValueError, with advice, where none is close enough."""
     if row is None:
-        raise ValueError("to match time, time it first: row=seqloom.experiments.clock.clock(config, to, by, training)")
+        raise ValueError("to match time, time it first: row=seqloom.studies.clock.clock(config, to, by, training)")
     row.require(config, to, by)
     size = row.nearest
     result = Match(at(config, by, size), to, "time", by, getattr(config, by), size, row.seconds(size), row.other.median)

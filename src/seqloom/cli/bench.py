@@ -10,9 +10,9 @@ import torch
 
 from seqloom.analysis.origin import origin
 from seqloom.core.table import table, written
-from seqloom.experiments.bench import Timed, bench, run_bench
-from seqloom.experiments.command import typed_command
-from seqloom.experiments.study import Stopped
+from seqloom.studies.bench import Timed, bench, run_bench
+from seqloom.studies.command import typed_command
+from seqloom.studies.study import Stopped
 
 HEAD = ("mixer", "ms", "quartiles", "ratio", "quartiles", "operations a token", "backends")
 WORDS = {

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, create_model, field_validator
 
 from seqloom.cli import registry
 from seqloom.core.config import Config, IntLists, Ints, SizedConfig, read, read_inside, suggestion
-from seqloom.experiments.contender import contender
+from seqloom.studies.contender import contender
 from seqloom.training.preset import preset_values
 
 TYPES: dict[str, Any] = {

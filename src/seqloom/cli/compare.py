@@ -64,14 +64,14 @@ def compare(
     Differences are to the first mixer that is attention, or else to the first of all.
     """
     from seqloom.cli.checked import require_contenders
-    from seqloom.experiments.contender import preset_of
+    from seqloom.studies.contender import preset_of
 
     runs_folder = out_folder(out, planned=plan)
     preset = preset or preset_of(mixers or [])
     models = [*(mixers or []), *(["attention"] if every else []), *([peer] if match else [])]
     require_contenders(models, preset, change or [], data)
     from seqloom.cli.comparison import Options, compared
-    from seqloom.experiments.runner import Workers
+    from seqloom.studies.runner import Workers
 
     options = Options(
         mixers=mixers or [],

@@ -16,16 +16,16 @@ from seqloom.core.config import suggestion
 from seqloom.core.statistics import could_settle
 from seqloom.core.table import table
 from seqloom.data.probes import PROBES
-from seqloom.experiments.columns import COLUMNS
-from seqloom.experiments.command import run_or_plan, typed_command
-from seqloom.experiments.compare import Compare, Match
-from seqloom.experiments.contenders import contender
-from seqloom.experiments.decoding import LENGTHS
-from seqloom.experiments.everyone import everyone, fitting
-from seqloom.experiments.runner import Workers
-from seqloom.experiments.summary import write
 from seqloom.report import page
 from seqloom.report.comparison import Comparison
+from seqloom.studies.columns import COLUMNS
+from seqloom.studies.command import run_or_plan, typed_command
+from seqloom.studies.compare import Compare, Match
+from seqloom.studies.contenders import contender
+from seqloom.studies.decoding import LENGTHS
+from seqloom.studies.everyone import everyone, fitting
+from seqloom.studies.runner import Workers
+from seqloom.studies.summary import write
 
 SHARES = ("grammatical", "agreeing")
 

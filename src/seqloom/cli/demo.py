@@ -6,13 +6,13 @@ from pathlib import Path
 import torch
 
 from seqloom.cli.comparison import printed
-from seqloom.experiments.command import typed_command
-from seqloom.experiments.demo import demo
-from seqloom.experiments.study import Stopped
 from seqloom.face import load
 from seqloom.report.answer import sentences
 from seqloom.report.comparison import Comparison
 from seqloom.report.page import write
+from seqloom.studies.command import typed_command
+from seqloom.studies.demo import demo
+from seqloom.studies.study import Stopped
 
 
 def shown(out: Path, scale: str) -> int:

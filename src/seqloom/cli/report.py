@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from seqloom.experiments.installed import page_writer
 from seqloom.report.results import RESULTS
+from seqloom.studies.installed import page_writer
 
 
 def report(

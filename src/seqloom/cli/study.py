@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 from typing_extensions import override
 
-from seqloom.experiments.installed import installed_studies, study_command
+from seqloom.studies.installed import installed_studies, study_command
 
 
 class StudyGroup(TyperGroup):

@@ -62,7 +62,7 @@ def train(
     notes: list[str] = []
     config = resolve(preset, changes, source=data, log=notes.append)
     if plan:
-        from seqloom.experiments.plan import training
+        from seqloom.studies.plan import training
 
         print(training(config))
         return 0

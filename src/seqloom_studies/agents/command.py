@@ -43,9 +43,9 @@ def command(
     """Decision Transformers next to behaviour cloning, by data, target return, context and delay of the rewards."""
     counts, windows = sizes("--episodes", episodes), sizes("--contexts", contexts)
     shares = [percent / 100 for percent in sizes("--best", best)]
-    from seqloom.experiments.command import run_study
-    from seqloom.experiments.contender import contender
-    from seqloom.experiments.runner import Workers
+    from seqloom.studies.command import run_study
+    from seqloom.studies.contender import contender
+    from seqloom.studies.runner import Workers
     from seqloom_studies.agents import page
     from seqloom_studies.agents.study import Agents
 

@@ -26,14 +26,14 @@ import numpy as np
 from seqloom.core.seeds import require_count
 from seqloom.data.episodes import PREFIX, read_episodes
 from seqloom.evaluation.playing import play
-from seqloom.experiments.contender import Contender
-from seqloom.experiments.results import Results
-from seqloom.experiments.study import Cell, Row, RunCell, Study
 from seqloom.face import load
 from seqloom.models.decision_config import DecisionConfig
 from seqloom.report.charts.chart import filename
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
+from seqloom.studies.contender import Contender
+from seqloom.studies.results import Results
+from seqloom.studies.study import Cell, Row, RunCell, Study
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import identity, with_episodes
 from seqloom.training.settings import resolve

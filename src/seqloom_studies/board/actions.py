@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from seqloom.experiments.command import typed_command
-from seqloom.experiments.plan import plan
-from seqloom.experiments.runner import Workers, known, run
-from seqloom.experiments.study import Stopped
-from seqloom.experiments.summary import failures
+from seqloom.studies.command import typed_command
+from seqloom.studies.plan import plan
+from seqloom.studies.runner import Workers, known, run
+from seqloom.studies.study import Stopped
+from seqloom.studies.summary import failures
 from seqloom_studies.board import lineup as fixed
 from seqloom_studies.board import page, table
 from seqloom_studies.board.announced import announced

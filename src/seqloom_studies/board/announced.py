@@ -2,7 +2,7 @@
 
 from seqloom.analysis.match import quantity
 from seqloom.core.table import table
-from seqloom.experiments.results import Results
+from seqloom.studies.results import Results
 from seqloom_studies.board import lineup
 from seqloom_studies.board.study import Board
 

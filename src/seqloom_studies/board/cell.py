@@ -13,13 +13,13 @@ from seqloom.core.model import Model
 from seqloom.data.authors import PARTS
 from seqloom.data.prepare import Corpus
 from seqloom.data.windows import Windows
-from seqloom.experiments.contender_cell import last_tenth
-from seqloom.experiments.study import RunCell
 from seqloom.ops.backends import use
 from seqloom.runs import checkpoint
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
 from seqloom.runs.model import load
+from seqloom.studies.contender_cell import last_tenth
+from seqloom.studies.study import RunCell
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import with_text
 from seqloom_studies.board.lineup import MIDDLE

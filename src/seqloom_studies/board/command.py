@@ -54,7 +54,7 @@ def command(
         raise ValueError("--scratch takes the place of --results: leave out one of them")
     if not merge:
         require_settings("board/small", change or [], data)
-    from seqloom.experiments.runner import Workers
+    from seqloom.studies.runner import Workers
     from seqloom_studies.board.actions import Options, act
     from seqloom_studies.board.rows import STORED
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import final
 
-from seqloom.experiments.contender import Contender
+from seqloom.studies.contender import Contender
 
 RECIPE = "board/small"
 FOLDS = 10

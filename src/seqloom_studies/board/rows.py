@@ -17,9 +17,9 @@ from pydantic import ValidationError
 
 from seqloom.analysis.history import require_traceable
 from seqloom.core.files import read_text
-from seqloom.experiments.results import ROWS, document
-from seqloom.experiments.study import Row
 from seqloom.runs.durable import replace
+from seqloom.studies.results import ROWS, document
+from seqloom.studies.study import Row
 from seqloom_studies.board.page_rows import Result
 
 STORED = Path("results/comparison.jsonl")

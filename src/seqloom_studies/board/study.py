@@ -18,12 +18,12 @@ from seqloom.analysis.match import match
 from seqloom.analysis.origin import machine
 from seqloom.data.prepare import Corpus
 from seqloom.data.windows import Windows
-from seqloom.experiments.contender import Contender
-from seqloom.experiments.decoding import Decoding
-from seqloom.experiments.race import Race
-from seqloom.experiments.results import Results
-from seqloom.experiments.study import Cell, Study, scoring
 from seqloom.runs.layout import identity as digest
+from seqloom.studies.contender import Contender
+from seqloom.studies.decoding import Decoding
+from seqloom.studies.race import Race
+from seqloom.studies.results import Results
+from seqloom.studies.study import Cell, Study, scoring
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import identity, with_text
 from seqloom.training.settings import resolve

@@ -24,8 +24,8 @@ def command(
 ) -> int:
     """Scores runs on windows longer than their training; a run that cannot read them has a row with the reason."""
     windows = sizes("--lengths", lengths)
-    from seqloom.experiments.command import run_study
-    from seqloom.experiments.runner import Workers
+    from seqloom.studies.command import run_study
+    from seqloom.studies.runner import Workers
     from seqloom_studies.extrapolate import page
     from seqloom_studies.extrapolate.study import Extrapolate
 

@@ -28,13 +28,13 @@ from seqloom.core.progress import Say, Show
 from seqloom.core.table import written
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import score
-from seqloom.experiments.eval_text import eval_text
-from seqloom.experiments.results import Results
-from seqloom.experiments.study import Cell, Row, Study
 from seqloom.runs import model as stored
 from seqloom.runs import steps
 from seqloom.runs.code import Codes, codes
 from seqloom.runs.layout import Run, find_run
+from seqloom.studies.eval_text import eval_text
+from seqloom.studies.results import Results
+from seqloom.studies.study import Cell, Row, Study
 from seqloom_studies.extrapolate.longer_windows import at_length, beyond
 
 TOKENS = 8192

@@ -51,9 +51,9 @@ def command(
     model_names = [*(models or (*MODELS, *MARKOV))]
     chain_orders = sizes("--orders", orders)
     require_contenders(model_names, "tiny", ["data.source=stories", *(change or [])])
-    from seqloom.experiments.command import run_study
-    from seqloom.experiments.contenders import contender
-    from seqloom.experiments.runner import Workers
+    from seqloom.studies.command import run_study
+    from seqloom.studies.contenders import contender
+    from seqloom.studies.runner import Workers
     from seqloom_studies.markov_gap import page
     from seqloom_studies.markov_gap.study import MarkovGap
 

@@ -22,11 +22,11 @@ from seqloom.data.markov import Chain
 from seqloom.data.prepare import Corpus
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import score
-from seqloom.experiments.contender import Contender
-from seqloom.experiments.results import Results
-from seqloom.experiments.study import Cell, Row, RunCell, Study, scoring
 from seqloom.face import load
 from seqloom.runs.layout import Run
+from seqloom.studies.contender import Contender
+from seqloom.studies.results import Results
+from seqloom.studies.study import Cell, Row, RunCell, Study, scoring
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import identity, with_corpus, with_text
 from seqloom.training.settings import resolve

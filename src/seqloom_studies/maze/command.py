@@ -34,8 +34,8 @@ def command(
 ) -> int:
     """Trains GTrXL, Transformer-XL and an LSTM by actor-critic on T-mazes of several lengths."""
     maze_lengths = sizes("--lengths", lengths)
-    from seqloom.experiments.command import run_study
-    from seqloom.experiments.runner import Workers
+    from seqloom.studies.command import run_study
+    from seqloom.studies.runner import Workers
     from seqloom_studies.maze import page
     from seqloom_studies.maze.study import Maze, agent
 

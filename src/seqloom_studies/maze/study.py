@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 from seqloom.core.seeds import require_count
-from seqloom.experiments.contender import Contender, contender
-from seqloom.experiments.results import Results
-from seqloom.experiments.study import Cell, Row, RunCell, Study
 from seqloom.runs.layout import Run
 from seqloom.runs.metrics import read
+from seqloom.studies.contender import Contender, contender
+from seqloom.studies.results import Results
+from seqloom.studies.study import Cell, Row, RunCell, Study
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import identity, with_environment
 from seqloom.training.settings import resolve

@@ -8,11 +8,11 @@ from typing import final
 
 from seqloom.core.seeds import require_count
 from seqloom.core.table import table
-from seqloom.experiments.command import typed_command
-from seqloom.experiments.plan import plan
-from seqloom.experiments.results import Results
-from seqloom.experiments.runner import Workers, known, run
-from seqloom.experiments.study import Stopped
+from seqloom.studies.command import typed_command
+from seqloom.studies.plan import plan
+from seqloom.studies.results import Results
+from seqloom.studies.runner import Workers, known, run
+from seqloom.studies.study import Stopped
 from seqloom_studies.paper import counted, page, replication, tables, writings
 from seqloom_studies.paper.cells import Paper, failures
 from seqloom_studies.paper.claims import decided

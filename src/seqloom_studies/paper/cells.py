@@ -7,10 +7,10 @@ from typing import ClassVar, final
 
 from seqloom.analysis.origin import machine
 from seqloom.core.progress import Say, Show
-from seqloom.experiments.race import Race, Times
-from seqloom.experiments.results import Results
-from seqloom.experiments.study import Cell, Row, RunCell, Study, scoring
 from seqloom.runs import layout
+from seqloom.studies.race import Race, Times
+from seqloom.studies.results import Results
+from seqloom.studies.study import Cell, Row, RunCell, Study, scoring
 from seqloom.training.preparation import identity
 from seqloom_studies.paper.grid import Cell as Run
 from seqloom_studies.paper.grid import Grid, Model

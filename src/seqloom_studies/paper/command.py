@@ -47,7 +47,7 @@ def command(
     allow_drift: Annotated[bool, typer.Option(help="continue although torch, the device or backends changed")] = False,
 ) -> int:
     """Reproduces the Extractor paper's figures and tables; finished runs are not repeated; Ctrl-C saves."""
-    from seqloom.experiments.runner import Workers
+    from seqloom.studies.runner import Workers
     from seqloom_studies.paper.actions import Options, replicated
 
     options = Options(scale, out, source, plan, seeds, batches, tuple(only or ()), tuple(change or ()), allow_drift)

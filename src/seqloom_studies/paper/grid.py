@@ -14,7 +14,7 @@ from typing import Any, final
 from seqloom.data.prepare import Corpus
 from seqloom.evaluation.scores import unigram_entropy
 from seqloom.evaluation.stories import floor
-from seqloom.experiments.contenders import contender
+from seqloom.studies.contenders import contender
 from seqloom.training.config import RunConfig
 from seqloom.training.preparation import with_text
 from seqloom.training.settings import resolve

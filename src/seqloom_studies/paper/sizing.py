@@ -15,10 +15,10 @@ from typing_extensions import override
 
 from seqloom.analysis.match import By, Equal
 from seqloom.core.progress import Say, Show
-from seqloom.experiments.contenders import Contender, contender, sized
-from seqloom.experiments.runner import run
-from seqloom.experiments.study import Cell, Row, Study
 from seqloom.runs.code import Codes, merged
+from seqloom.studies.contenders import Contender, contender, sized
+from seqloom.studies.runner import run
+from seqloom.studies.study import Cell, Row, Study
 from seqloom.training.config import RunConfig
 from seqloom_studies.paper.grid import Grid
 

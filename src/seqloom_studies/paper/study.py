@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, final
 
 from seqloom.core.config import suggestion
-from seqloom.experiments.contenders import contender
+from seqloom.studies.contenders import contender
 from seqloom_studies.paper.grid import Cell, Grid, Model
 
 Kind: TypeAlias = Literal["curves", "batches", "sweep", "points"]

@@ -16,7 +16,6 @@ from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import Model
 from seqloom.core.progress import progress
 from seqloom.evaluation.scores import Scores, score
-from seqloom.experiments.eval_text import eval_text
 from seqloom.face import load
 from seqloom.mixers.extractors.extractors import Extractor
 from seqloom.mixers.extractors.modal_extractor import ModalExtractor
@@ -26,6 +25,7 @@ from seqloom.runs import model as stored
 from seqloom.runs.code import as_meta
 from seqloom.runs.layout import Run, find_run, open_run
 from seqloom.runs.lock import lock
+from seqloom.studies.eval_text import eval_text
 from seqloom_studies.poles.layers import Layer, fit_of, lacking, modal, set_poles, taps
 
 

@@ -68,12 +68,12 @@ def command(
 
     models_folder = out_folder(out, planned=plan)
     require_contenders(mixers, "demo", ["data.source=stories", *(change or [])])
-    from seqloom.experiments.command import run_or_plan
-    from seqloom.experiments.contenders import contender
-    from seqloom.experiments.probe_cell import Answers
-    from seqloom.experiments.recall import Recall
-    from seqloom.experiments.results import RESULTS
-    from seqloom.experiments.runner import Workers
+    from seqloom.studies.command import run_or_plan
+    from seqloom.studies.contenders import contender
+    from seqloom.studies.probe_cell import Answers
+    from seqloom.studies.recall import Recall
+    from seqloom.studies.results import RESULTS
+    from seqloom.studies.runner import Workers
     from seqloom_studies.recall.table import text
 
     grid = Recall(

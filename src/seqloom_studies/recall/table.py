@@ -7,7 +7,7 @@ from typing import final
 
 from seqloom.core.statistics import mean
 from seqloom.core.table import table
-from seqloom.experiments.probe_cell import Answers
+from seqloom.studies.probe_cell import Answers
 
 
 @final

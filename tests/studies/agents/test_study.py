@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from seqloom.experiments.contender import contender
-from seqloom.experiments.plan import plan
-from seqloom.experiments.results import Results
-from seqloom.experiments.runner import run
-from seqloom.experiments.study import Cell
+from seqloom.studies.contender import contender
+from seqloom.studies.plan import plan
+from seqloom.studies.results import Results
+from seqloom.studies.runner import run
+from seqloom.studies.study import Cell
 from seqloom_studies.agents import page as agents_page
 from seqloom_studies.agents.study import ASKED, LATE, AgentCell, Agents, Reached, cloning
 from seqloom_studies.maze.study import Maze

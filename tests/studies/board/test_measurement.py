@@ -21,8 +21,8 @@ import torch
 import seqloom
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model
-from seqloom.experiments.results import Results
 from seqloom.runs.layout import Run
+from seqloom.studies.results import Results
 from seqloom_studies.board import cell as cells
 from seqloom_studies.board import lineup, measure, standing, study
 from seqloom_studies.board.cell import BoardCell

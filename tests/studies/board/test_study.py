@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from seqloom.cli import command
-from seqloom.experiments.decoding import Token
-from seqloom.experiments.race import Times
-from seqloom.experiments.results import Results, save
-from seqloom.experiments.runner import run
-from seqloom.experiments.study import Cell, Stopped
+from seqloom.studies.decoding import Token
+from seqloom.studies.race import Times
+from seqloom.studies.results import Results, save
+from seqloom.studies.runner import run
+from seqloom.studies.study import Cell, Stopped
 from seqloom_studies.board import cell as cells
 from seqloom_studies.board import measure
 from seqloom_studies.board.announced import announced

@@ -12,8 +12,8 @@ import torch
 from seqloom.cli.options import sizes
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import score
-from seqloom.experiments.results import read
 from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.studies.results import read
 from seqloom_studies.extrapolate.command import command as extrapolate
 from seqloom_studies.extrapolate.longer_windows import at_length, beyond
 from seqloom_studies.extrapolate.study import Extrapolate

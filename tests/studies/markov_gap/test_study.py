@@ -10,9 +10,9 @@ import pytest
 from seqloom.data import corpora
 from seqloom.data.corpora import chain_of
 from seqloom.data.prepare import Corpus, prepare
-from seqloom.experiments.contender import contender
-from seqloom.experiments.plan import plan
-from seqloom.experiments.runner import run
+from seqloom.studies.contender import contender
+from seqloom.studies.plan import plan
+from seqloom.studies.runner import run
 from seqloom_studies.markov_gap import page
 from seqloom_studies.markov_gap.study import Gap, MarkovGap, true_loss
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from seqloom.experiments.runner import run
+from seqloom.studies.runner import run
 from seqloom_studies.maze import page as maze_page
 from seqloom_studies.maze.study import Maze, Turned, agent
 

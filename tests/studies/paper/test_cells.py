@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seqloom.experiments.contenders import Contender
+from seqloom.studies.contenders import Contender
 from seqloom_studies.paper import sizing
 from seqloom_studies.paper.grid import Cell, Grid
 from seqloom_studies.paper.scales import scale_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from seqloom.cli import command
-from seqloom.experiments import results
+from seqloom.studies import results
 from seqloom_studies.paper import cells, page, writings
 from seqloom_studies.paper.grid import Grid
 from seqloom_studies.paper.page_rows import read

@@ -11,13 +11,13 @@ import pytest
 
 from seqloom.analysis.measure import Timing
 from seqloom.core.model_config import ModelConfig
-from seqloom.experiments import plan as planning
-from seqloom.experiments.plan import plan
-from seqloom.experiments.results import Results
-from seqloom.experiments.runner import known, run
-from seqloom.experiments.study import Stopped
 from seqloom.runs.metrics import Metrics
 from seqloom.runs.rows import encode
+from seqloom.studies import plan as planning
+from seqloom.studies.plan import plan
+from seqloom.studies.results import Results
+from seqloom.studies.runner import known, run
+from seqloom.studies.study import Stopped
 from seqloom.training.config import TrainConfig
 from seqloom_studies.paper.cells import Paper, failures
 from seqloom_studies.paper.grid import Cell, Grid

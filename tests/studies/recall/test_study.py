@@ -14,14 +14,14 @@ from seqloom.cli import command
 from seqloom.core.extras import Extras
 from seqloom.data.probes import HELD_OUT, PROBES, probe
 from seqloom.evaluation.answers import Score
-from seqloom.experiments import results
-from seqloom.experiments import study as experiment
-from seqloom.experiments.contenders import Contender, contender
-from seqloom.experiments.probe_cell import Answers
-from seqloom.experiments.recall import Recall
-from seqloom.experiments.runner import run
-from seqloom.experiments.study import Stopped
 from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.studies import results
+from seqloom.studies import study as experiment
+from seqloom.studies.contenders import Contender, contender
+from seqloom.studies.probe_cell import Answers
+from seqloom.studies.recall import Recall
+from seqloom.studies.runner import run
+from seqloom.studies.study import Stopped
 from seqloom.training import session as training
 from seqloom.training.objectives import probe as objectives
 from seqloom.training.objectives.probe import IGNORED, ProbeObjective, reads
