@@ -16,5 +16,6 @@ COMMANDS = {
     "paper": "seqloom_studies.paper.command:command",
     "board": "seqloom_studies.board.command:command",
     "poles": "seqloom_studies.poles.command:command",
+    "gpu": "seqloom_studies.gpu.command:command",
 }
 """the function of each command, in the order of the list"""
