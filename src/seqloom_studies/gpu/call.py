@@ -8,12 +8,11 @@ from typing import final
 from seqloom.cli.over import AGAIN
 from seqloom.data import archive
 from seqloom.data.stories import corpus
-from seqloom.experiments.board.rows import merge
-from seqloom.experiments.command import typed_command
-from seqloom.experiments.paper.scales import Scale
-from seqloom.experiments.study import Stopped
 from seqloom.runs.durable import replace_text
+from seqloom.studies.command import typed_command
+from seqloom.studies.study import Stopped
 from seqloom.training.settings import resolve
+from seqloom_studies.board.rows import merge
 from seqloom_studies.gpu import sizes
 from seqloom_studies.gpu.caches import Caches
 from seqloom_studies.gpu.card import Card, card_here, require_commit
@@ -21,6 +20,7 @@ from seqloom_studies.gpu.items import ITEMS
 from seqloom_studies.gpu.ledger import NAME, Ledger
 from seqloom_studies.gpu.queue import Clock, Failed, Place, plan, work
 from seqloom_studies.gpu.tuning import take_stored_variants
+from seqloom_studies.paper.scales import Scale
 
 BOOKS = 24
 """tiny texts of the check"""

@@ -10,8 +10,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from seqloom.core.progress import Say, Show
-from seqloom.experiments.noise import noise_updates, training_step
-from seqloom.experiments.study import Row
+from seqloom.studies.noise import noise_updates, training_step
+from seqloom.studies.study import Row
 from seqloom.training.captured import chosen_steps
 from seqloom_studies.gpu import peers
 from seqloom_studies.gpu.card import Card

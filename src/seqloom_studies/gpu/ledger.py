@@ -15,9 +15,9 @@ from typing import Any, final
 
 from seqloom.analysis.origin import origin
 from seqloom.core.files import read_text
-from seqloom.experiments.results import Results, save
-from seqloom.experiments.study import Cell, Row
 from seqloom.runs.durable import replace
+from seqloom.studies.results import Results, save
+from seqloom.studies.study import Cell, Row
 from seqloom_studies.gpu.card import Card, source_digest
 
 NAME = "rows.jsonl"

@@ -6,7 +6,7 @@ A3   dim 512, depth 12, bfloat16: attention, HE, gated_delta         eager · ca
 
 from collections.abc import Mapping, Sequence
 
-from seqloom.experiments.study import Cell, Study
+from seqloom.studies.study import Cell, Study
 from seqloom.training.config import RunConfig
 from seqloom.training.settings import resolve
 from seqloom_studies.gpu.kernels import KernelTable, Tuning

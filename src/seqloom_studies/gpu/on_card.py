@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from seqloom.experiments.study import Cell
+from seqloom.studies.study import Cell
 from seqloom.training.config import RunConfig
 from seqloom.training.loop import Steps
 from seqloom_studies.gpu.card import Card

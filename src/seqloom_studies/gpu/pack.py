@@ -178,10 +178,10 @@ def _prepare_texts(books: Path, made: Path) -> None:
     A machine that has the tokenizers only encodes the text, which takes seconds; training one takes as long each.
     """
     from seqloom.data import archive
-    from seqloom.experiments.board.lineup import FOLDS
-    from seqloom.experiments.board.study import Board
     from seqloom.training.preparation import with_text
     from seqloom.training.settings import resolve
+    from seqloom_studies.board.lineup import FOLDS
+    from seqloom_studies.board.study import Board
 
     shutil.copytree(books, made / "books")
     with TemporaryDirectory() as cache:

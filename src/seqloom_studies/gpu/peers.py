@@ -18,8 +18,10 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from seqloom.core.layered import LayeredConfig
-from seqloom.models.norm import EPS
 from seqloom.training.config import TrainConfig
+
+EPS = 1e-5
+"""ε of the norms, as our models have it by default"""
 
 
 @final

@@ -16,9 +16,9 @@ from typing import final
 
 from seqloom.core.progress import Say, progress
 from seqloom.core.table import table
-from seqloom.experiments.perform import perform, reason
-from seqloom.experiments.results import Results
-from seqloom.experiments.study import Cell, Stopped, Study
+from seqloom.studies.perform import perform, reason
+from seqloom.studies.results import Results
+from seqloom.studies.study import Cell, Stopped, Study
 from seqloom_studies.gpu.card import Card, code_digest
 from seqloom_studies.gpu.ledger import Ledger
 from seqloom_studies.gpu.sizes import Sizes

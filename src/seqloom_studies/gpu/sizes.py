@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import final
 
-from seqloom.experiments.board.lineup import FOLDS
-from seqloom.experiments.paper.scales import SCALES, Scale
+from seqloom_studies.board.lineup import FOLDS
+from seqloom_studies.paper.scales import SCALES, Scale
 
 
 @final

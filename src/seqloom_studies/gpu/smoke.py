@@ -15,12 +15,12 @@ from torch import Tensor
 
 from seqloom.core.progress import Say, Show
 from seqloom.core.recording import takes_graphs
-from seqloom.experiments.noise import noise_updates
-from seqloom.experiments.study import Row, Study
 from seqloom.ops import fla, gpu
 from seqloom.ops.backends import use
 from seqloom.ops.delta_rule import delta
 from seqloom.ops.linear_decay import decay
+from seqloom.studies.noise import noise_updates
+from seqloom.studies.study import Row, Study
 from seqloom.training.captured import chosen_steps
 from seqloom.training.config import RunConfig
 from seqloom.training.settings import resolve

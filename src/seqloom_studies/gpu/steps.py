@@ -10,9 +10,9 @@ from typing import Any, ClassVar, final
 
 from seqloom.analysis.measure import Timing, race
 from seqloom.core.progress import Say, Show
-from seqloom.experiments.noise import noise_updates
-from seqloom.experiments.perform import of_memory
-from seqloom.experiments.study import Row
+from seqloom.studies.noise import noise_updates
+from seqloom.studies.perform import of_memory
+from seqloom.studies.study import Row
 from seqloom.training.captured import chosen_steps
 from seqloom.training.config import RunConfig
 from seqloom.training.loop import Steps

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from seqloom.experiments.board.cell import BoardCell
-from seqloom.experiments.board.lineup import DECIDED
-from seqloom.experiments.board.study import Board
-from seqloom.experiments.contenders import contender
-from seqloom.experiments.paper.cells import Paper
-from seqloom.experiments.paper.grid import Grid
-from seqloom.experiments.paper.studies import STUDIES
-from seqloom.experiments.recall import Recall
-from seqloom.experiments.results import Results
-from seqloom.experiments.study import Cell, Study
+from seqloom.studies.contenders import contender
+from seqloom.studies.recall import Recall
+from seqloom.studies.results import Results
+from seqloom.studies.study import Cell, Study
 from seqloom.training.preparation import identity
+from seqloom_studies.board.cell import BoardCell
+from seqloom_studies.board.lineup import DECIDED
+from seqloom_studies.board.study import Board
 from seqloom_studies.gpu.queue import Place
+from seqloom_studies.paper.cells import Paper
+from seqloom_studies.paper.grid import Grid
+from seqloom_studies.paper.studies import STUDIES
 
 Stages: TypeAlias = Callable[[Results], Iterator[Sequence[Cell]]]
 ALIGNED = 64

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from seqloom.core.progress import silent
-from seqloom.experiments.study import Study
+from seqloom.studies.study import Study
 from seqloom_studies.gpu import measurements, peers, smoke
 from seqloom_studies.gpu.card import Card
 from seqloom_studies.gpu.kernels import Kernel
@@ -26,7 +26,7 @@ def place(tmp_path: Path) -> Place:
 @pytest.fixture
 def graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     on_a_cpu(monkeypatch)
-    for module in ("seqloom.experiments.noise", "seqloom_studies.gpu.smoke"):
+    for module in ("seqloom.studies.noise", "seqloom_studies.gpu.smoke"):
         monkeypatch.setattr(f"{module}.takes_graphs", lambda device: True)
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, final
 import pytest
 
 from seqloom.core.progress import Say, Show
-from seqloom.experiments.study import Cell, Row, Study
+from seqloom.studies.study import Cell, Row, Study
 from seqloom_studies.gpu import queue
 from seqloom_studies.gpu.card import Card
 from seqloom_studies.gpu.ledger import NAME, Ledger
