@@ -228,3 +228,20 @@ def test_what_mixers_change_between_steps_is_changed_by_the_callback(tmp_path: P
         transformers.Trainer(wrapper, arguments, train_dataset=rows, callbacks=callbacks).train()
         moved.append(any(not torch.equal(before[name], buffer) for name, buffer in model.named_buffers()))
     assert moved == [False, True]
+
+
+def test_gradient_checkpointing_changes_no_gradient() -> None:
+    wrapper = wrapped("gated_delta").train()
+    found = []
+    for on in (False, True):
+        wrapper.zero_grad()
+        if on:
+            wrapper.activation_checkpointing_enable()
+            assert wrapper.is_activation_checkpointing
+        torch.manual_seed(2)
+        wrapper(IDS, labels=IDS).loss.backward()
+        found.append({name: parameter.grad.clone() for name, parameter in wrapper.named_parameters()})
+    for name, gradient in found[0].items():
+        torch.testing.assert_close(found[1][name], gradient, rtol=1e-12, atol=1e-12)
+    wrapper.activation_checkpointing_disable()
+    assert not wrapper.is_activation_checkpointing

@@ -111,6 +111,13 @@ class Model(nn.Module, ABC):
         """
         return ""
 
+    def recompute_layers(self, on: bool = True) -> None:
+        """From now on keeps of each layer only its input, and computes it again in the backward; `on` False ends it.
+
+        Outputs and gradients do not change. ValueError where the layers are recomputed already.
+        """
+        self._lacks("compute its layers again in the backward")
+
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:
         """Called after optimizer step `step`, from 1, with the sums of its passes' statistics. By default nothing."""
 

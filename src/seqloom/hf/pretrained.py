@@ -23,6 +23,7 @@ class SeqloomPreTrainedModel(PreTrainedModel, ABC):  # type: ignore[misc]  # tra
     config_class = SeqloomConfig
     base_model_prefix = "model"
     _no_split_modules: ClassVar = ["Block"]
+    supports_gradient_checkpointing = True
     model: Model
 
     def __init__(self, config: SeqloomConfig) -> None:
@@ -30,6 +31,7 @@ class SeqloomPreTrainedModel(PreTrainedModel, ABC):  # type: ignore[misc]  # tra
         settings = config.of_model
         self._require_kind(settings)
         self.model = settings.build()
+        self._recomputes = False
         self.statistics: dict[str, Tensor] = {}
         """sums of the passes since the last optimizer step"""
         self.post_init()
@@ -71,6 +73,16 @@ class SeqloomPreTrainedModel(PreTrainedModel, ABC):  # type: ignore[misc]  # tra
                 )
         rebuild_buffers(wrapper.model)
         return (wrapper, info) if asks_for_info else wrapper
+
+    @property
+    def gradient_checkpointing(self) -> bool:
+        """Whether layers are computed again in the backward; transformers sets it."""
+        return self._recomputes
+
+    @gradient_checkpointing.setter
+    def gradient_checkpointing(self, on: bool) -> None:
+        self.model.recompute_layers(on)
+        self._recomputes = on
 
     def _init_weights(self, module: nn.Module) -> None:
         """Nothing: a model of seqloom is built with its initial weights."""

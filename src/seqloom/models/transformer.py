@@ -34,6 +34,7 @@ from seqloom.models.cross_layer import CrossLayerCall
 from seqloom.models.embedding import EmbeddedModel
 from seqloom.models.head import TiedHead
 from seqloom.models.loop import Layer, WithSignal
+from seqloom.models.recompute import RecomputeLoop
 from seqloom.models.verbs import ForwardVerb, LayerCall, Verb
 from seqloom.ops.projection import Linear
 
@@ -205,6 +206,13 @@ class Transformer(EmbeddedModel, ABC):
     @override
     def uncaptured(self) -> str:
         return self.loop.uncaptured
+
+    @override
+    def recompute_layers(self, on: bool = True) -> None:
+        own = self.config.loop()
+        if on and own.uncaptured:
+            raise ValueError("sublayers=reversible computes its layers again already: leave out training.recompute")
+        self.loop = RecomputeLoop() if on else own
 
     @override
     def after_update(self, step: int, statistics: Mapping[str, Tensor]) -> None:

@@ -239,6 +239,11 @@ class Translator(Transformer, ABC):
         )
         return state._replace(layers=layers)
 
+    @override
+    def recompute_layers(self, on: bool = True) -> None:
+        super().recompute_layers(on)
+        self.encoder.recompute_layers(on)
+
     @property
     @override
     def loss_weights(self) -> dict[str, float]:

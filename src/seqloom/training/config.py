@@ -50,6 +50,11 @@ class TrainConfig(Config):
         description="capture: each step runs as a CUDA graph, with the same losses and weights; auto: capture on a "
         "GPU where the run can be captured, none elsewhere",
     )
+    recompute: Literal["none", "layer"] = Field(
+        "none",
+        description="layer: of each layer only the input is kept for the backward, which computes the layer again: the "
+        "same gradients for less memory and one more forward",
+    )
     compile: bool = Field(False, description="whether the model is compiled by torch.compile")
     seed: Seed = Field(0, description="seed of the initial weights and of dropout")
     save_every: int = Field(1000, ge=1, le=LARGEST, description="steps between checkpoints")
@@ -90,7 +95,7 @@ class TrainConfig(Config):
     )
     later: ClassVar = (
         *("schedule", "optimizer", "decay", "objective", "stages", "memory", "through", "begin", "vectors"),
-        "graph",
+        *("graph", "recompute"),
     )
 
     @property

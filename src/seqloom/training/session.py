@@ -48,6 +48,8 @@ class Session:
         earlier = None if self._resumed is None else self._resumed.surroundings.get("precision")
         self.training = resolve_precision(config.training, learner.model.device, earlier)
         """the settings of the training, `auto` of the precision resolved"""
+        if config.training.recompute == "layer":
+            learner.model.recompute_layers()
         self.updates: Steps
         if config.model.fits:
             self.optimizer = Optimizer((), ())
