@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.runs import checkpoint, manifest, steps
+from seqloom.runs import checkpoint, durable, manifest, steps
 from seqloom.runs.tensors import _STORED, storable
 from tests.runs.saving import groups, is_whole, save
 
@@ -192,6 +192,18 @@ def test_leftovers_of_the_dead_go_and_of_the_living_stay(tmp_path: Path) -> None
     assert len(list(tmp_path.iterdir())) == 4
     checkpoint.newest(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"step_00000001", f"step_00000002.tmp-{os.getppid()}"}
+
+
+def test_where_signal_0_does_not_ask_leftovers_stay_for_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Windows it would end the process."""
+    monkeypatch.setattr(durable, "ASKS", False)
+    monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("a signal was sent"))
+    save(tmp_path, 1)
+    for pid in (os.getpid(), 999999998, 999999999):
+        (tmp_path / f"step_00000002.tmp-{pid}").mkdir()
+    os.utime(tmp_path / "step_00000002.tmp-999999998", (0, 0))
+    checkpoint.newest(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"step_00000001", "step_00000002.tmp-999999999"}
 
 
 def test_cleaning_up_in_the_middle_of_our_own_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

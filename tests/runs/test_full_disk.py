@@ -118,7 +118,7 @@ def test_settings_are_whole_or_absent(tmp_path: Path) -> None:
 def test_the_old_file_stays_until_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout.write_json(tmp_path / "a.json", {"old": 1})
     with monkeypatch.context() as patched:
-        patched.setattr(os, "rename", Refusal(1, errno.EIO).guard(os.rename))
+        patched.setattr(os, "replace", Refusal(1, errno.EIO).guard(os.replace))
         with pytest.raises(OSError, match="Input/output"):
             layout.write_json(tmp_path / "a.json", {"new": 1})
     assert layout.read_json(tmp_path / "a.json") == {"old": 1}

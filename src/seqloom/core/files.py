@@ -54,6 +54,17 @@ def open_regular(path: str | Path, mode: Literal["rb", "ab"] = "rb", *, follow: 
         raise
 
 
+def sync(path: Path) -> None:
+    """Forces a file, or the names in a folder, to the disk; a rename survives a power failure only then."""
+    if os.name != "posix" and path.is_dir():
+        return  # Windows opens no folder
+    descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def require_own(folder: Path, name: str) -> Path:
     """The path of a file or folder below `folder`. ValueError where a part of `name` is a symbolic link.
 

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from seqloom.core.files import sync
+
 
 def folder(cache: str | Path | None = None) -> Path:
     """The cache folder: the argument, else the environment's `SEQLOOM_CACHE`, else `~/.cache/seqloom`.
@@ -60,9 +62,4 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
-    if os.name == "posix":  # a rename survives a power failure only once its folder is flushed
-        entry = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(entry)
-        finally:
-            os.close(entry)
+    sync(path.parent)

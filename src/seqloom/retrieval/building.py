@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.arguments import count
-from seqloom.core.files import open_regular
+from seqloom.core.files import open_regular, sync
 from seqloom.core.model import Model, require_generates
 from seqloom.core.progress import Show, progress
 from seqloom.core.rest import Rest
@@ -29,7 +29,7 @@ from seqloom.retrieval.progress import Progress, read_progress, write_progress
 from seqloom.retrieval.search import write_lists
 from seqloom.retrieval.store import KEYS, LISTS, ORIGIN, VALUES, Store, StoreConfig, config_of, open_store
 from seqloom.runs import manifest
-from seqloom.runs.durable import discard, replace, sync
+from seqloom.runs.durable import discard, replace
 from seqloom.runs.layout import differing, make_inside, sealed
 from seqloom.runs.lock import lock
 from seqloom.runs.state import model_hash

@@ -23,13 +23,14 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from seqloom.core.files import sync
 from seqloom.core.progress import Show, progress
 from seqloom.retrieval.building import appended
 from seqloom.retrieval.progress import Progress, read_progress, write_progress
 from seqloom.retrieval.search import Search, search_of
 from seqloom.retrieval.store import VALUES, Store
 from seqloom.runs import manifest
-from seqloom.runs.durable import discard, sync
+from seqloom.runs.durable import discard
 from seqloom.runs.layout import make_inside
 from seqloom.runs.lock import lock
 from seqloom.runs.manifest import Damaged

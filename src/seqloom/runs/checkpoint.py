@@ -21,6 +21,7 @@ from typing import Any, final
 from torch import Tensor
 
 from seqloom.core.available_memory import require_memory
+from seqloom.core.files import sync
 from seqloom.runs import about, durable, manifest, steps
 from seqloom.runs.layout import make_folder
 from seqloom.runs.manifest import Damaged
@@ -70,12 +71,12 @@ def save(
             path = temporary / f"{group}.safetensors"
             write_tensors(path, named)
             shutil.copymode(temporary / about.NAME, path)  # safetensors makes files that only the owner can read
-            durable.sync(path)
+            sync(path)
         for name, source in files.items():
             shutil.copyfile(source, temporary / name)
-            durable.sync(temporary / name)
+            sync(temporary / name)
         manifest.seal(temporary)
-        durable.sync(temporary)
+        sync(temporary)
         steps.put(temporary, folder / steps.name_of(step))
     except OSError as error:
         cause = error.strerror or str(error)

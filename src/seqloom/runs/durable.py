@@ -10,11 +10,17 @@ import math
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from seqloom.core.files import sync
+
+ASKS = os.name == "posix"
+"""whether signal 0 asks for a process; on Windows it is an event that a console sends"""
+DAY = 24 * 60 * 60
 _TEMPORARY = re.compile(r".+\.tmp-(\d{1,9})")
 _writing: set[Path] = set()
 """Temporary names that this process writes now. The number in a name is not enough: a restarted container often gives a
@@ -64,7 +70,7 @@ def replace(path: Path, data: bytes) -> None:
     """
     with _temporary(path) as temporary:
         write_new(temporary, data)
-        os.rename(temporary, path)
+        os.replace(temporary, path)
         sync(path.parent)
 
 
@@ -84,7 +90,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.rename(temporary, path)
+        os.replace(temporary, path)
         sync(path.parent)
 
 
@@ -118,15 +124,6 @@ def write_json(path: Path, value: object) -> None:
     replace(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
 
-def sync(path: Path) -> None:
-    """Forces a file, or the names in a folder, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def claim(temporary: Path) -> None:
     """Marks `temporary` as being written by this process, so that it is not removed as a leftover."""
     _writing.add(temporary)
@@ -149,12 +146,14 @@ def remove_stale(folder: Path) -> None:
     """Removes what dead processes left half-written in `folder`."""
     for entry in list(folder.iterdir()):
         match = _TEMPORARY.fullmatch(entry.name)
-        if match and entry not in _writing and not _lives_elsewhere(int(match[1])):
+        if match and entry not in _writing and not _in_use(entry, int(match[1])):
             discard(entry)
 
 
-def _lives_elsewhere(pid: int) -> bool:
-    """Whether the process number is that of another living process."""
+def _in_use(entry: Path, pid: int) -> bool:
+    """Whether another living process has this number; where signal 0 would end it, whether the entry is of today."""
+    if not ASKS:
+        return pid != os.getpid() and time.time() - entry.stat(follow_symlinks=False).st_mtime < DAY
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

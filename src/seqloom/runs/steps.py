@@ -10,7 +10,8 @@ import os
 import re
 from pathlib import Path
 
-from seqloom.runs.durable import discard, remove_stale, sync
+from seqloom.core.files import sync
+from seqloom.runs.durable import discard, remove_stale
 
 _STEP = re.compile(r"step_(\d{8,})")
 
