@@ -1,5 +1,6 @@
 """The generated pages are up to date, and the site is built from them without the network."""
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from docs import pages
+from docs.making import layers
 from docs.making.families import families, title
 from docs.making.hooks import PAGES, moved
 from seqloom.cli import registry
@@ -60,7 +62,7 @@ def test_links(path: str, written: str, expected: str) -> None:
 
 
 def test_the_walk_of_a_batch_names_files_and_enters_no_folder_twice() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     walk = text.split("## One batch, from text to figure")[1].split("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)/` \| (.*?) \|", walk, flags=re.M)
     folders = [folder for folder, _ in rows]
@@ -73,6 +75,15 @@ def test_the_walk_of_a_batch_names_files_and_enters_no_folder_twice() -> None:
         for name in files:
             path = ROOT / "src/seqloom" / folder / name
             assert path.with_suffix(".py").is_file() or path.is_dir(), path
+
+
+def test_the_layers_are_drawn_from_the_import_contract() -> None:
+    rows = layers.layers((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert layers.PICTURE.read_text(encoding="utf-8") == layers.picture(rows), "make pages"
+    table = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split("\n## ")[1]
+    for module in itertools.chain(*rows):
+        name = module.removeprefix("seqloom.")
+        assert f"`{name}/`" in table or f"`{name}.py`" in table or f"`src/{name}/`" in table, name
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
