@@ -1,6 +1,6 @@
 """Writes the generated pages: docs/mixers/ from the mixers, docs/replication.md and docs/choose.md from results/.
 
-The picture of docs/architecture.md is drawn from the import contract.
+The reference in docs/api/ is filled in by the site; the picture of docs/architecture.md is that of the import contract.
 
 make pages         writes them
 make docs          writes them and builds the site, which adds pictures and results (docs/making)
@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from pydantic.fields import FieldInfo
 
-from docs.making import choose, layers, replication
+from docs.making import api, choose, layers, replication
 from docs.making.families import families
 from docs.making.prices import by_length
 from docs.making.template import render
@@ -109,6 +109,7 @@ if __name__ == "__main__":
     texts = pages()
     for name, text in texts.items():
         (FOLDER / name).write_text(text, encoding="utf-8")
+    api.write()
     layers.write()
     replication.write()
     if (chosen := choose.page()) is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from docs import pages
-from docs.making import layers
+from docs.making import api, layers
 from docs.making.families import families, title
 from docs.making.hooks import PAGES, moved
 from seqloom.cli import registry
@@ -77,6 +77,16 @@ def test_the_walk_of_a_batch_names_files_and_enters_no_folder_twice() -> None:
             assert path.with_suffix(".py").is_file() or path.is_dir(), path
 
 
+def test_the_reference_names_modules_that_are_there() -> None:
+    written = {path.name: path.read_text(encoding="utf-8") for path in api.FOLDER.glob("*.md")}
+    assert written == api.pages(), "make pages"
+    for part in api.PARTS.values():
+        for module in part.modules:
+            assert find_spec(module) is not None, module
+    described = [module for part in api.PARTS.values() for module in part.modules]
+    assert len(described) == len(set(described))
+
+
 def test_the_layers_are_drawn_from_the_import_contract() -> None:
     rows = layers.layers((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert layers.PICTURE.read_text(encoding="utf-8") == layers.picture(rows), "make pages"
@@ -89,13 +99,13 @@ def test_the_layers_are_drawn_from_the_import_contract() -> None:
 def test_every_page_is_in_the_navigation_once() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:")[1].split("\ntheme:")[0]
     listed = re.findall(r"([\w/]+\.md)$", navigation, flags=re.M)
-    written = {path.name for path in (ROOT / "docs").glob("*.md")}
+    written = {path.name for path in (ROOT / "docs").glob("*.md")} | {f"api/{name}" for name in api.pages()}
     assert sorted(listed) == sorted({*written, *PAGES.values(), "mixers/README.md"})
     assert all((ROOT / path).is_file() for path in PAGES)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("mkdocs") is None, reason="mkdocs is not installed: make docs")
+@pytest.mark.skipif(find_spec("mkdocstrings") is None, reason="mkdocs and mkdocstrings are not installed: make docs")
 def test_the_site_asks_nothing_of_the_network(tmp_path: Path) -> None:
     process = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
