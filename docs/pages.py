@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from pydantic.fields import FieldInfo
 
-from docs.making import api, choose, layers, replication
+from docs.making import api, choose, layers, log, replication
 from docs.making.families import families
 from docs.making.prices import by_length
 from docs.making.template import render
@@ -111,6 +111,7 @@ if __name__ == "__main__":
         (FOLDER / name).write_text(text, encoding="utf-8")
     api.write()
     layers.write()
+    log.write()
     replication.write()
     if (chosen := choose.page()) is not None:
         choose.PAGE.write_text(chosen, encoding="utf-8")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from docs import pages
-from docs.making import api, layers
+from docs.making import api, layers, log
 from docs.making.families import families, title
 from docs.making.hooks import PAGES, moved
 from seqloom.cli import registry
@@ -94,6 +94,27 @@ def test_the_layers_are_drawn_from_the_import_contract() -> None:
     for module in itertools.chain(*rows):
         name = module.removeprefix("seqloom.")
         assert f"`{name}/`" in table or f"`{name}.py`" in table or f"`src/{name}/`" in table, name
+
+
+def test_the_index_of_the_log_is_of_today() -> None:
+    assert log.INDEX.read_text(encoding="utf-8") == log.page(), "make pages"
+    found = log.entries()
+    links = [entry.line for entry in found]
+    assert len(links) == len(set(links)) > 90
+    assert {entry.decision for entry in found} == set(log.DECISIONS)
+
+
+def test_an_entry_of_the_log_says_what_was_decided(tmp_path: Path) -> None:
+    file = tmp_path / "2026-11/05.md"
+    file.parent.mkdir()
+    file.write_text("# 2026-11-05\n\n## A `scan`, in C\n\n*kept · scans, token*\n\nIt is faster.\n", encoding="utf-8")
+    (entry,) = log.entries(tmp_path)
+    assert entry == ("2026-11-05", "A `scan`, in C", "kept", ("scans", "token"))
+    assert log.index([entry], "# Log\n").count("- 2026-11-05 · [A `scan`, in C](log/2026-11/05.md#a-scan-in-c)") == 3
+    for line, says in (("", "below each heading"), ("*lost · scans*\n\n", "the decision is one of kept, negative")):
+        file.write_text(f"## A\n\n{line}It is.\n", encoding="utf-8")
+        with pytest.raises(ValueError, match=says):
+            log.entries(tmp_path)
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
