@@ -249,7 +249,6 @@ def test_micro_batches_of_questions_are_not_captured() -> None:
     ("changes", "why"),
     [
         (["model.sublayers=reversible"], "reversible"),
-        (["training.compile=true"], "compile"),
         (["training.graph=none"], ""),
     ],
     ids=str,
@@ -258,7 +257,6 @@ def test_a_run_that_is_not_captured_says_why_in_one_line(
     out: Path, monkeypatch: pytest.MonkeyPatch, changes: list[str], why: str
 ) -> None:
     on_a_cpu(monkeypatch)
-    monkeypatch.setattr(torch, "compile", lambda model: model)
     monkeypatch.setattr(Captured, "_record", lambda *given: pytest.fail("it was captured"))
     if not why:
         monkeypatch.setattr(torch.cuda, "graph", lambda *given, **named: pytest.fail("it was captured"))

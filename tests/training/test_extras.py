@@ -127,7 +127,7 @@ def test_training_learns_from_the_weighted_losses_and_hands_the_sums_on() -> Non
 @pytest.mark.parametrize("changes", [("training.accumulate=4",), ("training.compile=true",)])
 def test_pieces_of_a_batch_and_compilation_change_nothing(changes: tuple[str, ...], monkeypatch: Any) -> None:
     compiled = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda run: compiled(run, backend="aot_eager"))
+    monkeypatch.setattr(torch, "compile", lambda run, **options: compiled(run, backend="aot_eager", **options))
     expected, actual = step(built()).state_dict(), step(built(), *changes).state_dict()
     for name, value in expected.items():
         torch.testing.assert_close(actual[name], value, rtol=1e-5, atol=1e-6)

@@ -129,10 +129,13 @@ class Block(nn.Module, ABC):
 
 @final
 class PreNormBlock(Block):
-    """x + dropout(sublayer(norm(x))), for each sublayer."""
+    """Each sublayer reads the norm of the stream, and its output is added to the stream."""
 
     @override
     def forward(self, x: Tensor, call: LayerCall) -> Tensor:
-        for number, (norm, sublayer) in enumerate(self.parts):
-            x = x + self.dropout(call(number, sublayer, norm(x)))
-        return x
+        (norm, mixer), *after = self.parts
+        x = x + self.dropout(call(0, mixer, norm(x)))
+        if not after:
+            return x
+        ((norm, channel),) = after
+        return x + self.dropout(call(1, channel, norm(x)))

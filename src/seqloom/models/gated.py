@@ -34,9 +34,13 @@ class GatedBlock(Block):
 
     @override
     def forward(self, x: Tensor, call: LayerCall) -> Tensor:
-        for number, (norm, sublayer) in enumerate(self.parts):
-            x = self.gates[number](x, self.dropout(call(number, sublayer, norm(x))))
-        return x
+        (norm, mixer), *after = self.parts
+        x = self.gates[0](x, self.dropout(call(0, mixer, norm(x))))
+        if not after:
+            return x
+        ((norm, channel),) = after
+        y: Tensor = self.gates[1](x, self.dropout(call(1, channel, norm(x))))
+        return y
 
     @override
     def reset(self, std: float) -> None:

@@ -16,13 +16,17 @@ from seqloom.models.verbs import LayerCall
 
 @final
 class PostNormBlock(Block):
-    """norm(x + dropout(sublayer(x))), for each sublayer."""
+    """The output of each sublayer is added to the stream, whose norm the next one reads."""
 
     @override
     def forward(self, x: Tensor, call: LayerCall) -> Tensor:
-        for number, (norm, sublayer) in enumerate(self.parts):
-            x = norm(x + self.dropout(call(number, sublayer, x)))
-        return x
+        (norm, mixer), *after = self.parts
+        x = norm(x + self.dropout(call(0, mixer, x)))
+        if not after:
+            return x
+        ((norm, channel),) = after
+        y: Tensor = norm(x + self.dropout(call(1, channel, x)))
+        return y
 
     @override
     def reads(self, number: int, x: Tensor) -> Tensor:

@@ -22,8 +22,6 @@ def why_uncaptured(updates: Updates) -> str:
     config, model, objective = updates.config, updates.learner.model, updates.learner.objective
     if updates.group.size > 1:
         return "several processes train one model"
-    if config.compile:
-        return "training.compile=true makes graphs of its own"
     mixers = [module for module in updates.learner.modules() if isinstance(module, Mixer)]
     reasons = [objective.uncaptured(config.accumulate), model.uncaptured, *(mixer.uncaptured for mixer in mixers)]
     return next((reason for reason in reasons if reason), "")

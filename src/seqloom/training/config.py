@@ -55,7 +55,11 @@ class TrainConfig(Config):
         description="layer: of each layer only the input is kept for the backward, which computes the layer again: the "
         "same gradients for less memory and one more forward",
     )
-    compile: bool = Field(False, description="whether the model is compiled by torch.compile")
+    compile: bool = Field(
+        False,
+        description="whether torch.compile compiles the layers around their mixers, which run as they are, and the "
+        "output layer",
+    )
     seed: Seed = Field(0, description="seed of the initial weights and of dropout")
     save_every: int = Field(1000, ge=1, le=LARGEST, description="steps between checkpoints")
     evaluate_every: int = Field(0, ge=0, le=LARGEST, description="steps between held-out evaluations; 0: at the end")

@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from seqloom.core.graphs import as_in_a_graph
 from seqloom.core.objective import Batch
 from seqloom.core.progress import Say
 from seqloom.core.rest import Rest
 from seqloom.ops import backends
 from seqloom.runs.code import changed, changed_words, codes, unwritten
+from seqloom.training.compilable import why_uncompiled
 from seqloom.training.config import TrainConfig
 from seqloom.training.step import Learner
 
@@ -25,13 +25,15 @@ from seqloom.training.step import Learner
 def surroundings(learner: Learner, batch: Batch, config: TrainConfig) -> dict[str, Any]:
     """Torch, threads, device, the backends that the model's ops choose for the rows of a batch in training, and codes.
 
-    The codes are there only where the model has more than our equations at version 1.
+    The codes are there only where the model has more than our equations at version 1, and `compiled` only where its
+    layers are compiled.
     """
     device = learner.model.device
     with backends.recorded() as ran:
         if not learner.model.config.fits:  # read with gradients, since a training step may choose other backends
-            with config.autocast(device), as_in_a_graph(config.compile), Rest(learner), torch.enable_grad():
+            with config.autocast(device), Rest(learner), torch.enable_grad():
                 learner({name: tensor.to(device) for name, tensor in batch.items()}, {})
+    compiles = config.compile and not why_uncompiled(learner.model, learner.objective, config)
     cuda = device.type == "cuda"
     code = codes(learner.model.config)
     return {
@@ -41,6 +43,7 @@ def surroundings(learner: Learner, batch: Batch, config: TrainConfig) -> dict[st
         "threads": torch.get_num_threads(),
         "backends": dict(sorted(ran.items())),
         **({"code": code} if code else {}),
+        **({"compiled": "layers"} if compiles else {}),
     }
 
 

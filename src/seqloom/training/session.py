@@ -15,6 +15,7 @@ from seqloom.runs.metrics import Metrics
 from seqloom.runs.model import fill
 from seqloom.runs.rows import START, Mark
 from seqloom.training.captured import chosen_steps
+from seqloom.training.compilable import COMPILED, why_uncompiled
 from seqloom.training.config import RunConfig
 from seqloom.training.counting import Counting
 from seqloom.training.distributed import Unwritten, digest
@@ -103,6 +104,9 @@ class Session:
             self.say(f"going on after step {self.step:,} of {self.config.training.batches:,}")
         elif self.config.training.begin is not None:
             copy_weights(self.learner.model, self.config.training.begin, self.say)
+        if self.training.compile:
+            why = why_uncompiled(self.learner.model, self.learner.objective, self.training)
+            self.say(f"nothing is compiled: {why}" if why else COMPILED)
         if isinstance(self.updates, Updates):
             self.updates = chosen_steps(self.updates, earlier.get("graph", "none") if earlier else None, self.say)
         return START if resumed is None else resumed.rows

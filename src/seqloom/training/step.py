@@ -7,7 +7,7 @@ number from the device: whoever calls it says what is done with the losses befor
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, final
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 import torch
 from torch import Tensor, nn
@@ -17,18 +17,22 @@ from seqloom.core.extras import added
 from seqloom.core.graphs import without_reading
 from seqloom.core.mixer import Mixer
 from seqloom.core.objective import Batch, Carried, Objective, Pass
+from seqloom.training.compilable import why_uncompiled
 from seqloom.training.config import TrainConfig
 from seqloom.training.group import Group
 from seqloom.training.losses import Losses
 from seqloom.training.optimizers import Optimizer
 from seqloom.training.precision import matrix_products
 
+if TYPE_CHECKING:
+    from seqloom.training.compiled import CompiledParts
+
 T = TypeVar("T")
 
 
 @final
 class Learner(nn.Module):
-    """A model and its objective as one module, which is called, compiled and optimized: the losses of some rows."""
+    """A model and its objective as one module, which is called and optimized: the losses of some rows."""
 
     def __init__(self, model: Any, objective: Objective) -> None:
         super().__init__()
@@ -60,7 +64,11 @@ class Step:
         self._group = group or Group()
         self._device = next(learner.parameters()).device
         self._clipped = clipped_together(learner)
-        self._run: Callable[..., Any] = torch.compile(learner) if config.compile else learner
+        self._compiled: CompiledParts | None = None
+        if config.compile and not why_uncompiled(learner.model, learner.objective, config):
+            from seqloom.training import compiled  # which imports torch's compiler
+
+            self._compiled = compiled.CompiledParts(learner.model)
 
     def __call__(
         self, parts: Sequence[Batch], divisors: Sequence[float], admit: Callable[[Losses], T]
@@ -95,7 +103,7 @@ class Step:
     def _pass(self, part: Batch) -> Pass:
         """One micro-batch through model and objective."""
         with self._config.autocast(self._device):
-            result: Pass = self._run(part, self.carried)
+            result = self._compiled.run(lambda: self._run(part)) if self._compiled is not None else self._run(part)
         self.carried = result.carried
         return result
 
@@ -111,6 +119,11 @@ class Step:
                 torch.nn.utils.clip_grads_with_norm_(parameters, self._config.clip, norm)
             norms.append(norm)
         return torch.stack(norms).norm()
+
+    def _run(self, part: Batch) -> Pass:
+        """Model and objective on one micro-batch."""
+        result: Pass = self._learner(part, self.carried)
+        return result
 
     def _total(self, result: Pass, divisor: float, losses: Losses) -> Tensor:
         """The sum of the objective's and the weighted auxiliary losses of one micro-batch; each is also collected."""
