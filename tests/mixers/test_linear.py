@@ -49,7 +49,7 @@ def test_the_quadratic_form(heads: int, T: int) -> None:
     mixer, x = build(heads), draw(2, T, D)
     with torch.no_grad():
         forms = [mixer(x), mixer.extend(x, mixer.start(2))[0]]
-        for backend in ("reference", "parallel"):
+        for backend in ("reference", "chunked"):
             with use(linear_decay=backend):
                 forms.append(mixer(x))
     for y in forms:

@@ -49,7 +49,7 @@ def decay(
     With `lengths` (B,) a row has that many tokens, then padding, and its state is that after them. Raises ValueError
     where shapes do not agree.
 
-    Backends: `reference` token by token; `chunked`; `parallel` (all T² pairs at once); `native` in C on a CPU, by
+    Backends: `reference` token by token; `chunked`; `native` in C on a CPU, by
     chunks, or token by token where each channel has its own decay; on a GPU `triton` by chunks, for one decay per head,
     and `fla`, flash-linear-attention's kernels, for q in bfloat16 or float16, whose products are in that dtype.
     All but `fla` are differentiable twice. A later input does not change an output even in the last bit, unless it is
@@ -197,7 +197,6 @@ OP = Op(
     {
         "reference": Backend(reference.decay),
         "chunked": Backend(chunked.decay, plain=True),
-        "parallel": Backend(chunked.parallel, plain=True),
         "native": Backend(native.decay, native.lacking, lambda q, *_: q.device.type == "cpu"),
         "triton": Backend(
             gpu.decay, device.lacking, lambda q, by_channel, *_: device.able(q.device) and not by_channel

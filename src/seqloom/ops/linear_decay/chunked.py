@@ -1,10 +1,9 @@
-"""The decaying sum by chunks of C tokens, by `inplace` in eager mode, by `chunks` in a captured graph."""
+"""The decaying sum by chunks of C tokens, the last of which may be shorter."""
 
 import torch
 from torch import Tensor
 
-from seqloom.core.transforms import transformed
-from seqloom.ops.linear_decay import chunks, inplace
+from seqloom.ops.linear_decay import chunks
 
 CHUNK = 64
 """tokens of a chunk: with heads of width 64 on a CPU core, 32 is as fast and 128 is 13% to 67% slower"""
@@ -18,16 +17,10 @@ def decay(
     if g is not None and g.ndim == 4:
         return chunks.by_channel(q, k, v, g, state, min(chunk or chunks.CHANNEL_CHUNK, T))
     chunk = chunk or CHUNK
-    run = chunks.by_head if torch.compiler.is_compiling() or transformed() else inplace.by_head
     split = T - T % chunk  # whole chunks before it, a shorter one after it
     if split in (0, T):
-        return run(q, k, v, g, state, min(chunk, T))
+        return chunks.by_head(q, k, v, g, state, min(chunk, T))
     first_g, last_g = (g, g) if g is None or g.ndim == 1 else (g[:, :, :split], g[:, :, split:])
-    first_y, state = run(q[:, :, :split], k[:, :, :split], v[:, :, :split], first_g, state, chunk)
-    last_y, state = run(q[:, :, split:], k[:, :, split:], v[:, :, split:], last_g, state, T - split)
+    first_y, state = chunks.by_head(q[:, :, :split], k[:, :, :split], v[:, :, :split], first_g, state, chunk)
+    last_y, state = chunks.by_head(q[:, :, split:], k[:, :, split:], v[:, :, split:], last_g, state, T - split)
     return torch.cat([first_y, last_y], 2), state
-
-
-def parallel(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:
-    """`decay` with one chunk: all T² pairs at once."""
-    return decay(q, k, v, g, state, chunk=q.shape[2])

@@ -1,4 +1,12 @@
-"""The gradients of the chunks as Triton kernels, by the equations of `inplace`; conventions as in `gpu_kernels`.
+"""The gradients of the chunks as Triton kernels; conventions as in `gpu_kernels`.
+
+With a_ij = (q_i · k_j) e^{g_{j+1} + … + g_i}, and S and S' before and after a chunk:
+
+    A = tril(dy vᵀ) e^{…},   dq = A k + e^{…} dy Sᵀ,   dk = Aᵀ q + e^{…} v dS'ᵀ,   dv = aᵀ dy + e^{…} k dS'
+    dS = e^{g_1 + … + g_C} dS' + Σ_i e^{g_1 + … + g_i} q_iᵀ dy_i
+
+The gradient of a sum of g in an exponent is added to the gradient of each of these g: sums of the terms that contain a
+g, never differences of two sums.
 
 state_gradients  a program for each head and block of S: the gradients of S after each chunk, from the last to the first
 input_gradients  a program for each head and chunk: the gradients of its q, k, v and g
