@@ -90,7 +90,7 @@ def test_erasing_by_channel_can_lengthen_a_state(chosen: bool, grows: bool) -> N
     k = (torch.tensor([[1.0, 2.0], [2.0, 1.0]], dtype=torch.float64) / 5**0.5).repeat(pairs, 1)[None, None]
     b = torch.eye(2, dtype=torch.float64).repeat(pairs, 1)[None, None] if chosen else torch.ones_like(k)
     before = torch.randn(1, 1, 2, 3, generator=generator, dtype=torch.float64)
-    _, after = delta(torch.zeros_like(k), k, torch.zeros(1, 1, 2 * pairs, 3).double(), b * k, state=before)
+    _, after = delta(torch.zeros_like(k), k, torch.zeros(1, 1, 2 * pairs, 3).double(), erase=b * k, state=before)
     growth = float(after.norm() / before.norm())
     assert (1.2**pairs < growth < 1.25**pairs) if grows else growth <= 1.0
 
@@ -110,7 +110,7 @@ def test_how_much_longer_a_token_can_make_a_state(most: float, bound: float) -> 
     b[0] = torch.tensor([most, 0, 0, 0], dtype=torch.float64)
     keys, strengths = k[:, None, None], b[:, None, None]  # one token for each state
     nothing, state = torch.zeros_like(keys), torch.eye(4, dtype=torch.float64).expand(2000, 1, 4, 4)
-    _, after = delta(nothing, keys, nothing, strengths * keys, state=state)
+    _, after = delta(nothing, keys, nothing, erase=strengths * keys, state=state)
     norms = torch.linalg.matrix_norm(after[:, 0], 2)
     assert float(norms[0]) == pytest.approx(bound)
     assert float(norms.max()) <= bound * (1 + 1e-12)
@@ -127,10 +127,10 @@ def test_n_reflections_make_a_cycle_of_n_plus_1_things(steps: int) -> None:
     k = k.expand(1, 1, tokens, steps, K)
     nothing, twos = torch.zeros(1, 1, tokens, steps, 2).double(), torch.full((1, 1, tokens, steps), 2.0).double()
     q = torch.zeros(1, 1, tokens, K).double()
-    _, after = delta_steps(q[:, :, :1], k[:, :, :1], nothing[:, :, :1], twos[:, :, :1], None, state)
+    _, after = delta_steps(q[:, :, :1], k[:, :, :1], nothing[:, :, :1], twos[:, :, :1], state=state)
     order = [*range(1, steps + 1), 0, *range(steps + 1, K)]
     torch.testing.assert_close(after[0, 0], state[0, 0, order], rtol=0, atol=1e-12)
-    _, again = delta_steps(q, k, nothing, twos, None, state)
+    _, again = delta_steps(q, k, nothing, twos, state=state)
     torch.testing.assert_close(again, state, rtol=0, atol=1e-12)
 
 

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from seqloom.ops import backends
-from seqloom.ops.delta_rule import chunked, delta
+from seqloom.ops.delta_rule import chunked
+from seqloom.ops.delta_rule import delta as delta_rule
 from seqloom.ops.delta_rule.keys import direction, unit
 from tests.ops.needing import lacking
 
@@ -23,6 +24,11 @@ every_write = pytest.mark.parametrize("writes", [False, True], ids=["write is k"
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def delta(q, k, v, erase, write=None, g=None, state=None, **lengths) -> tuple[Tensor, Tensor]:  # type: ignore[no-untyped-def]  # tensors or None
+    """The op by the places of `inputs`."""
+    return delta_rule(q, k, v, erase=erase, write=write, log_decay=g, state=state, **lengths)
 
 
 def inputs(T: int, decay: str = "per head", writes: bool = False, state: bool = True) -> list[Tensor | None]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -99,7 +100,11 @@ def sum_case(g: Tensor | None) -> tuple[Callable[..., tuple[Tensor, ...]], list[
 def rule_case(g: Tensor | None, write: bool) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]:
     q, v = drawn(B, H, SHORT, K, seed=0), drawn(B, H, SHORT, V, seed=2)
     k, erase, written = (unit(drawn(B, H, SHORT, K, seed=seed)) for seed in (1, 3, 4))
-    return delta, [q, k, v, erase, written if write else None, g, state()]
+
+    def rule(q: Tensor, k: Tensor, v: Tensor, erase: Tensor, write: Tensor, g: Tensor, S: Tensor) -> Any:
+        return delta(q, k, v, erase=erase, write=write, log_decay=g, state=S)
+
+    return rule, [q, k, v, erase, written if write else None, g, state()]
 
 
 def mixer_case(g: Tensor | None, heads: int) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor | None]]:

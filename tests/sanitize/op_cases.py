@@ -377,7 +377,7 @@ def _delta(chance: random.Random, draw: Draw) -> Call:
     given = [*of_keys[:2], draw(B, H, T, V), *of_keys[2:], chance.choice(decays), _maybe(chance, draw(B, H, K, V))]
     given[4] = _maybe(chance, of_keys[3])
     return Call(
-        lambda *x: delta_rule.delta(*x[:7], lengths=x[7]),
+        lambda *x: delta_rule.delta(*x[:3], erase=x[3], write=x[4], log_decay=x[5], state=x[6], lengths=x[7]),
         [*given, _lengths(chance, B, T)],
         "delta_rule",
         "native",

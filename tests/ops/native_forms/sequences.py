@@ -67,7 +67,7 @@ def _delta(decays: str, write: bool, state: bool, draw: Draw, B: int, T: int, H:
     q, k, erase = (draw(B, H, T, K) / K**0.5 for _ in range(3))
     v, own_write = draw(B, H, T, V), draw(B, H, T, K) / K**0.5 if write else None
     g, before = _log_decay(decays, draw, B, H, T, K), maybe(draw, state, B, H, K, V)
-    return delta_rule.delta(q, k, v, erase, own_write, g, before)
+    return delta_rule.delta(q, k, v, erase=erase, write=own_write, log_decay=g, state=before)
 
 
 def _added(decays: str, state: bool, draw: Draw, B: int, T: int, H: int, K: int, V: int) -> Outputs:
@@ -76,7 +76,7 @@ def _added(decays: str, state: bool, draw: Draw, B: int, T: int, H: int, K: int,
     g, before = _log_decay(decays, draw, B, H, T, K), maybe(draw, state, B, H, K, V)
     if forced("delta_rule") == "native":
         return rule_in_c.delta(q, k, v, None, None, g, before)
-    return delta_rule.delta(q, k, v, torch.zeros_like(k), None, g, before)
+    return delta_rule.delta(q, k, v, erase=torch.zeros_like(k), log_decay=g, state=before)
 
 
 def _log_decay(decays: str, draw: Draw, B: int, H: int, T: int, K: int) -> torch.Tensor | None:

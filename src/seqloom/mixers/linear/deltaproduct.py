@@ -49,7 +49,8 @@ class DeltaProduct(DeltaByHead):
         q, k, v, window = self.queries_keys_values(x, state, lengths)
         g = None if self.w_a is None else self.log_decay(x).transpose(1, 2)  # (B, H', T)
         strength = self.strength(x).movedim(-1, 1)  # (B, H', T, n)
-        y, S = delta_steps(q, k, v, strength, g, state["S"] if state else None, lengths=lengths)
+        old_state = state["S"] if state else None
+        y, S = delta_steps(q, k, v, strength, log_decay=g, state=old_state, lengths=lengths)
         z = None if self.w_g is None else self.w_g(x)
         return self.w_o(self.norm(y, z)), {**window, "S": S}
 

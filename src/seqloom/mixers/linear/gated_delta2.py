@@ -54,7 +54,8 @@ class GatedDelta2(DeltaByChannel):
         q, k, v, window = self.queries_keys_values(x, state, lengths)
         erase, write = self._by_head(self._erase_strength(x)), self._by_head(self._write_strength(x))
         g, b, w = (tensor.transpose(1, 2) for tensor in (self.log_decay(x), erase, write))  # (B, H, T, K)
-        y, S = delta(q, k, w * v, g.exp() * (b * k), None, g, state["S"] if state else None, lengths=lengths)
+        old_state = state["S"] if state else None
+        y, S = delta(q, k, w * v, erase=g.exp() * (b * k), log_decay=g, state=old_state, lengths=lengths)
         return self.w_o(self.norm(y, self.gate_out(self.gate_in(x)))), {**window, "S": S}
 
     @override

@@ -113,7 +113,7 @@ class RWKV7(HandingMixer):
             tensor.transpose(1, 2) for tensor in (r, k, v, kappa, a * kappa, g)
         )
         old_state = state["S"] if state else None
-        y, S = delta(queries, keys, values, erase, write, decay, old_state, lengths=lengths)
+        y, S = delta(queries, keys, values, erase=erase, write=write, log_decay=decay, state=old_state, lengths=lengths)
         normed = layer_norm(y, (self.K,), eps=self.K * 1e-5).transpose(1, 2).flatten(2) * self.gain + self.shift
         bonus = (r * k * self.bonus).sum(-1, keepdim=True) * v
         gate = self._thin("gate", shifted["g"], torch.sigmoid)

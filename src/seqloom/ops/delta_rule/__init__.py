@@ -31,11 +31,11 @@ def delta(
     q: Float[Tensor, "B H T K"],
     k: Float[Tensor, "B H T K"],
     v: Float[Tensor, "B H T V"],
+    *,
     erase: Float[Tensor, "B H T K"],
     write: Float[Tensor, "B H T K"] | None = None,
     log_decay: Float[Tensor, "B H T"] | Float[Tensor, "B H T K"] | None = None,
     state: Float[Tensor, "B H K V"] | None = None,
-    *,
     lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
     """The outputs y (B, H, T, V), in the dtype of v, and the state S (B, H, K, V) after the last token.
@@ -91,19 +91,20 @@ def _drawn(draw: Draw, *sizes: int) -> tuple[Tensor, ...]:
 
 def _plain(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     q, k, v, erase, _ = _drawn(draw, B, 4, T, CHANNELS // 4)
-    return delta(q, k, v, erase)
+    return delta(q, k, v, erase=erase)
 
 
 def _by_head(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     q, k, v, erase, _ = _drawn(draw, B, 4, T, CHANNELS // 4)
     state = draw(B, 4, CHANNELS // 4, CHANNELS // 4)
-    return delta(q, k, v, erase, log_decay=-draw(B, 4, T).square(), state=state)
+    return delta(q, k, v, erase=erase, log_decay=-draw(B, 4, T).square(), state=state)
 
 
 def _by_channel(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     q, k, v, erase, write = _drawn(draw, B, 4, T, CHANNELS // 4)
     g = -draw(B, 4, T, CHANNELS // 4).square()
-    return delta(q, k, v, erase, write, g, draw(B, 4, CHANNELS // 4, CHANNELS // 4))
+    state = draw(B, 4, CHANNELS // 4, CHANNELS // 4)
+    return delta(q, k, v, erase=erase, write=write, log_decay=g, state=state)
 
 
 def _streamed(decays: tuple[int, ...] | None, writes: bool) -> Streamed:
@@ -112,7 +113,8 @@ def _streamed(decays: tuple[int, ...] | None, writes: bool) -> Streamed:
     def streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
         def run(*inputs: Tensor, state: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
             q, k, v, erase, write, *g = (x.transpose(1, 2) for x in inputs)
-            y, new_state = delta(q, k, v, erase, write if writes else None, g[0] if g else None, state, lengths=lengths)
+            optional = {"write": write if writes else None, "log_decay": g[0] if g else None}
+            y, new_state = delta(q, k, v, erase=erase, **optional, state=state, lengths=lengths)
             return y.transpose(1, 2), new_state
 
         arguments = _drawn(draw, B, T, 4, CHANNELS // 4)

@@ -31,9 +31,9 @@ def delta_steps(
     k: Float[Tensor, "B H T N K"],
     v: Float[Tensor, "B H T N V"],
     strength: Float[Tensor, "B H T N"],
+    *,
     log_decay: Float[Tensor, "B H T"] | None = None,
     state: Float[Tensor, "B H K V"] | None = None,
-    *,
     lengths: Lengths | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
     """The outputs y (B, H, T, V), in the dtype of v, and the state S (B, H, K, V) after the last token.
@@ -80,7 +80,7 @@ def micro_steps(
         g = pad(g[..., None], (0, n - 1)).flatten(2)
     q = pad(q[:, :, :, None], (0, 0, n - 1, 0))
     q, write, v, erase = (x.flatten(2, 3) for x in (q, write, v, erase))
-    y, new_state = delta(q, write, v, erase, None, g, state)
+    y, new_state = delta(q, k=write, v=v, erase=erase, log_decay=g, state=state)
     return y[:, :, n - 1 :: n], new_state
 
 
@@ -90,7 +90,8 @@ def _streamed(steps: int, decays: bool) -> Streamed:
     def streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
         def run(*inputs: Tensor, state: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
             q, k, v, strength, *g = (x.transpose(1, 2) for x in inputs)
-            y, new_state = delta_steps(q, k, v, strength, g[0] if g else None, state, lengths=lengths)
+            log_decay = g[0] if g else None
+            y, new_state = delta_steps(q, k, v, strength, log_decay=log_decay, state=state, lengths=lengths)
             return y.transpose(1, 2), new_state
 
         K = CHANNELS // 4
