@@ -98,7 +98,6 @@ EVERY = {
     "ops/test_linear_decay.py::test_keys_that_heads_share_are_keys_of_each": 5,
     "ops/test_linear_decay.py::test_no_output_depends_on_later_inputs": 5,
     "ops/test_linear_decay.py::test_outputs_and_gradients_of_the_reference": 5,
-    "ops/test_linear_decay.py::test_the_backward_in_place_is_that_of_the_plain_chunks": 5,
     "ops/test_linear_decay.py::test_weights_and_what_goes_past_the_sum": 5,
     "ops/test_patterns.py::test_attention_over_tiles": 4,
     "ops/test_patterns.py::test_tiles_are_the_predicate": 5,
