@@ -100,18 +100,3 @@ def test_tensors_with_an_address_in_common(first: Tensor, second: Tensor, expect
 def test_two_entries_of_one_tensor_cannot_be_overwritten() -> None:
     state = State({"k": BASE, "v": BASE.view(4, 6), "length": torch.zeros(4, dtype=torch.long)})
     refused(lambda: require_apart(state), "'k'", "'v'", "share memory")
-
-
-@pytest.mark.parametrize("change", ["del", "pop", "popitem", "clear", "setdefault"])
-def test_a_state_from_which_an_entry_was_taken_is_checked_again(change: str) -> None:
-    state = State({"length": torch.zeros(1, dtype=torch.long), "sum": torch.zeros(1)}, 0, True)
-    state.owner = state
-    if change == "del":
-        del state["sum"]
-    elif change == "setdefault":
-        state.setdefault("length", torch.ones(1))
-        assert state.owner is state
-        state.setdefault("other", torch.zeros(1))
-    else:
-        getattr(state, change)(*(["sum"] if change == "pop" else []))
-    assert state.owner is None

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.core.arguments import Accepted
 from seqloom.core.memory import Entry, Memory, check
 from seqloom.core.mixer import Mixer
 from seqloom.core.state import State
@@ -167,7 +166,7 @@ def test_sums_of_fewer_channels_are_errors(kind: str, reuse: bool) -> None:
 
 
 def test_the_dtype_of_the_moment_counts() -> None:
-    """A state that was accepted before `to` is checked again after it."""
+    """A state of before `to` does not fit after it."""
     mixer = Case("he", (), True)(dtype=torch.float32)
     x, state = draw(2, DIM, dtype=torch.float32), mixer.start(2)
     with torch.no_grad():
@@ -182,15 +181,3 @@ def test_an_error_names_how_many_positions_a_state_may_have(most: int | None, po
     state = {"cache": torch.zeros(2, 6, 7), "length": torch.zeros(2, dtype=torch.long)}
     with pytest.raises(ValueError, match=rf"'cache' is \(2, 6, 7\) float32 on cpu, this mixer's is \(2, {positions}"):
         check({"cache": Entry((0, 8), grows=True, max_slots=most)}, state, 2, torch.float32, torch.device("cpu"))
-
-
-def test_only_a_plain_token_like_the_one_before_is_not_looked_at() -> None:
-    accepted, x, length = Accepted(), draw(2, DIM), torch.zeros(2, dtype=torch.long)
-    assert not accepted.takes(x, length)
-    accepted.take(x)
-    assert accepted.takes(x, length)
-    others = (x[:1], x.float(), x.to("meta"), torch.nn.Parameter(x))
-    assert not any(accepted.takes(other, length) for other in others)
-    assert not accepted.takes(x, length[:1])
-    accepted.take(None)
-    assert not accepted.takes(x, length)

@@ -5,12 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from jaxtyping import TypeCheckError
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from seqloom.ops import backends
-from seqloom.ops.linear_decay import chunked, chunks, decay, decay_token, native, normalised, token
+from seqloom.ops.linear_decay import chunked, chunks, decay, native, normalised
 from seqloom.ops.linear_decay.exponential_gate import stabilized
 from seqloom.ops.linear_decay.weighted import parts, quotient
 from tests.ops.needing import lacking
@@ -283,53 +282,6 @@ def test_a_decay_that_does_not_fit_is_an_error(shape: tuple[int, ...]) -> None:
         decay(q, k, v, torch.zeros(shape), S)
 
 
-def test_one_token_is_read_by_c_or_by_the_equation_and_more_by_chunks() -> None:
-    chunks_by = "chunked" if "native" in lacking("linear_decay") else "native"
-    token_by = "reference" if "native" in lacking("linear_decay") else "native"
-    learned, *rest = inputs(1, "nothing")
-    assert learned is not None
-    cases = ((inputs(1, "nothing"), token_by), ([learned.requires_grad_(), *rest], "reference"))
-    for given, wanted in (*cases, *((inputs(T, "nothing"), chunks_by) for T in (2, 300))):
-        with backends.recorded() as ran:
-            decay(*given)
-        assert ran["linear_decay"] == [wanted]
-
-
-@pytest.mark.skipif("native" in lacking("linear_decay"), reason="there is no native code")
-@every_decay
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("heads", [1, H])
-@pytest.mark.parametrize("reuse", [False, True])
-def test_a_token_in_c(given: str, dtype: torch.dtype, heads: int, reuse: bool) -> None:
-    """Into a new state, or over the one that was given; heads of keys are shared; the reference's numbers."""
-    q, k, v, S = (x.to(dtype) for x in inputs(1, "nothing") if x is not None)
-    g = forgetting(given, 1)
-    g = None if g is None else g.to(dtype)
-    q, k, before = q[:, :heads], k[:, :heads], S.clone()
-    assert token.able(q, k, v, g, S)
-    with backends.use(linear_decay="reference"):
-        wanted = decay(*(x if x is None else x.double() for x in (q, k, v, g, S)))
-    found = decay_token(q, k, v, g, S, reuse)
-    for a, b in zip(found, wanted, strict=True):
-        torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-12 if dtype == torch.float64 else 1e-5)
-    assert (found[1] is S) is reuse
-    assert torch.equal(S, before) is not reuse
-
-
-@pytest.mark.skipif("native" in lacking("linear_decay"), reason="there is no native code")
-def test_a_token_that_does_not_fit_is_an_error() -> None:
-    q, k, v, S = (x for x in inputs(1, "nothing") if x is not None)
-    for wrong in ((q, k, v, torch.zeros(H + 1).double(), S), (q, k, v, None, S[:, :, :-1].contiguous())):
-        with pytest.raises(
-            (ValueError, TypeCheckError), match=r"must be|Type-check"
-        ):  # the shape hook may be the first
-            decay_token(*wrong, True)
-    with pytest.raises(ValueError, match="no multiple"):
-        decay_token(q[:, :2], k[:, :2], v, None, S, True)
-    with pytest.raises((TypeError, TypeCheckError), match=r"state must be a tensor|Type-check"):
-        decay_token(q, k, v, None, None, True)  # type: ignore[arg-type]  # as a caller may
-
-
 @every_backend
 @pytest.mark.parametrize("given", [*BY_HEAD, BY_CHANNEL])
 @pytest.mark.parametrize("T", [1, 64, 150])
@@ -426,19 +378,6 @@ def test_gates_are_as_exact_as_what_they_are_made_of_however_large_the_maximum()
     bound = 2 * eps * (log_f[..., 1:].double().abs() + exact.abs())
     assert bool(((g[..., 1:].double() - exact).abs() <= bound).all())
     torch.testing.assert_close(gain.double(), (log_i.double() - m.double()).exp(), rtol=1e-5, atol=1e-30)
-
-
-@pytest.mark.skipif("native" in lacking("linear_decay"), reason="there is no native code")
-@pytest.mark.parametrize("channels", [False, True], ids=["per head", "per channel"])
-def test_a_token_in_c_does_not_blur_slow_decays(channels: bool) -> None:
-    """A state that remembers 10,000 tokens: e^g rounded to float32 is a decay of another length."""
-    after = draw(1, 1, 3, 4)
-    g = torch.full((1, 1, 1, 3) if channels else (1, 1, 1), -1e-4)
-    zero, exact = torch.zeros(1, 1, 1, 3), after * torch.exp(4096 * g.double().mean())
-    after = after.float()
-    for _ in range(4096):
-        after = token.token(zero, zero, torch.zeros(1, 1, 1, 4), g, after, reuse=True)[1]
-    assert (after - exact).abs().max() <= 64 * torch.finfo(torch.float32).eps * exact.abs().max()
 
 
 def aside(T: int, heads: int = H) -> dict[str, Tensor]:
@@ -568,3 +507,11 @@ def test_states_go_first_where_threads_would_wait(rows: int, heads: int, threads
         assert native._sizes(q, v, 8)["apart"] == apart
     finally:
         torch.set_num_threads(before)
+
+
+def test_one_token_is_read_by_the_equation_and_more_by_chunks() -> None:
+    chunks_by = "chunked" if "native" in lacking("linear_decay") else "native"
+    for T, wanted in ((1, "reference"), (2, chunks_by), (300, chunks_by)):
+        with backends.recorded() as ran:
+            decay(*inputs(T, "nothing"))
+        assert ran["linear_decay"] == [wanted]

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,10 +15,11 @@ from torch import Tensor
 
 import seqloom.ops
 from seqloom.ops import backends, native
+from seqloom.ops.attention import cached
 from seqloom.ops.native import Argument, Entry, Signature
 from seqloom.ops.selective_scan import selective
 from seqloom.ops.wkv_average import native as wkv_native
-from seqloom.ops.wkv_average import wkv_token
+from seqloom.ops.wkv_average import wkv
 from tests.ops.needing import lacking, needs_native
 from tests.sanitize import op_cases
 from tests.sanitize.spoiling import odd_strides
@@ -26,46 +28,45 @@ OPS = Path(seqloom.ops.__file__).parent
 pytestmark = needs_native
 
 
-def token() -> dict[str, Tensor | None]:
-    k, v, rate, bonus, state = (
-        torch.randn(5, 2, 6).unbind()[0],
-        torch.randn(2, 6),
-        torch.randn(6),
-        None,
-        torch.ones(2, 3, 6),
-    )
-    return {"k": k, "v": v, "log_rate": rate, "bonus": bonus, "state": state, "y": torch.empty(2, 6), "new_state": None}
+def token() -> dict[str, Tensor]:
+    q, k, v = torch.randn(5, 2, 2, 1, 16).unbind()[0], torch.randn(2, 1, 1, 16), torch.randn(2, 1, 1, 16)
+    caches = {"keys": torch.ones(2, 1, 5, 16), "values": torch.ones(2, 1, 5, 16)}
+    return {"q": q, "k": k, "v": v, **caches, "length": torch.tensor([3, 4]), "y": torch.empty(2, 2, 1, 16)}
+
+
+def call(given: dict[str, Any]) -> None:
+    cached.ENTRY(*given.values(), threads=1)
 
 
 WRONG: list[tuple[str, Callable[[Tensor], object], type[Exception], str]] = [
-    ("state", lambda x: x[:, :, :5].clone(), ValueError, r"state must be \(B, 3, D\) = \(2, 3, 6\), not \(2, 3, 5\)"),
-    ("state", lambda x: x[:1].clone(), ValueError, r"state must be .* not \(1, 3, 6\)"),
-    ("v", lambda x: x[0], ValueError, r"v must be \(B, D\), not \(6,\)"),
+    ("keys", lambda x: x[:, :, :, :5].clone(), ValueError, r"keys must be \(B, G, C, K\) = .*, not \(2, 1, 5, 5\)"),
+    ("keys", lambda x: x[:1].clone(), ValueError, r"keys must be .* not \(1, 1, 5, 16\)"),
+    ("v", lambda x: x[0], ValueError, r"v must be \(B, G, 1, V\), not \(1, 1, 16\)"),
     ("v", lambda x: x.double(), ValueError, "v must be torch.float32, not torch.float64"),
-    ("k", lambda x: x.long(), ValueError, "k must be torch.float32 or torch.float64, not torch.int64"),
-    ("k", lambda x: x.to("meta"), ValueError, "k must be on device cpu, not on meta"),
-    ("k", lambda x: x.tolist(), TypeError, "k must be a tensor, not list"),
-    ("k", lambda x: None, TypeError, "k must be a tensor, not None"),
-    ("k", lambda x: x.to_sparse(), ValueError, "k must be a dense tensor"),
-    ("y", lambda x: torch.empty(6, 2).T, ValueError, "y must be without gaps"),
-    ("state", lambda x: torch.ones(2, 6, 3).mT, ValueError, "state must be without gaps"),
+    ("q", lambda x: x.long(), ValueError, "q must be torch.float32 or torch.float64, not torch.int64"),
+    ("q", lambda x: x.to("meta"), ValueError, "q must be on device cpu, not on meta"),
+    ("q", lambda x: x.tolist(), TypeError, "q must be a tensor, not list"),
+    ("q", lambda x: None, TypeError, "q must be a tensor, not None"),
+    ("q", lambda x: x.to_sparse(), ValueError, "q must be a dense tensor"),
+    ("y", lambda x: torch.empty(2, 16, 1, 2).transpose(1, 3), ValueError, "y must be without gaps"),
+    ("keys", lambda x: torch.ones(2, 1, 16, 5).mT, ValueError, "keys must be without gaps"),
 ]
 
 
 @pytest.mark.parametrize(("name", "spoil", "error", "message"), WRONG)
 def test_a_wrong_argument_is_named(name: str, spoil, error: type[Exception], message: str) -> None:
     right = token()
-    wkv_native.TOKEN(*right.values())
+    call(right)
     for _ in range(2):  # what fitted last does not let it pass, nor what did not
         with pytest.raises(error, match=f"{message}|Type-check") as caught:  # the shape hook may be the first
-            wkv_native.TOKEN(*(right | {name: spoil(right[name])}).values())
+            call(right | {name: spoil(right[name])})
         assert "\n" not in str(caught.value) or "Type-check" in str(caught.value)
-    wkv_native.TOKEN(*right.values())
+    call(right)
 
 
 def test_another_number_of_tensors() -> None:
     with pytest.raises(TypeError, match="takes 7 tensors, not 2"):
-        wkv_native.TOKEN(torch.ones(1, 2), torch.ones(1, 2))
+        cached.ENTRY(torch.ones(1, 2), torch.ones(1, 2))
 
 
 def test_sizes_that_a_c_int_does_not_hold() -> None:
@@ -73,7 +74,7 @@ def test_sizes_that_a_c_int_does_not_hold() -> None:
     with pytest.raises(ValueError, match="N = 2147483648 is too large"):
         Signature("op", Argument("x", "N"), numbers="N").bind(wide)
     with pytest.raises(ValueError, match="too large"):
-        native.size("wkv_average", wkv_native.SOURCE, "token_float", 1 << 31)
+        native.size("attention", cached.SOURCE, "token_float", 1 << 31)
 
 
 def test_sizes_are_sums_and_products_of_letters() -> None:
@@ -96,24 +97,23 @@ def test_steps_between_tokens_need_no_copy() -> None:
 def test_what_is_negated_when_it_is_read_is_read_so() -> None:
     right = token()
     v = odd_strides(right["v"], random.Random(4))
-    lazily = torch.complex(torch.zeros(2, 6), -right["v"]).conj().imag
+    lazily = torch.complex(torch.zeros(2, 1, 1, 16), -right["v"]).conj().imag
     assert lazily.is_neg()
     outputs = []
     for each in (right["v"], v, lazily):
-        wkv_native.TOKEN(*(right | {"v": each, "new_state": torch.empty(2, 3, 6)}).values())
+        call(right | {"v": each, "values": torch.ones(2, 1, 5, 16)})
         outputs.append(right["y"].clone())
     assert torch.equal(outputs[0], outputs[1])
     assert torch.equal(outputs[0], outputs[2])
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 4), (1, 2, 6), (3, 6), (2, 3, 6)])
-@pytest.mark.parametrize("reuse", [False, True])
 @pytest.mark.parametrize("backend", ["native", "sequential"])
-def test_a_token_of_another_state(shape: tuple[int, ...], reuse: bool, backend: str) -> None:
+def test_a_token_of_another_state(shape: tuple[int, ...], backend: str) -> None:
     """It was written past the end of the tensor."""
-    k, rate = torch.randn(1, 6), torch.randn(6)
+    k, rate = torch.randn(1, 1, 6), torch.randn(6)
     with backends.use(wkv_average=backend), pytest.raises((ValueError, TypeError), match=r"state must be|Type-check"):
-        wkv_token(k, k, rate, rate, torch.ones(shape), reuse=reuse)
+        wkv(k, k, rate, rate, torch.ones(shape))
 
 
 @pytest.mark.parametrize("lengths", [[-1, 2], [-(2**63), 9], [2, 2**63 - 1]])
@@ -148,12 +148,12 @@ def test_every_exported_function_is_declared() -> None:
 
 def test_a_library_that_is_searched_again_is_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
     right = token()
-    wkv_native.TOKEN(*right.values())
+    call(right)
     monkeypatch.setenv("SEQLOOM_NATIVE", "0")
     native.forget()
     try:
         with pytest.raises(ValueError, match="not available here: SEQLOOM_NATIVE=0"):
-            wkv_native.TOKEN(*right.values())
+            call(right)
     finally:
         monkeypatch.undo()
         native.forget()
@@ -177,5 +177,5 @@ def test_native_code_that_should_be_there_is_not_skipped(monkeypatch: pytest.Mon
 
 
 def test_arguments_of_c_keep_their_types() -> None:
-    entry = Entry("op", wkv_native.SOURCE, "token", "B D", Argument("k", "B D"), integer=ctypes.c_int64)
+    entry = Entry("op", wkv_native.SOURCE, "forward", "B D", Argument("k", "B D"), integer=ctypes.c_int64)
     assert entry._argument_types == [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]

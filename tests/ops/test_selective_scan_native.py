@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from jaxtyping import TypeCheckError
 from torch import Tensor
 from torch.autograd import forward_ad
 
@@ -12,9 +11,8 @@ from seqloom.ops import backends
 from seqloom.ops import native as code
 from seqloom.ops.native import Entry
 from seqloom.ops.selective_scan import kernels, native, selective
-from seqloom.ops.selective_scan.token import scan_token
 from tests.ops.needing import needs_native
-from tests.ops.test_selective_scan import inputs, numbers
+from tests.ops.test_selective_scan import inputs
 
 pytestmark = needs_native
 
@@ -110,30 +108,6 @@ def test_what_is_not_a_number_stays_in_its_channel_and_after_it() -> None:
                 changed = selective(**{**given, name: spoilt})[0] != clean
                 assert changed[0, 35:, 17].all()
                 assert changed.sum() == 5
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize(("D", "N"), [(5, 3), (40, 16), (17, 37)])
-def test_one_token_is_a_sequence_of_one(dtype: torch.dtype, D: int, N: int) -> None:
-    given = {name: each.to(dtype) for name, each in inputs(3, 1, D, N, True).items()}
-    for reuse in (False, True):
-        h = given["state"].clone()
-        one = [given[name][:, 0] for name in ("u", "delta", "B", "C", "gate")]
-        weights = given["bias"], given["skip"]
-        y, after = scan_token(*one[:2], given["log_rate"], *one[2:4], h, *weights, one[4], reuse)
-        for a, b in zip((y[:, None], after), selective(**given), strict=True):
-            torch.testing.assert_close(a, b)
-        assert (after.data_ptr() == h.data_ptr()) is reuse
-        assert reuse or torch.equal(h, given["state"])
-
-
-def test_a_state_of_another_size_is_an_error() -> None:
-    """The C would read behind its end."""
-    given = inputs(2, 1, 4, 3, True)
-    one = [given[name][:, 0] for name in ("u", "delta", "B", "C", "gate")]
-    rest = given["bias"], given["skip"], one[4], False
-    with pytest.raises((ValueError, TypeCheckError), match=r"state must be|Type-check"):
-        scan_token(*one[:2], given["log_rate"], *one[2:4], numbers(2, 4, 2), *rest)
 
 
 def test_forward_mode_raises_an_error_where_c_is_forced() -> None:

@@ -121,22 +121,18 @@ def test_gradients_of_parameters_and_the_lag_sum_do_not_depend_on_threads(dtype:
         assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
 
 
-@pytest.mark.parametrize("backend", [pytest.param("native", marks=needs_native), "reference"])
 @pytest.mark.parametrize("with_bias", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(("D", "W"), [(5, 4), (40, 2), (17, 1)])
-def test_one_token_is_a_sequence_of_one(D: int, W: int, dtype: torch.dtype, with_bias: bool, backend: str) -> None:
+def test_one_token_is_a_sequence_of_one(D: int, W: int, dtype: torch.dtype, with_bias: bool) -> None:
     x, window, taps, bias = (numbers(*sizes).to(dtype) for sizes in ((3, 1, D), (3, W - 1, D), (W, D), (D,)))
     bias = bias if with_bias else None
     length, ones = measured(torch.full((3,), 9)), torch.ones(3, dtype=torch.long)
-    for reuse in (False, True):
-        given = window.clone()
-        with backends.use(short_convolution=backend):
-            y, after = convolve_token(x[:, 0], taps, bias, given, length, reuse)
-        torch.testing.assert_close(y, convolve(x, taps, bias, window)[:, 0])
-        assert torch.equal(after, window_after(x, window, ones))
-        assert W == 1 or (after.data_ptr() == given.data_ptr()) is reuse
-        assert reuse or torch.equal(given, window)
+    given = window.clone()
+    y, after = convolve_token(x[:, 0], taps, bias, given, length)
+    torch.testing.assert_close(y, convolve(x, taps, bias, window)[:, 0])
+    assert torch.equal(after, window_after(x, window, ones))
+    assert torch.equal(given, window)
 
 
 @needs_native
@@ -144,7 +140,7 @@ def test_a_window_of_another_size_is_an_error() -> None:
     """The C would read behind its end."""
     x, taps, bias, small = numbers(2, 1, 4), numbers(4, 4), numbers(4), numbers(2, 2, 4)
     for call in (
-        lambda: convolve_token(x[:, 0], taps, bias, small, measured(torch.zeros(2).long()), False),
+        lambda: convolve_token(x[:, 0], taps, bias, small, measured(torch.zeros(2).long())),
         lambda: convolve(x, taps, bias, small),
     ):
         with pytest.raises((ValueError, TypeCheckError), match=r"window must be|Type-check"):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from seqloom.ops import backends
 from seqloom.ops.native import Entry
-from seqloom.ops.wkv_average import empty, native, wkv, wkv_token
+from seqloom.ops.wkv_average import empty, native, wkv
 from tests.ops.needing import needs_native
 from tests.ops.test_wkv_average import numbers
 
@@ -168,36 +168,9 @@ def test_without_native_code_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) 
         code.forget()
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("plain", [False, True], ids=["rates", "aft"])
-@pytest.mark.parametrize("D", [1, 9, 40])
-def test_a_token_alone_is_the_same(D: int, plain: bool, dtype: torch.dtype) -> None:
-    """Rates above 1 and below, in place or not, from an empty state; gradients are those of sequences."""
-    k, v, rate, bonus = (each.detach() for each in inputs(3, 12, D, dtype))
-    rate, bonus = (None, None) if plain else (rate * 3, bonus)
-    expected, after = wkv(k, v, rate, bonus)
-    close = {"rtol": 1e3 * torch.finfo(dtype).eps, "atol": 1e3 * torch.finfo(dtype).eps}
-    state = empty(3, D, dtype)
-    for t in range(12):
-        before = state.clone()
-        y, other = wkv_token(k[:, t], v[:, t], rate, bonus, state)
-        assert state.equal(before)
-        again, same = wkv_token(k[:, t], v[:, t], rate, bonus, state, reuse=True)
-        assert same is state
-        assert again.equal(y)
-        assert other.equal(state)
-        torch.testing.assert_close(y, expected[:, t], **close)
-    torch.testing.assert_close(state, after, **close)
-    scaled = after * torch.tensor([2.5, 2.5, 1.0], dtype=dtype)[:, None] - torch.tensor([0, 0, 1.0])[:, None].to(dtype)
-    message, _ = wkv(k[:, :1], v[:, :1], rate, bonus, scaled)
-    torch.testing.assert_close(wkv_token(k[:, 0], v[:, 0], rate, bonus, scaled)[0], message[:, 0], **close)
-    y, _ = wkv_token(k[:, 0].requires_grad_(), v[:, 0], rate, bonus, empty(3, D, dtype))
-    assert y.grad_fn is not None
-
-
 def test_a_token_of_keys_of_any_size() -> None:
     for size in (1e4, -1e4):
         state = empty(1, 3, torch.float32)
         for value in (1.0, 2.0, 3.0):
-            y, state = wkv_token(torch.full((1, 3), size), torch.full((1, 3), value), None, None, state)
-        torch.testing.assert_close(y, torch.full((1, 3), 2.0), rtol=1e-3, atol=0)
+            y, state = wkv(torch.full((1, 1, 3), size), torch.full((1, 1, 3), value), None, None, state)
+        torch.testing.assert_close(y, torch.full((1, 1, 3), 2.0), rtol=1e-3, atol=0)

@@ -13,18 +13,6 @@ from torch import Tensor
 
 from seqloom.core.memory import start
 from seqloom.core.state import Length, State
-from seqloom.mixers.aft.rwkv import RWKV
-from seqloom.mixers.linear.delta import DeltaConfig
-from seqloom.mixers.linear.gated_delta import GatedDeltaConfig
-from seqloom.mixers.linear.gla import GLAConfig
-from seqloom.mixers.linear.hgrn2 import HGRN2Config
-from seqloom.mixers.linear.kda import KDAConfig
-from seqloom.mixers.linear.rwkv7 import RWKV7Config
-from seqloom.mixers.recurrent.mlstm import MLSTMConfig
-from seqloom.mixers.recurrent.rglru import RGLRUConfig
-from seqloom.mixers.state_space.mamba import Mamba, MambaConfig
-from seqloom.mixers.state_space.mamba2 import Mamba2Config
-from seqloom.models.channel_mix import ChannelMix
 from seqloom.ops import (
     backends,
     delta_rule,
@@ -45,9 +33,7 @@ from seqloom.ops.cache import written
 from seqloom.ops.lag_sum import online
 from seqloom.ops.native import Entry, Signature
 from seqloom.ops.selective_scan import selective
-from seqloom.ops.selective_scan.token import scan_token
 from seqloom.ops.short_convolution import convolve
-from seqloom.ops.short_convolution.token import convolve_token
 from tests.sanitize.spoiling import WRONG, odd_strides, other_dtype
 
 Draw = Callable[..., Tensor]
@@ -156,29 +142,6 @@ def _selective(chance: random.Random, draw: Draw) -> Call:
     )
 
 
-def _scan_token(chance: random.Random, draw: Draw) -> Call:
-    (B, _, D), N, reuse = _sizes(chance), chance.choice([1, 3, 16, 17]), chance.random() < 0.5
-    given = [draw(B, D), draw(B, D), draw(D, N), draw(B, N), draw(B, N), draw(B, D, N), draw(D), draw(D)]
-    return Call(
-        lambda *x: scan_token(*x, reuse),
-        [*given, _maybe(chance, draw(B, D))],
-        "selective_scan",
-        "native",
-        "sequential",
-        token=True,
-    )
-
-
-def _convolve_token(chance: random.Random, draw: Draw) -> Call:
-    (B, _, D), W, reuse = _sizes(chance), chance.choice([1, 2, 4]), chance.random() < 0.5
-    given = [draw(B, D), draw(W, D), draw(D), draw(B, W - 1, D), torch.full((B,), 9)]
-
-    def run(x: Any, taps: Any, bias: Any, window: Any, length: Any) -> Any:
-        return convolve_token(x, taps, bias, window, Length(length, 9, True), reuse)
-
-    return Call(run, given, "short_convolution", "native", "reference", token=True)
-
-
 def _convolve(chance: random.Random, draw: Draw) -> Call:
     (B, T, D), W = _sizes(chance), chance.choice([1, 2, 4])
     given = [draw(B, T, D), draw(W, D), _maybe(chance, draw(D)), _maybe(chance, draw(B, W - 1, D))]
@@ -232,78 +195,6 @@ def _averages(y: Tensor, sums: Tensor) -> tuple[Tensor, ...]:
 
 def _past(B: int, D: int, draw: Draw) -> Tensor:
     return torch.stack([draw(B, D), draw(B, D).exp(), draw(B, D)], 1)
-
-
-def _wkv_token(chance: random.Random, draw: Draw) -> Call:
-    (B, _, D), reuse = _sizes(chance), chance.random() < 0.5
-    given = [draw(B, D), draw(B, D), _maybe(chance, draw(D)), _maybe(chance, draw(D)), _past(B, D, draw)]
-    run = partial(wkv_average.wkv_token, reuse=reuse)
-    return Call(run, given, "wkv_average", "native", "sequential", _averages, token=True)
-
-
-def _mixing(chance: random.Random, draw: Draw) -> Call:
-    """Time mixing or channel mixing of a token, by the mixers' own verbs."""
-    B, D, W = chance.choice([1, 2, 4, 5]), chance.choice([1, 5, 16, 33]), chance.choice([1, 7, 64])
-    module = (RWKV(D) if chance.random() < 0.5 else ChannelMix(D, W)).to(draw(1).dtype).requires_grad_(False)
-    for parameter in module.parameters():
-        parameter.copy_(draw(*parameter.shape))
-    names, reuse = [*module.memory], chance.random() < 0.5
-
-    def run(x: Any, *entries: Any) -> Any:
-        state = State({**dict(zip(names, entries, strict=True)), "length": torch.ones(B).long()}, 1, True)
-        y, after = module.step(x, state, reuse=reuse)
-        return y, after["last"]
-
-    given = [draw(B, D), *([draw(B, D), _past(B, D, draw)] if "sums" in names else [draw(B, D)])]
-    return Call(run, given, "wkv_average", "native", "sequential", token=True)
-
-
-def _mamba(chance: random.Random, draw: Draw) -> Call:
-    """A token of a whole Mamba mixer."""
-    B, D, reuse = chance.choice([1, 2, 4, 5]), chance.choice([1, 5, 16, 33]), chance.random() < 0.5
-    sizes = {"state_dim": chance.choice([1, 3, 16, 17]), "kernel": chance.choice([1, 2, 4])}
-    mixer = Mamba(D, MambaConfig(**sizes, dt_rank=chance.choice([1, 3]))).to(draw(1).dtype).requires_grad_(False)
-
-    def run(x: Any, window: Any, h: Any) -> Any:
-        state = State({"window": window, "h": h, "length": torch.full((B,), 9)}, 9, True)
-        y, after = mixer.step(x, state, reuse=reuse)
-        return y, after["window"], after["h"]
-
-    given = [draw(B, D), draw(B, sizes["kernel"] - 1, 2 * D), draw(B, 2 * D, sizes["state_dim"])]
-    return Call(run, given, "selective_scan", "native", "sequential", token=True)
-
-
-def _whole_mixer(chance: random.Random, draw: Draw) -> Call:
-    """A token of a whole mixer of the delta rule, of the decaying sum or of Griffin's block."""
-    B, H, reuse = chance.choice([1, 2, 4]), chance.choice([1, 2]), chance.random() < 0.5
-    dim, kernel, rank = H * chance.choice([2, 8, 16, 18]), chance.choice([1, 2, 4]), chance.choice([0, 1, 3])
-    widths = {"key_width": chance.choice([1, 5, 16]), "value_width": chance.choice([1, 7, 33])}
-    config = chance.choice(
-        [
-            GatedDeltaConfig(heads=H, value_heads=H * chance.choice([1, 3]), kernel=kernel, **widths),
-            KDAConfig(heads=H, rank=rank, kernel=kernel),
-            DeltaConfig(heads=H, kernel=kernel),
-            GLAConfig(heads=H, rank=rank + 1),
-            HGRN2Config(heads=H),
-            RGLRUConfig(heads=H, width=H * widths["value_width"], kernel=kernel),
-            Mamba2Config(state_dim=widths["key_width"], head_width=dim // 2, groups=H, kernel=kernel),
-            MLSTMConfig(heads=H, block=chance.choice([1, 2]), kernel=kernel),
-            RWKV7Config(heads=H),
-        ]
-    )
-    mixer = config.build(dim, 8, layer=chance.choice([0, 1]), depth=2).to(draw(1).dtype).requires_grad_(False)
-    first = {"values": draw(B, dim)} if config.kind == "rwkv7" and chance.random() < 0.5 else {}
-
-    def run(x: Any, *entries: Any) -> Any:
-        given = dict(zip(mixer.memory, entries, strict=True))
-        state = State({**given, "length": torch.full((B,), 9)}, 9, True)
-        y, after = mixer.step_handed(x, state, reuse, first)[:2] if first else mixer.step(x, state, reuse=reuse)
-        return y, *(after[name] for name in given)
-
-    decays = dict.fromkeys(("gla", "hgrn2", "mamba2", "mlstm"), "linear_decay")
-    own = {**decays, "rglru": "gated_decay"}.get(config.kind, "delta_rule")
-    entries = [draw(B, *entry.shape) for entry in mixer.memory.values()]
-    return Call(run, [draw(B, dim), *entries], own, "native", "reference", token=True)
 
 
 def _slstm(chance: random.Random, draw: Draw) -> Call:
@@ -407,28 +298,16 @@ def _decay(chance: random.Random, draw: Draw) -> Call:
     )
 
 
-def _decay_token(chance: random.Random, draw: Draw) -> Call:
-    (B, _, K), H, V, reuse = _sizes(chance), chance.choice([1, 3]), chance.choice([1, 7, 16, 33]), chance.random() < 0.5
-    g = chance.choice([None, -draw(H).abs(), -draw(B, H, 1).abs(), -draw(B, H, 1, K).abs()])
-    G = chance.choice([1, H])
-    given = [draw(B, G, 1, K), draw(B, G, 1, K), draw(B, H, 1, V), g, draw(B, H, K, V)]
-    run = partial(linear_decay.decay_token, reuse=reuse)
-    return Call(run, given, "linear_decay", "native", "reference", token=True)
-
-
 CALLS = (
     *(
         _lags,
         _scan,
         _selective,
-        _scan_token,
-        _convolve_token,
         _convolve,
         _wkv,
-        _wkv_token,
         *[_online] * 4,
     ),  # which has the most functions
-    *(_delta, _decay, _tiles, _decay_token, _cached_token, _mixing, _mamba, _whole_mixer, _slstm, _normed),
+    *(_delta, _decay, _tiles, _cached_token, _slstm, _normed),
     *(_blocks, _gates, _recurrence),
 )
 

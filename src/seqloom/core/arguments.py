@@ -1,7 +1,7 @@
 """Checks of the arguments of public functions: TypeError for a wrong type, ValueError for a wrong value."""
 
 import math
-from typing import Any, final
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -89,29 +89,3 @@ def described(value: Any) -> str:
 def short(dtype: torch.dtype) -> str:
     """The name of a dtype, such as float32."""
     return str(dtype).removeprefix("torch.")
-
-
-@final
-class Accepted:
-    """Shape, dtype, device and layout of the last token that passed all checks of `step`.
-
-    A state that `step` returns carries this object (`State.owner`), so that the next `step` knows it as checked.
-    """
-
-    token: tuple[object, ...] | None = None
-
-    def take(self, x: Tensor | None) -> None:
-        """Keeps what `takes` compares; nothing for None, so that the next token is checked."""
-        if x is None:
-            self.token = None
-        else:
-            self.token = x.shape, x.dtype, x.device, x.layout, x.shape[:1]
-
-    def takes(self, x: Tensor, length: Tensor) -> bool:
-        """Whether x is like the last token that was checked, and `length`, of the state, counts as many rows.
-
-        States of several batches carry this object, and the last token may have been of another batch than this one.
-        """
-        if type(x) is not Tensor:
-            return False
-        return self.token == (x.shape, x.dtype, x.device, x.layout, length.shape)

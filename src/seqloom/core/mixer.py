@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.core import memory as declared
-from seqloom.core.arguments import Accepted, autocasts, count, deviation, flag, mask, stream
+from seqloom.core.arguments import autocasts, count, deviation, flag, mask, stream
 from seqloom.core.cost import Cost, Per, Span, span
 from seqloom.core.extras import Extras
 from seqloom.core.memory import Memory
@@ -60,7 +60,6 @@ class Mixer(nn.Module, ABC):
     def __init__(self) -> None:
         super().__init__()
         self.shared = None
-        self._accepted = Accepted()
         self.register_load_state_dict_post_hook(_rebuild)  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
     @property
@@ -231,12 +230,6 @@ class Mixer(nn.Module, ABC):
         self.check_state(state)
         return declared.trim(self.memory, state)
 
-    def owned(self, state: State) -> State:
-        """The state, marked as returned by a step of this mixer, so that the next step does not check it."""
-        if type(state) is State:
-            state.owner = self._accepted
-        return state
-
     def check_state(self, state: State, batch: int | None = None) -> None:
         """Raises ValueError or TypeError unless `state` is one of this mixer's, of `batch` rows where that is given.
 
@@ -257,29 +250,20 @@ class Mixer(nn.Module, ABC):
         return x
 
     def check_step(self, x: Token, state: State, reuse: bool) -> Token:
-        """As `check_input` and `check_state` for a token, and ValueError where a state with gradients is to be reused.
+        """As `check_input` and `check_state` for a token, and ValueError where the state cannot be reused.
 
-        A state that a step of this mixer returned is not checked again for a token of its batch, of the shape and dtype
-        of the last one. Of any other state that is to be reused, the tensors must not share memory.
+        With `reuse` it must have no gradients, and its tensors must not share memory.
         """
-        accepted = self._accepted
-        traced = torch.compiler.is_compiling()  # a graph checks when it is captured, and guards hold what it checked
-        if traced or not (type(state) is State and state.owner is accepted and accepted.takes(x, state["length"])):
-            x = self.check_input(x, None, 2)
-            self.check_state(state, len(x))
-            if not traced:
-                accepted.take(None if autocasts(x.device) else x)
-            flag("reuse", reuse)
-            if reuse:
-                require_reusable(state)
-                require_apart(state)
-        elif reuse:
+        x = self.check_input(x, None, 2)
+        self.check_state(state, len(x))
+        flag("reuse", reuse)
+        if reuse:
             require_reusable(state)
+            require_apart(state)
         return x
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        self._accepted = Accepted()  # dtypes or devices have changed
         self.rebuild()
         return self
 

@@ -43,42 +43,20 @@ class State(dict[str, Tensor]):
     """The tensors of one layer by name, `length` among them, with what the host knows of `length`.
 
     `bound` is a number of tokens that no row exceeds; eager code chooses shapes by it without waiting for the device.
-    A plain dict of the same tensors is a valid state as well: its `bound` is read from the device once. `owner` marks
-    the mixer whose step returned the state, until an entry is set or taken out.
+    A plain dict of the same tensors is a valid state as well: its `bound` is read from the device once.
     """
 
-    __slots__ = ("bound", "even", "owner")
+    __slots__ = ("bound", "even")
 
     def __init__(self, tensors: Mapping[str, Tensor], bound: int | None = None, even: bool = False) -> None:
         super().__init__(tensors)
         self.bound = bound
         self.even = even
-        self.owner: object = None
 
     def __setitem__(self, name: str, tensor: Tensor) -> None:
         super().__setitem__(name, tensor)
-        self.owner = None
         if name == "length":
             self.bound = None
-
-    def __delitem__(self, name: str) -> None:
-        super().__delitem__(name)
-        self.owner = None
-
-    def pop(self, name: str, *default: Any) -> Any:
-        """The entry, which is taken out; a state without it is no longer known as checked."""
-        self.owner = None
-        return super().pop(name, *default)
-
-    def popitem(self) -> tuple[str, Tensor]:
-        """As `pop`, of the last entry."""
-        self.owner = None
-        return super().popitem()
-
-    def clear(self) -> None:
-        """Takes all entries out."""
-        self.owner = None
-        super().clear()
 
     def setdefault(self, name: str, tensor: Tensor) -> Tensor:
         """The entry, which is set to `tensor` where there is none."""
@@ -87,7 +65,7 @@ class State(dict[str, Tensor]):
         return self[name]
 
     def update(self, *entries: Any, **named: Tensor) -> None:
-        """Sets the entries one by one by `__setitem__`, which resets `bound` and `owner` where they may be wrong."""
+        """Sets the entries one by one by `__setitem__`, which resets `bound` where it may be wrong."""
         for name, tensor in dict(*entries, **named).items():
             self[name] = tensor
 
@@ -168,14 +146,9 @@ def counted(entries: Entries, length: Length) -> State:
     return State(entries, length.bound, length.even)
 
 
-def stepped(entries: Entries, state: State, owner: object = None) -> State:
-    """The state with these entries, one token after `state` (which `bounded` returned), with `owner` as its owner."""
-    entries["length"] = state["length"] + 1
-    if torch.compiler.is_compiling():
-        return State(entries)
-    after = State(entries, None if state.bound is None else state.bound + 1, state.even)
-    after.owner = owner
-    return after
+def stepped(entries: Entries, state: State) -> State:
+    """The state with these entries, one token after `state`, which `bounded` returned."""
+    return counted(entries, length_of(state).after(1, 1))
 
 
 def unread(batch: int, device: torch.device | None) -> State:

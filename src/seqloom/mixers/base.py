@@ -67,4 +67,4 @@ class PackedMixer(Mixer):
             return x.clone(), copied(state)
         state = with_slot(self.memory, bounded(state), reuse)
         y, entries = self.advance(x, state, reuse)
-        return y, stepped(entries, state, self._accepted)
+        return y, stepped(entries, state)

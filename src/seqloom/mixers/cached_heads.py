@@ -58,7 +58,7 @@ class CachedHeads(Heads, PackedMixer, ABC):
     def token_heads(self, x: Token, state: State, reuse: bool) -> tuple[tuple[Tensor, Tensor, Tensor], Entries]:
         """Queries (B, H, 1, K), keys and values (B, G, 1, K) of a token x; the convolution's last inputs after it."""
         length, H, G = length_of(state), self.heads, self.kv_heads
-        qkv = self.w_qkv.token(x)
+        qkv = self.w_qkv(x)
         past: Entries = {}
         if self.taps is not None:
             qkv, past["past"] = window.advance(qkv, self.taps, state["past"], length, reuse)

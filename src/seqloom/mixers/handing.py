@@ -107,7 +107,7 @@ class HandingMixer(PackedMixer, Handing):
             return x.clone(), copied(state), handed
         state = with_slot(self.memory, bounded(state), reuse)
         y, entries, handed_on = self.advance_handed(x, state, reuse, handed)
-        return y, stepped(entries, state, self._accepted), handed_on
+        return y, stepped(entries, state), handed_on
 
     @final
     @override

@@ -229,7 +229,8 @@ class Heads(Mixer, ABC):
         """As `out`, for tokens x (B, D) and the heads' outputs y (B, H, 1, K)."""
         y = y.flatten(1)
         gate = self.w_gate
-        return self.w_out.token(y if gate is None else y * torch.sigmoid(gate.token(x)))
+        out: Tensor = self.w_out(y if gate is None else y * torch.sigmoid(gate(x)))
+        return out
 
     @torch.no_grad()
     def _draw_taps(self) -> None:

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from seqloom.core.arguments import autocasts, count, described, short
 from seqloom.core.available_memory import require_memory
 from seqloom.core.graphs import reads_values
-from seqloom.core.hooks import hooked
 from seqloom.core.state import ModelState
 
 INTEGERS = (torch.int64, torch.int32)
@@ -46,11 +45,10 @@ def check_actions(actions: Tensor, count: int) -> None:
 
 def embedded(table: nn.Embedding, ids: Tensor) -> Tensor:
     """The table's rows. On a CPU, ValueError for ids that it does not have; other devices report that themselves."""
-    if torch.compiler.is_compiling() or hooked(table):
-        rows: Tensor = table(ids)
-        return rows
+    if torch.compiler.is_compiling():
+        return table(ids)
     try:
-        rows = torch.embedding(table.weight, ids)
+        rows: Tensor = table(ids)
     except IndexError:
         raise out_of_range(ids, table.num_embeddings) from None
     return rows

@@ -23,12 +23,11 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span, gate
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.models.channel import Channel
 from seqloom.ops import token_shift
-from seqloom.ops.projection import Linear, matrices
-from seqloom.ops.wkv_average import mixing
+from seqloom.ops.projection import Linear
 
 
 @final
@@ -77,24 +76,6 @@ class ChannelMix(Channel):
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         earlier, last = token_shift.shifted(x, state, lengths)
         return self._mixed(x, earlier), last
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; the previous token is in the state. Where the C code can run, a token is one call.
-        parameters: dict[str, Any] = self._parameters  # reading a module's attribute takes longer
-        mu = parameters["mu_r"], parameters["mu_k"]
-        last = state["last"]
-        weights = matrices(*map(self._modules.get, ("w_r", "w_k", "w_v")))
-        if weights is not None and mixing.able(x, (last,), *mu, *weights):
-            last = last if reuse else last.clone()
-            return mixing.channel_mixing(x, last, mu, *weights), {"last": last}
-        earlier = last.to(x.dtype)
-        difference = x - earlier
-        r = self.w_r.token(torch.addcmul(earlier, difference, self.mu_r))
-        k = torch.relu(self.w_k.token(torch.addcmul(earlier, difference, self.mu_k)))
-        y = torch.sigmoid(r) * self.w_v.token(k * k)
-        last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
-        return y, {"last": last}
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:

@@ -19,7 +19,7 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.models.channel import Channel
 from seqloom.ops import token_shift
@@ -65,12 +65,6 @@ class ChannelMix7(Channel):
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         earlier, last = token_shift.shifted(x, state, lengths)
         return self._mixed(x, earlier), last
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        y = self._mixed(x, state["last"].to(x.dtype))  # the state holds the token before
-        last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
-        return y, {"last": last}
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:

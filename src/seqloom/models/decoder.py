@@ -4,7 +4,7 @@ It predicts the next token at every position, and speaks the mixer's verbs over 
 """
 
 from abc import ABC
-from typing import Any, ClassVar, Literal, final
+from typing import ClassVar, Literal, final
 
 from jaxtyping import Float, Int
 from pydantic import Field, model_validator
@@ -22,10 +22,8 @@ from seqloom.core.state import ModelState, bounded, counted, length_of, measured
 from seqloom.models import arguments, exits
 from seqloom.models.config import TransformerConfig
 from seqloom.models.head import ExitHead
-from seqloom.models.norm import norm_token
 from seqloom.models.transformer import Transformer
 from seqloom.models.verbs import ExtendVerb, StepVerb
-from seqloom.ops.projection import Linear
 
 
 @final
@@ -153,10 +151,7 @@ class CausalTransformer(Transformer, ABC):
 
     def _token_logits(self, x: Tensor) -> Tensor:
         """The output layer over the stream (B, D) of one token per row."""
-        head: Any = self.head
-        x = norm_token(self.norm, x)
-        logits: Tensor = head.token(x) if isinstance(head, Linear) else head(x)
-        return logits
+        return self.output(x)
 
     @override
     def reserve(self, state: ModelState, tokens: int) -> ModelState:

@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.mixer import Traits
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.models.channel import Channel
 from seqloom.ops.activations import FUNCTIONS, PRICES
@@ -66,14 +66,6 @@ class FFN(Channel):
         hidden = phi(self.w_1(x)) if self.w_gate is None else phi(self.w_gate(x)) * self.w_1(x)
         y: Tensor = self.w_2(hidden)
         return y
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # As `read`; a token needs no axis of time.
-        phi = FUNCTIONS[self.activation]
-        gate = self.w_gate
-        hidden = phi(self.w_1.token(x)) if gate is None else phi(gate.token(x)) * self.w_1.token(x)
-        return self.w_2.token(hidden), {}
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:

@@ -9,12 +9,9 @@
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from seqloom.core.hooks import hooked
-from seqloom.core.shapes import Token
-from seqloom.ops.rms_norm import RMSNorm, rms_norm
+from seqloom.ops.rms_norm import RMSNorm
 
 Norm: TypeAlias = Literal["layer", "rms"]
 NewNorm: TypeAlias = Callable[[int], nn.Module]
@@ -24,14 +21,3 @@ NewNorm: TypeAlias = Callable[[int], nn.Module]
 def build_norm(kind: Norm, dim: int, eps: float = 1e-5) -> nn.Module:
     """The norm of `dim` channels, at gain 1."""
     return nn.LayerNorm(dim, eps=eps) if kind == "layer" else RMSNorm(dim, eps=eps)
-
-
-def norm_token(norm: nn.Module, x: Token) -> Token:
-    """`norm(x)` of one token per row; without hooks on the module, by the functional form, which is faster."""
-    if type(norm) is nn.LayerNorm and not hooked(norm):
-        parameters = norm._parameters
-        return torch.layer_norm(x, norm.normalized_shape, parameters["weight"], parameters["bias"], norm.eps)
-    if type(norm) is RMSNorm and not hooked(norm):
-        return rms_norm(x, norm.normalized_shape, norm._parameters["weight"], norm.eps)
-    y: Tensor = norm(x)
-    return y

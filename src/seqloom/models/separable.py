@@ -89,9 +89,9 @@ class Separable(Channel):
         # As `read`; the ring windows are read in place.
         length = length_of(state)
         z, past = window.advance(x, self.a, state["past"], length, reuse)
-        h = torch.relu(self.w_1.token(z))
+        h = torch.relu(self.w_1(z))
         z, past_hidden = window.advance(h, self.c, state["past_hidden"], length, reuse)
-        return self.w_2.token(z), {"past": past, "past_hidden": past_hidden}
+        return self.w_2(z), {"past": past, "past_hidden": past_hidden}
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:

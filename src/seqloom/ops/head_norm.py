@@ -7,10 +7,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
-from seqloom.core.hooks import hooked
 from seqloom.ops.gated_norm import Gate, normed
 from seqloom.ops.gated_norm.reference import price
-from seqloom.ops.rms_norm import RMSNorm
 
 
 @final
@@ -35,10 +33,3 @@ class HeadNorm(nn.RMSNorm):
     def price(self, span: Span) -> Cost:
         """The operations and the critical path for the tokens of `span` in one row."""
         return price(span.rows, self.heads, self.width, self.gate != "none")
-
-
-def plain_gain(norm: nn.Module | None) -> Tensor | None:
-    """The gain of a norm, for C; None unless it is a `HeadNorm` or an `RMSNorm`, without hooks."""
-    if norm is None or type(norm) not in (HeadNorm, RMSNorm) or hooked(norm):
-        return None
-    return norm._parameters["weight"]

@@ -19,6 +19,9 @@ def shifted(x: Stream, state: State | None = None, lengths: Lengths | None = Non
     """
     if state is None:
         return torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], 1), {}
+    if x.shape[1] == 1 and lengths is None:
+        last = state["last"]
+        return last[:, None].to(x.dtype), {"last": x[:, 0].to(last.dtype, copy=True)}
     last = state["last"][:, None]
     new_last = ring.write(last, state["length"], x, lengths)
     return torch.cat([last.to(x.dtype), x[:, :-1]], 1), {"last": new_last[:, 0]}

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost
-from seqloom.core.hooks import hooked
 from seqloom.core.position import EmbeddingPosition, PositionConfig, register
 
 
@@ -28,13 +27,12 @@ class LearnedPositions(EmbeddingPosition):
     @override
     def forward(self, time: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         """The vectors of tokens at these positions. Raises ValueError beyond the table."""
-        if torch.compiler.is_compiling() or hooked(self.table):
-            vectors: Tensor = self.table(time)
-            return vectors
+        if torch.compiler.is_compiling():
+            return self.table(time)
         if type(time) is Tensor and time.is_cuda and time.numel() and int(time.max()) >= self.table.num_embeddings:
             raise self._too_long(time)  # a failed assertion on the device would end the process
         try:
-            vectors = torch.embedding(self.table.weight, time)  # without nn.Module's handling of hooks
+            vectors: Tensor = self.table(time)
         except IndexError:
             raise self._too_long(time) from None
         return vectors

@@ -7,35 +7,17 @@ import torch
 
 from seqloom.core.memory import start
 from seqloom.core.state import Length, State
-from seqloom.ops import lag_sum, linear_decay, ring, wkv_average
+from seqloom.ops import lag_sum, ring
 from seqloom.ops.attention import attend, cached
 from seqloom.ops.backends import forced
 from seqloom.ops.cache import written
 from seqloom.ops.lag_sum import online
 from seqloom.ops.lag_sum.online import token
-from seqloom.ops.selective_scan.token import scan_token
-from seqloom.ops.short_convolution.token import convolve_token
-from tests.ops.native_forms.form import Draw, Form, Outputs, maybe, with_and_without
-
-WIDTHS = ((2, 4), (1, 9), (3, 17), (1, 7), (2, 33), (1, 1))
-"""B and D"""
+from tests.ops.native_forms.form import Draw, Form, Outputs
 
 
 def forms() -> Iterator[Form]:
     """Each of them."""
-    for name, given in with_and_without("a token of wkv_average", "log_rate", "bonus", "reuse"):
-        yield Form(name, "wkv_average", partial(_wkv, *given), WIDTHS, portable="sequential", learns=False)
-    for name, given in with_and_without("a token of short_convolution", "bias", "reuse"):
-        sizes = ((2, 4, 4), (1, 9, 3), (3, 17, 1), (1, 33, 2), (2, 7, 5))
-        yield Form(name, "short_convolution", partial(_convolution, *given), sizes, learns=False)
-    for name, given in with_and_without("a token of selective_scan", "gate", "reuse"):
-        sizes = ((2, 4, 4), (1, 9, 17), (3, 17, 1), (1, 7, 9), (2, 33, 16))
-        yield Form(name, "selective_scan", partial(_selective, *given), sizes, learns=False)
-    for decays in ("no decay", "fixed decay", "decay of heads", "decay of channels"):
-        for name, given in with_and_without(f"a token of linear_decay {decays},", "shared keys", "state", "reuse"):
-            if given[1] or not given[2]:
-                sizes = ((2, 4, 17), (1, 9, 4), (3, 17, 9), (1, 1, 7), (2, 3, 33))
-                yield Form(name, "linear_decay", partial(_decay, decays, *given), sizes, learns=False)
     sizes = ((2, 2, 3, 5, 16, 32), (1, 1, 1, 63, 32, 16), (2, 2, 1, 65, 16, 16), (1, 1, 5, 130, 48, 80))
     for written_before in (0, 3, 200):
         name = f"a cached token of attention after {written_before}"
@@ -51,34 +33,6 @@ def forms() -> Iterator[Form]:
     for D, H in ((4, 1), (9, 2), (17, 3)):
         yield Form(f"products of spectra {D} {H}", "lag_sum", _spectra, ((5, 2, H, D), (1, 1, H, D)), learns=False)
     yield Form("whether two tensors are the same", "lag_sum", _same, ((4, 9), (2, 17), (1, 64)), learns=False)
-
-
-def _wkv(log_rate: bool, bonus: bool, reuse: bool, draw: Draw, B: int, D: int) -> Outputs:
-    state = torch.stack([draw(B, D), draw(B, D).exp(), draw(B, D)], 1)
-    given = draw(B, D), draw(B, D), maybe(draw, log_rate, D), maybe(draw, bonus, D)
-    y, after = wkv_average.wkv_token(*given, state, reuse=reuse)
-    numerator, denominator, scale = after.unbind(1)  # each at a scale of its own
-    return y, numerator / denominator, scale + denominator.log()
-
-
-def _convolution(bias: bool, reuse: bool, draw: Draw, B: int, D: int, W: int) -> Outputs:
-    length = Length(torch.full((B,), 9), 9, True)
-    return convolve_token(draw(B, D), draw(W, D), maybe(draw, bias, D), draw(B, W - 1, D), length, reuse)
-
-
-def _selective(gate: bool, reuse: bool, draw: Draw, B: int, D: int, N: int) -> Outputs:
-    inputs = draw(B, D), draw(B, D), draw(D, N), draw(B, N), draw(B, N), draw(B, D, N), draw(D), draw(D)
-    return scan_token(*inputs, maybe(draw, gate, B, D), reuse)
-
-
-def _decay(decays: str, shared: bool, state: bool, reuse: bool, draw: Draw, B: int, K: int, V: int) -> Outputs:
-    H, G = (4, 2) if shared else (3, 3)
-    sizes = {"fixed decay": (H,), "decay of heads": (B, H, 1), "decay of channels": (B, H, 1, K)}.get(decays)
-    g = None if sizes is None else -draw(*sizes).square()
-    q, k, v = draw(B, G, 1, K), draw(B, G, 1, K), draw(B, H, 1, V)
-    if state:
-        return linear_decay.decay_token(q, k, v, g, draw(B, H, K, V), reuse)
-    return linear_decay.decay(q, k, v, g)
 
 
 def _attention(before: int, draw: Draw, B: int, G: int, shared: int, C: int, K: int, V: int) -> Outputs:

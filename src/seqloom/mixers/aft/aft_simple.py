@@ -22,13 +22,13 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.wkv_average import sums_of, whole_average, wkv, wkv_token
+from seqloom.ops.wkv_average import sums_of, whole_average, wkv
 from seqloom.ops.wkv_average.reference import price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -70,13 +70,6 @@ class AFTSimple(Projections, PackedMixer):
         average, sums = wkv(k, v, state=state["sums"] if state else None, lengths=lengths)
         q = self.w_q(x)
         y = torch.sigmoid(q) * average
-        return self.w_out(y), {"sums": sums}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # as in `read`; the average of a token is one call of C
-        average, sums = wkv_token(self.w_k(x), self.w_v(x), None, None, state["sums"], reuse=reuse)
-        y = torch.sigmoid(self.w_q(x)) * average
         return self.w_out(y), {"sums": sums}
 
     @override

@@ -27,13 +27,13 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import token_shift
-from seqloom.ops.projection import Linear, matrices
-from seqloom.ops.wkv_average import mixing, sums_of, wkv, wkv_token
+from seqloom.ops.projection import Linear
+from seqloom.ops.wkv_average import sums_of, wkv
 from seqloom.ops.wkv_average.reference import price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -75,28 +75,6 @@ class RWKV(PackedMixer):
         a, sums = wkv(k, v, self.log_rate, self.bonus, state["sums"] if state else None, lengths=lengths)
         y = self.w_out(torch.sigmoid(r) * a)
         return y, {**last, "sums": sums}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # one call of the C code where that can run, else as in `read`
-        parameters: dict[str, Any] = self._parameters  # faster than attributes of the module
-        mus = (parameters["mu_r"], parameters["mu_k"], parameters["mu_v"])
-        rates = (parameters["log_rate"], parameters["bonus"])
-        weights = matrices(*map(self._modules.get, ("w_r", "w_k", "w_v", "w_out")))
-        last, sums = state["last"], state["sums"]
-        if weights is not None and mixing.able(x, (last, sums), *mus, *rates, *weights):
-            last, sums = (last, sums) if reuse else (last.clone(), sums.clone())
-            y = mixing.time_mixing(x, last, mus, weights[:3], *rates, sums, weights[3])
-            return y, {"last": last, "sums": sums}
-        earlier = last.to(x.dtype)
-        change = x - earlier
-        r = self.w_r.token(torch.addcmul(earlier, change, self.mu_r))
-        k = self.w_k.token(torch.addcmul(earlier, change, self.mu_k))
-        v = self.w_v.token(torch.addcmul(earlier, change, self.mu_v))
-        a, sums = wkv_token(k, v, self.log_rate, self.bonus, state["sums"], reuse=reuse)
-        y = self.w_out.token(torch.sigmoid(r) * a)
-        last = state["last"].copy_(x.detach()) if reuse else x.to(state["last"].dtype, copy=True)
-        return y, {"last": last, "sums": sums}
 
     @override
     def views(self, x: Stream) -> list[View]:

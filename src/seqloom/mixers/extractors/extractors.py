@@ -119,11 +119,11 @@ class Extractor(Extraction, PackedMixer):
     def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
         # as in `read`; `online.advance` has summed all lags but 0 before this token
         w_in, w_adj, w_out = self.w_in, self.w_adj, self.w_out
-        z = x if w_in is None else w_in.token(x)
+        z = x if w_in is None else w_in(x)
         e, entries = online.advance(z, self.w_ext, state, reuse)
         e = e / self._root(1, state, e.dtype)[:, 0] if self.scaled else e
-        y = e if w_adj is None else w_adj.token(x) * e
-        out = y if w_out is None else w_out.token(y)
+        y = e if w_adj is None else w_adj(x) * e
+        out = y if w_out is None else w_out(y)
         return out, entries
 
     def _root(self, T: int, state: State | None, dtype: torch.dtype) -> Tensor:

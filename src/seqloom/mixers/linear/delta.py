@@ -27,11 +27,10 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.delta_rule import mixing
 from seqloom.ops.delta_rule.gated import gated
 from seqloom.ops.delta_rule.inputs import price as inputs_price
 from seqloom.ops.delta_rule.reference import price
@@ -77,13 +76,6 @@ class Delta(PackedMixer):
         old_state = state["S"] if state else None
         y, S = gated(convolved, None, self._strength(x), old_state, heads=self.heads, K=self.K, lengths=lengths)
         return self.w_o(self.norm(y)), {**window, "S": S}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # one call of the C code where that can run, else as in `read`
-        layers = mixing.Layers(self.w_qkv, self.conv, self.w_b, self.norm, self.w_o)
-        result = mixing.token(x, state, reuse, layers, self.heads, self.largest_strength)
-        return super().advance(x, state, reuse) if result is None else result
 
     @override
     def views(self, x: Stream) -> list[View]:

@@ -24,10 +24,9 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.mixers.delta_by_head import TRAITS, DeltaByHead, DeltaByHeadSettings
-from seqloom.ops.delta_rule import mixing
 from seqloom.ops.delta_rule.gated import gated
 from seqloom.ops.delta_rule.reference import price
 from seqloom.ops.projection import Linear, convert_for_products
@@ -52,15 +51,6 @@ class GatedDelta(DeltaByHead):
         old_state = state["S"] if state else None
         y, S = gated(convolved, g, strength, old_state, heads=self.heads, K=self.K, lengths=lengths)
         return self.w_o(self.norm(y, self.w_g(x))), {**window, "S": S}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # one call of the C code where that can run, else as in `read`
-        layers = mixing.Layers(
-            *(self.w_qkv, self.conv, self.w_b, self.norm, self.w_o, self.a_log), rate=self.w_a, gate=self.w_g
-        )
-        result = mixing.token(x, state, reuse, layers, self.heads, self.largest_strength)
-        return super().advance(x, state, reuse) if result is None else result
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:

@@ -23,15 +23,14 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.head_norm import HeadNorm, plain_gain
-from seqloom.ops.linear_decay import decay, mixing
+from seqloom.ops.head_norm import HeadNorm
+from seqloom.ops.linear_decay import decay
 from seqloom.ops.linear_decay.reference import price
-from seqloom.ops.one_token import complete
-from seqloom.ops.projection import Linear, affine, matrices
+from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -66,15 +65,6 @@ class GLA(PackedMixer):
         return self.w_o(self.norm(y, self.w_g(x))), {"sum": new_state}
 
     @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # one call of the C code where that can run, else as in `read`
-        weights = self._weights()
-        if weights is None or not mixing.able(x, (state["sum"],), weights):
-            return super().advance(x, state, reuse)
-        S = state["sum"] if reuse else state["sum"].clone()
-        return mixing.gla(x, S, weights, self.tau, self.norm.epsilon), {"sum": S}
-
-    @override
     def views(self, x: Stream) -> list[View]:
         meaning = "how much of its channel of the state a key's channel keeps when a token is read"
         return [View("decay", meaning, ("token", "channel"), self._log_decay(x[0]).exp())]
@@ -87,17 +77,6 @@ class GLA(PackedMixer):
         scaled = Cost(div=n).parallel()
         sums = price(rows, H, K, 2 * K, "channel")
         return self.w_1, self.w_2, rates, scaled, sums, self.norm, self.w_o
-
-    def _weights(self) -> mixing.GLAWeights | None:
-        """The parameters for C; None where a layer computes something else."""
-        layers = self._modules  # faster than attributes of the module
-        plain = matrices(*map(layers.get, ("w_q", "w_k", "w_v", "w_1", "w_g", "w_o")))
-        second = affine(layers["w_2"])
-        if plain is None or second is None:
-            return None
-        w_q, w_k, w_v, w_1, w_g, w_o = plain
-        weights = complete(w_q, w_k, w_v, w_1, *second[0], w_g, plain_gain(layers["norm"]), w_o)
-        return None if weights is None else mixing.GLAWeights(*weights)
 
     def _log_decay(self, x: Tensor) -> Tensor:
         """g (…, D/2) of tokens x (…, D)."""

@@ -23,19 +23,17 @@ from torch.nn.functional import logsigmoid, silu
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, sigmoid, softmax
-from seqloom.core.hooks import hooked
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.head_norm import plain_gain
-from seqloom.ops.linear_decay import OP, decay, mixing
+from seqloom.ops.linear_decay import OP, decay
 from seqloom.ops.linear_decay.reference import price
-from seqloom.ops.projection import Linear, matrices
+from seqloom.ops.projection import Linear
 from seqloom.ops.rms_norm import RMSNorm
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -92,15 +90,6 @@ class HGRN2(PackedMixer):
         return self.w_o(self.norm(y.transpose(1, 2).flatten(2))), {"sum": new_state}
 
     @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # one call of the C code where that can run, else as in `read`
-        weights = self._weights()
-        if weights is None or not mixing.able(x, (state["sum"],), weights):
-            return super().advance(x, state, reuse)
-        S = state["sum"] if reuse else state["sum"].clone()
-        return mixing.hgrn2(x, S, weights, self.layer, EPSILON), {"sum": S}
-
-    @override
     def views(self, x: Stream) -> list[View]:
         meaning = "the share of its state that a channel keeps when it reads a token"
         return [View("forget gate", meaning, ("token", "channel"), self._gates(x[0])[0].exp())]
@@ -114,19 +103,6 @@ class HGRN2(PackedMixer):
         scaled = (sigmoid(n) + Cost(div=n)).parallel()
         summed = price(span.rows, self.heads, self.K, self.K, "channel")
         return bounds, scaled, self.w_f, gates, bounded, summed, self.norm, self.w_o
-
-    def _weights(self) -> mixing.HGRN2Weights | None:
-        """The parameters for C; None where a layer computes something else."""
-        layers = self._modules  # faster than attributes of the module
-        plain, gain = matrices(*map(layers.get, ("w_q", "w_f", "w_i", "w_o"))), plain_gain(layers["norm"])
-        if plain is None or gain is None:
-            return None
-        w_q, w_f, w_i, w_o = plain
-        if not self.layer:
-            return mixing.HGRN2Weights(w_q, w_f, w_i, None, gain, w_o)
-        if not isinstance(self.shared, LowerBounds) or hooked(self.shared):
-            return None
-        return mixing.HGRN2Weights(w_q, w_f, w_i, self.shared.table, gain, w_o)
 
     def _gates(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """log f and k = 1 - f (…, T, D), in float32 or better."""

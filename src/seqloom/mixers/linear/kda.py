@@ -23,11 +23,10 @@ from typing_extensions import override
 from seqloom.core.cost import Cost, Span, sigmoid
 from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.delta_by_channel import TRAITS, DeltaByChannel, DeltaByChannelSettings
-from seqloom.ops.delta_rule import mixing
 from seqloom.ops.delta_rule.gated import gated
 from seqloom.ops.delta_rule.reference import price
 from seqloom.ops.projection import convert_for_products
@@ -48,16 +47,6 @@ class KDA(DeltaByChannel):
         old_state = state["S"] if state else None
         y, S = gated(convolved, g, strength, old_state, heads=self.heads, K=self.K, lengths=lengths)
         return self.w_o(self.norm(y, self.gate_out(self.gate_in(x)))), {**window, "S": S}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # one call of the C code where that can run, else as in `read`
-        layers = mixing.Layers(
-            *(self.w_qkv, self.conv, self.w_b, self.norm, self.w_o, self.a_log),
-            *(self.decay_in, self.decay_out, self.gate_in, self.gate_out),
-        )
-        result = mixing.token(x, state, reuse, layers, self.heads, 1.0)
-        return super().advance(x, state, reuse) if result is None else result
 
     @override
     def views(self, x: Stream) -> list[View]:

@@ -36,16 +36,15 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.handing import Handed, HandingMixer
 from seqloom.ops import token_shift
 from seqloom.ops.delta_rule import delta
-from seqloom.ops.delta_rule import rwkv7 as mixing
 from seqloom.ops.delta_rule.keys import direction, direction_price
 from seqloom.ops.delta_rule.reference import price
-from seqloom.ops.projection import Linear, matrices
+from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 SHIFTS = {"r": 0.2, "w": 0.9, "k": 0.7, "v": 0.7, "a": 0.9, "g": 0.2}
@@ -120,16 +119,6 @@ class RWKV7(HandingMixer):
         return self.w_o((normed + bonus.flatten(2)) * gate), {**last, "S": S}, handed
 
     @override
-    def advance_handed(self, x: Token, state: State, reuse: bool, handed: Handed) -> tuple[Token, Entries, Handed]:
-        # one call of the C code where that can run, else as in `read_handed`
-        weights, last, S, first = self._weights(), state["last"], state["S"], handed.get("values")
-        if weights is None or not mixing.able(x, (last, S), weights, first):
-            return super().advance_handed(x, state, reuse, handed)
-        last, S = (last, S) if reuse else (last.clone(), S.clone())
-        y, values = mixing.token(x, last, S, weights, first)
-        return y, {"last": last, "S": S}, handed if self.layer else {**handed, "values": values}
-
-    @override
     def views(self, x: Stream) -> list[View]:
         shifted, _ = self._shifted(x[:1])
         g, a = self._log_decay(shifted["w"])[0], self._rate(shifted["a"])[0]
@@ -166,18 +155,6 @@ class RWKV7(HandingMixer):
         earlier, last = token_shift.shifted(x, state, lengths)
         change = earlier - x
         return {name: torch.addcmul(x, change, mu) for name, mu in zip(SHIFTS, self.mu, strict=True)}, last
-
-    def _weights(self) -> mixing.Weights | None:
-        """The parameters for C; None where a layer computes something else."""
-        own = self._parameters
-        square = matrices(*map(self._modules.get, ("w_r", "w_k", "w_v", "w_o")))
-        first, second = self.thin_in._modules, self.thin_out._modules
-        names = ("decay", "rate", "value", "gate")
-        decay, rate, value, gate = (mixing.low_rank(first.get(name), second.get(name)) for name in names)
-        if square is None or decay is None or rate is None or value is None or gate is None:
-            return None
-        channels = tuple(own[name] for name in ("erased", "replaced", "bonus", "gain", "shift"))
-        return mixing.Weights(own["mu"], square, decay, rate, value, gate, channels)
 
     def _log_decay(self, shifted: Tensor) -> Tensor:
         """log w (…, D), from w̃."""

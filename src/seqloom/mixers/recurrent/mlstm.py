@@ -31,19 +31,17 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.transforms import transformed
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.linear_decay import exponential_gate, normalised
-from seqloom.ops.linear_decay import mlstm as one_call
 from seqloom.ops.linear_decay.exponential_gate import stabilized
 from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.linear_decay.weighted import quotient
-from seqloom.ops.one_token import complete
-from seqloom.ops.projection import Linear, affine, matrices, project
-from seqloom.ops.short_convolution.layer import ShortConvolution, taps
+from seqloom.ops.projection import Linear, project
+from seqloom.ops.short_convolution.layer import ShortConvolution
 from seqloom.ops.small_blocks import products
 from seqloom.ops.small_blocks.reference import price as blocks_price
 
@@ -112,16 +110,6 @@ class MLSTM(PackedMixer):
         return self.w_down(y), {**window, "C": C, "m": gates.maximum[..., -1].clone()}
 
     @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # one call of the C code where that can run, else as in `read`
-        weights, entries = self._weights(), (state["window"], state["C"], state["m"])
-        if weights is None or not one_call.able(x, entries, weights):
-            return super().advance(x, state, reuse)
-        window, C, m = entries if reuse else (entry.clone() for entry in entries)
-        y = one_call.token(x, window, C, m, weights, self.config.forget == "exp")
-        return y, {"window": window, "C": C, "m": m}
-
-    @override
     def views(self, x: Stream) -> list[View]:
         u, _ = self.w_up(x[:1]).chunk(2, -1)
         c, _ = self.conv(u)
@@ -147,17 +135,6 @@ class MLSTM(PackedMixer):
         gained = Cost(mul=2 * n, add=n, path=("multiplication", "addition"))
         recurrence = (forget, maximum, scaled, summed, divided, norm, gained, gate(n))
         return self.w_up, self.conv, blocks, self.w_gates, *recurrence, self.w_down
-
-    def _weights(self) -> one_call.Weights | None:
-        """The parameters for C; None where a layer computes something else."""
-        layers, own = self._modules, self._parameters  # faster than attributes of the module
-        plain, gates = matrices(layers["w_up"], layers["w_down"]), affine(layers["w_gates"])
-        convolution = taps(layers["conv"])
-        if plain is None or gates is None or convolution is None:
-            return None
-        w_up, w_down = plain
-        weights = complete(w_up, *convolution, own["qkv"], *gates[0], own["gain"], own["skip"], w_down)
-        return None if weights is None else one_call.Weights(*weights)
 
     def _gates(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """log f and log i, both (B, H, T)."""

@@ -24,24 +24,21 @@ from torch.nn.functional import gelu
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, gelu_tanh
-from seqloom.core.hooks import hooked
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.block_linear import BlockLinear
 from seqloom.ops.gated_decay import gated
-from seqloom.ops.gated_decay import rglru as one_call
 from seqloom.ops.gated_decay.reference import price
-from seqloom.ops.one_token import complete
-from seqloom.ops.projection import Linear, affine
+from seqloom.ops.projection import Linear
 from seqloom.ops.scans import scan
 from seqloom.ops.scans.reference import price as scan_price
-from seqloom.ops.short_convolution.layer import ShortConvolution, taps
+from seqloom.ops.short_convolution.layer import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -89,15 +86,6 @@ class RGLRU(PackedMixer):
         return self.w_o(h.to(x.dtype) * gelu(self.w_y(x), approximate="tanh")), {**window, "h": new_state}
 
     @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # one call of the C code where that can run, else as in `read`
-        weights, entries = self._weights(), (state["window"], state["h"])
-        if weights is None or not one_call.able(x, entries, weights):
-            return super().advance(x, state, reuse)
-        window, h = entries if reuse else (entry.clone() for entry in entries)
-        return one_call.token(x, window, h, weights, _at_start(state)), {"window": window, "h": h}
-
-    @override
     def views(self, x: Stream) -> list[View]:
         u, _ = self.conv(self.w_x(x[:1]))
         a, _ = gated(u, *self.gates.weight_and_bias, self.rate, True)
@@ -110,16 +98,6 @@ class RGLRU(PackedMixer):
         summed = scan_price(span.rows * E, False)
         gating = Cost(mul=span.rows * E, path=("multiplication",))
         return activation, self.w_x, self.conv, self.gates, price(span.rows * E), summed, gating, self.w_o
-
-    def _weights(self) -> one_call.Weights | None:
-        """The parameters for C; None where a layer computes something else."""
-        layers = self._modules  # faster than attributes of the module
-        pairs, conv = affine(*map(layers.get, ("w_y", "w_x", "w_o"))), taps(layers["conv"], silu=False)
-        if pairs is None or conv is None or hooked(self.gates):
-            return None
-        branch, inputs, output = pairs
-        weights = complete(*branch, *inputs, *conv, *self.gates.weight_and_bias, self.rate, *output)
-        return None if weights is None else one_call.Weights(*weights)
 
     @torch.no_grad()
     def _initialize(self) -> None:

@@ -27,23 +27,20 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, rootnorm
-from seqloom.core.hooks import hooked
 from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
-from seqloom.core.state import Entries, State, length_of
+from seqloom.core.shapes import Lengths, Stream
+from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.projection import Linear, matrices, project
+from seqloom.ops.projection import Linear, project
 from seqloom.ops.rms_norm import rms_norm
-from seqloom.ops.selective_scan import initial_weights, mixing, selective
+from seqloom.ops.selective_scan import initial_weights, selective
 from seqloom.ops.selective_scan.reference import price
-from seqloom.ops.selective_scan.token import scan_token
 from seqloom.ops.short_convolution import convolve, window_after
 from seqloom.ops.short_convolution.reference import price as convolution_price
-from seqloom.ops.short_convolution.token import convolve_token
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -96,21 +93,6 @@ class Mamba(PackedMixer):
         return self.out_proj(y), entries
 
     @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """`read` of one token by native code made for it, which skips the dispatch of whole sequences."""
-        window, h, weights = state["window"], state["h"], self._weights()
-        if weights is not None and mixing.able(x, window, h, weights):
-            window, h = (window, h) if reuse else (window.clone(), h.clone())
-            return mixing.mix(x, window, h, weights), {"window": window, "h": h}
-        u, z = self.in_proj.token(x).chunk(2, 1)
-        u, window = convolve_token(u, self.conv_weight, self.conv_bias, state["window"], length_of(state), reuse)
-        rank, B, C = self._rank_b_c(self.x_proj.token(u))
-        step = self.dt_proj
-        delta = project(rank, step.weight)  # the scan adds its bias
-        y, h = scan_token(u, delta, self.a_log, B, C, state["h"], step.bias, self.d, z, reuse)
-        return self.out_proj.token(y), {"window": window, "h": h}
-
-    @override
     def views(self, x: Stream) -> list[View]:
         """Δ of each token, the gate, the rates of A, and the taps."""
         u, z = self.in_proj(x[:1]).chunk(2, -1)
@@ -142,18 +124,6 @@ class Mamba(PackedMixer):
         initial_weights.initialize_(*weights, self.config.dt_min, self.config.dt_max)
         for parameter in (self.conv_weight, self.conv_bias):
             nn.init.uniform_(parameter, -(self.config.kernel**-0.5), self.config.kernel**-0.5)
-
-    def _weights(self) -> mixing.Weights | None:
-        """All parameters, for a token in one call of C; None with norms, or if a layer is replaced or has hooks."""
-        parameters: dict[str, Any] = self._parameters  # faster than attributes of the module
-        layers: dict[str, Any] = self._modules
-        projections = matrices(layers["in_proj"], layers["x_proj"], layers["out_proj"])
-        step: Linear = layers["dt_proj"]
-        if projections is None or self.config.norm_eps is not None or type(step) is not Linear or hooked(step):
-            return None
-        w_in, w_x, w_out = projections
-        scan_weights = step.weight, step.bias, parameters["a_log"], parameters["d"]
-        return mixing.Weights(w_in, parameters["conv_weight"], parameters["conv_bias"], w_x, *scan_weights, w_out)
 
     def _rank_b_c(self, projected: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """r, B and C from u' W_x; normalized if `norm_eps` is set."""

@@ -26,17 +26,16 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.head_norm import HeadNorm, plain_gain
-from seqloom.ops.linear_decay import decay, decay_token, mixing
+from seqloom.ops.head_norm import HeadNorm
+from seqloom.ops.linear_decay import decay
 from seqloom.ops.linear_decay.reference import price
-from seqloom.ops.one_token import complete
-from seqloom.ops.projection import Linear, matrices, project
+from seqloom.ops.projection import Linear, project
 from seqloom.ops.selective_scan.initial_weights import initialize_steps_
-from seqloom.ops.short_convolution.layer import ShortConvolution, taps
+from seqloom.ops.short_convolution.layer import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -95,25 +94,6 @@ class Mamba2(PackedMixer):
         return self.w_out(self.norm(y, z)), {**window, "S": S}
 
     @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        # one call of the C code where that can run, else as in `read` by the functions for one token
-        weights, window, S = self._weights(), state["window"], state["S"]
-        if weights is not None and mixing.able(x, (window, S), weights):
-            window, S = (window, S) if reuse else (window.clone(), S.clone())
-            return mixing.mamba2(x, window, S, weights, self.groups, self.norm.epsilon), {"window": window, "S": S}
-        (B, _), H, G, E, N = x.shape, self.heads, self.groups, self.inner, self.N
-        z, ubc, logits = self.w_in.token(x).split((E, self.conv.dim, H), -1)
-        convolved, entries = self.conv.token(ubc, state, reuse)
-        u, k, q = convolved.split((E, G * N, G * N), -1)  # k and q are B and C, since B is the batch here
-        u = u.view(B, H, 1, -1)
-        step, g = self._steps(logits)  # (B, H)
-        v = step[..., None, None] * u
-        y, S = decay_token(q.view(B, G, 1, N), k.view(B, G, 1, N), v, g[..., None], S, reuse)
-        y = y + self.d[:, None, None] * u
-        out = self.norm(y.reshape(B, G, 1, -1), z[:, None])[:, 0]
-        return self.w_out.token(out), {**entries, "S": S}
-
-    @override
     def views(self, x: Stream) -> list[View]:
         step, g = self._steps(self.w_in(x[0])[..., -self.heads :])
         return [
@@ -129,17 +109,6 @@ class Mamba2(PackedMixer):
         summed = price(span.rows, self.heads, self.N, self.width, "head")
         skipped = Cost(mul=E).parallel() + Cost(add=E, path=("addition",))
         return self.w_in, self.conv, steps, scaled, summed, skipped, self.norm, self.w_out
-
-    def _weights(self) -> mixing.Mamba2Weights | None:
-        """The parameters for C; None where a layer computes something else."""
-        layers, own = self._modules, self._parameters  # faster than attributes of the module
-        plain, convolution = matrices(layers["w_in"], layers["w_out"]), taps(layers["conv"])
-        if plain is None or convolution is None:
-            return None
-        w_in, w_out = plain
-        rates = own["a_log"], own["step_bias"], own["d"]
-        weights = complete(w_in, *convolution, *rates, plain_gain(layers["norm"]), w_out)
-        return None if weights is None else mixing.Mamba2Weights(*weights)
 
     def _steps(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Δ and g (…, H), from the last H columns of x W_in."""

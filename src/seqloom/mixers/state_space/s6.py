@@ -26,14 +26,13 @@ from seqloom.core.layer import Layer
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear, project
 from seqloom.ops.selective_scan import initial_weights, selective
 from seqloom.ops.selective_scan.reference import price
-from seqloom.ops.selective_scan.token import scan_token
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 
@@ -77,15 +76,6 @@ class S6(PackedMixer):
         bias = self.dt_proj.bias
         old_state = state["h"] if state else None
         y, h = selective(x, delta, self.a_log, B, C, old_state, bias=bias, skip=self.d, lengths=lengths)
-        return y, {"h": h}
-
-    @override
-    def advance(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """`read` of one token by native code made for it, which skips the dispatch of whole sequences."""
-        N = self.config.state_dim
-        rank, B, C = self.x_proj(x).split((self.rank, N, N), 1)
-        delta, bias = project(rank, self.dt_proj.weight), self.dt_proj.bias
-        y, h = scan_token(x, delta, self.a_log, B, C, state["h"], bias, self.d, None, reuse)
         return y, {"h": h}
 
     @override

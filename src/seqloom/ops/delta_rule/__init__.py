@@ -71,10 +71,10 @@ def delta(
 
 def by_size(q: Tensor) -> str:
     """The fastest backend for these queries. An exported graph must run where there is no native code."""
-    if q.device.type == "cpu" and not torch.compiler.is_exporting() and native.KERNEL.available():
-        return "native"
     if q.shape[2] == 1:
         return "reference"
+    if q.device.type == "cpu" and not torch.compiler.is_exporting() and native.KERNEL.available():
+        return "native"
     return "fla" if fla_kernels.best(q) else "chunked"
 
 

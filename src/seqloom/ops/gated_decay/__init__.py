@@ -42,7 +42,9 @@ def gated(
 
 def by_size(u: Tensor, *weights: Tensor) -> str:
     """The fastest backend. An exported graph must run where there is no native code."""
-    native_is_able = able(u, *weights) and not torch.compiler.is_exporting() and native.KERNEL.available()
+    native_is_able = (
+        u.shape[1] > 1 and able(u, *weights) and not torch.compiler.is_exporting() and native.KERNEL.available()
+    )
     return "native" if native_is_able else "reference"
 
 

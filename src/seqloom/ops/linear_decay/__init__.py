@@ -21,10 +21,8 @@ from torch import Tensor, autocast, promote_types
 from seqloom.core.shapes import Lengths
 from seqloom.ops import fla as fla_kernels
 from seqloom.ops import gpu as device
-from seqloom.ops.backends import forced
 from seqloom.ops.checked import checked
-from seqloom.ops.linear_decay import chunked, fla, gpu, native, reference, token, weighted
-from seqloom.ops.native import observed
+from seqloom.ops.linear_decay import chunked, fla, gpu, native, reference, weighted
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
 from seqloom.ops.pack import within
 
@@ -113,7 +111,7 @@ def _summed(
         return v.to(dtype), v[..., 0].to(dtype) if ones else None, new_state
     z: Tensor | None
     with _without_autocast(q.device.type):
-        if chunks_in_c and T > 1:
+        if chunks_in_c:
             if ones and S is None:
                 S = v.new_zeros(B, H, q.shape[3], V + 1)  # its columns tell C that there is a channel of ones
             y, z, new_state = native.summed(q, k, v, g, S, weight, skip)
@@ -128,9 +126,8 @@ def by_size(q: Tensor, by_channel: bool, ones: bool = False) -> str:
     With a channel of `ones` the outputs are divided by a sum that may cancel to almost 0, where the products of `fla`
     in bfloat16 gave mLSTM an error of 18%.
     """
-    if q.shape[2] == 1:  # C has a call for a token without gradients
-        direct = q.device.type == "cpu" and not observed(q) and not (torch.is_grad_enabled() and q.requires_grad)
-        return "native" if direct and native.available() else "reference"
+    if q.shape[2] == 1:
+        return "reference"
     if q.device.type == "cpu" and not torch.compiler.is_exporting() and native.available():
         return "native"
     if fla_kernels.best(q) and not ones:
@@ -171,25 +168,6 @@ def _streamed(decays: tuple[int, ...] | None) -> Streamed:
         return run, inputs if decays is None else (*inputs, -draw(B, T, *decays).square())
 
     return streamed
-
-
-def decay_token(
-    q: Float[Tensor, "B G 1 K"],
-    k: Float[Tensor, "B G 1 K"],
-    v: Float[Tensor, "B H 1 V"],
-    log_decay: Tensor | None,
-    state: Float[Tensor, "B H K V"],
-    reuse: bool,
-) -> tuple[Float[Tensor, "B H 1 V"], Float[Tensor, "B H K V"]]:
-    """`decay` of one token; with `reuse` the state is overwritten."""
-    inputs = q, k, v, log_decay, state
-    able = isinstance(state, Tensor) and token.able(*inputs) and state.is_contiguous()
-    if able and forced("linear_decay") in (None, "native"):
-        return token.token(*inputs, reuse)
-    if not isinstance(state, Tensor):
-        raise TypeError(f"linear_decay: state must be a tensor, not {type(state).__name__}")
-    y, new_state = decay(*inputs)
-    return y, state.copy_(new_state.detach()) if reuse else new_state
 
 
 OP = Op(

@@ -16,7 +16,7 @@ from seqloom.core.graphs import constant
 from seqloom.ops import native
 from seqloom.ops.delta_rule import native as by_token
 from seqloom.ops.kernel import Kernel, empty_for_none
-from seqloom.ops.linear_decay import chunked, token, weighted
+from seqloom.ops.linear_decay import chunked, weighted
 
 CHUNK = 64
 """tokens of a chunk, the same number as in the C code"""
@@ -47,18 +47,16 @@ BACKWARD = KERNEL.function(
 @constant
 def available() -> bool:
     """Whether there is native code on this machine; the first call compiles it."""
-    return KERNEL.available() and by_token.KERNEL.available() and native.library(token.SOURCE) is not None
+    return KERNEL.available() and by_token.KERNEL.available()
 
 
 def lacking() -> dict[str, str]:
     """This backend with the reason why it is not available; empty where it is."""
-    return native.lacking("native", SOURCE, token.SOURCE, by_token.SOURCE)
+    return native.lacking("native", SOURCE, by_token.SOURCE)
 
 
 def decay(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:
     """The equation of `seqloom.ops.linear_decay`; shapes as in `decay` there, T at least 1."""
-    if token.able(q, k, v, g, state):
-        return token.token(q, k, v, g, state)
     if g is not None and g.ndim == 4:
         return by_token.delta(q, k, v, None, None, g, state)
     y, _, new_state = summed(q, k, v, g, state)

@@ -17,8 +17,6 @@ from torch.nn.functional import linear
 from seqloom.core import cost
 from seqloom.core.arguments import autocasts
 from seqloom.core.graphs import capturing
-from seqloom.core.hooks import hooked
-from seqloom.core.shapes import Token
 from seqloom.ops.backends import forced
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.projection import onednn, reference
@@ -66,47 +64,7 @@ class Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """(…, in_features) → (…, out_features)."""
-        parameters = self._parameters  # attribute access of a module takes longer than the product of one token
-        return project(input, parameters["weight"], parameters["bias"])  # type: ignore[arg-type]  # a weight is never None
-
-    def token(self, input: Token) -> Float[Tensor, "B N"]:
-        """`self(input)` for one token per row, without overhead unless there are hooks or a forced backend."""
-        parameters = self._parameters
-        weight = parameters["weight"]
-        if hooked(self) or weight is None or forced("projection") or input.numel() * self.out_features >= LEAST:
-            result: Tensor = self(input)
-            return result
-        return linear(input, weight, parameters["bias"])
-
-
-def affine(*layers: nn.Module | None) -> tuple[tuple[Tensor | None, Tensor | None], ...] | None:
-    """(weight, bias) of each layer, for C, and (None, None) for a layer that is None.
-
-    None if a layer has hooks or is not a `Linear`, so that C may not take its place.
-    """
-    pairs: list[tuple[Tensor | None, Tensor | None]] = []
-    for layer in layers:
-        if layer is None:
-            pairs.append((None, None))
-            continue
-        if type(layer) is not Linear or hooked(layer):
-            return None
-        parameters = layer._parameters
-        pairs.append((parameters["weight"], parameters["bias"]))
-    return tuple(pairs)
-
-
-def matrices(*layers: nn.Module | None) -> tuple[Tensor, ...] | None:
-    """The weights of the layers, for C; None unless every layer is a `Linear` without bias and hooks."""
-    pairs = affine(*layers)
-    if pairs is None:
-        return None
-    weights = []
-    for weight, bias in pairs:
-        if weight is None or bias is not None:
-            return None
-        weights.append(weight)
-    return tuple(weights)
+        return project(input, self.weight, self.bias)
 
 
 def by_size() -> str:

@@ -77,6 +77,8 @@ def by_size(u: Tensor) -> str:
     that goes token by token is slow on other devices and in graphs.
     """
     cpu = u.is_cpu
+    if u.shape[1] == 1:
+        return "reference"
     if cpu and kernels.KERNEL.available() and not torch.compiler.is_exporting():
         return "native"
     if device.best(u.device):

@@ -39,7 +39,6 @@ static inline int64_t length_of(const int64_t *lengths, int64_t row, int64_t T)
 #else
 
 #include "vectors.h"
-#include "one_row.h"
 
 #define INPUTS NAME(inputs_)
 
@@ -153,47 +152,6 @@ static void NAME(scan_)(const struct sizes *s, const INPUTS *in, REAL *y, REAL *
                 NAME(store_channels_)(h + (v - first) * N, N, m, new_state + (row * D + d) * N);
                 for (int64_t t = length; t < T; t++)
                     NAME(store_)(y + (row * T + t) * D + d, (VEC){0}, m);
-            }
-        }
-}
-
-/* One token of each row, with vectors along N, since for one token the transposition of weights and states would take
-   the longest. `new_state` may be the state itself. */
-static void NAME(scan_token_)(const struct sizes *s, const INPUTS *in, REAL *y, REAL *new_state)
-{
-    const int64_t D = s->D, N = s->N;
-#pragma omp parallel for num_threads(s->threads) schedule(static)
-    for (int64_t d = 0; d < D; d += LANES)
-        for (int64_t n = 0; n < N; n += LANES) {
-            const int64_t m = least(D - d, LANES), k = least(N - n, LANES);
-            const VEC bias = in->bias ? NAME(load_)(in->bias + d, m) : (VEC){0};
-            VEC rate[LANES], unused;
-            for (int l = 0; l < m; l++)
-                rate[l] = NAME(rate_)(NAME(load_)(in->log_rate + (d + l) * N + n, k));
-            for (int64_t row = 0; row < s->B; row++) {
-                const VEC b = NAME(load_)(in->b + row * s->b_step + n, k);
-                const VEC c = NAME(load_)(in->c + row * s->c_step + n, k);
-                const VEC u = NAME(load_)(in->u + row * s->u_step + d, m);
-                const VEC raw = NAME(load_)(in->delta + row * s->delta_step + d, m);
-                const VEC delta = NAME(step_size_)(raw, bias, in->bias != 0, &unused), input = delta * u;
-                VEC out = n ? NAME(load_)(y + row * D + d, m) : (VEC){0};
-                for (int l = 0; l < m; l++) {
-                    const int64_t at = (row * D + d + l) * N + n;
-                    VEC h = input[l] * b;
-                    if (in->state)
-                        h += NAME(power_)(delta[l] * rate[l]) * NAME(load_)(in->state + at, k);
-                    NAME(store_)(new_state + at, h, k);
-                    out[l] += NAME(sum_)(h * c);
-                }
-                if (n + LANES >= N) {
-                    if (in->skip)
-                        out += u * NAME(load_)(in->skip + d, m);
-                    if (in->gate) {
-                        const VEC z = NAME(load_)(in->gate + row * s->gate_step + d, m);
-                        out *= z * NAME(sigmoid_)(z, &unused);
-                    }
-                }
-                NAME(store_)(y + row * D + d, out, m);
             }
         }
 }
@@ -343,41 +301,12 @@ void NAME(forward_)(ARGUMENTS, REAL *y, REAL *new_state, VEC *marks, VEC *scratc
     NAME(scan_)(SIZES_AND_INPUTS, y, new_state, marks, scratch);
 }
 
-/* Where `new_state` is NULL, the state is overwritten. */
-void NAME(step_)(ARGUMENTS, REAL *y, REAL *new_state)
-{
-    NAME(scan_token_)(SIZES_AND_INPUTS, y, new_state ? new_state : (REAL *)state);
-}
-
 void NAME(backward_)(
     ARGUMENTS, const REAL *dy, const VEC *marks, REAL *du, REAL *ddelta, REAL *dgate, REAL *db, REAL *dc, REAL *dstate,
     REAL *db_parts, REAL *dc_parts, double *dA, double *dbias, double *dskip, VEC *scratch)
 {
     const NAME(gradients_) to = {du, ddelta, dgate, db, dc, dstate, db_parts, dc_parts, dA, dbias, dskip};
     NAME(scan_back_)(SIZES_AND_INPUTS, dy, marks, &to, scratch);
-}
-
-/* A token of Mamba's mixer: (u, z) = W_in x, v = the short convolution of u, (r, B, C) = W_x v, out = the scan of v
-   with Δ = W_Δ r and the gate z, y = W_out out. x has D channels, u, v and z have E; N states, R numbers of r, W taps.
-   `window` and `state` are overwritten. Of `scratch` 5 E + R + 2 N numbers are used. */
-void NAME(mixer_)(
-    int64_t threads, int64_t B, int64_t D, int64_t E, int64_t N, int64_t R, int64_t W, const REAL *x, const REAL *w_in,
-    const REAL *taps, const REAL *bias, REAL *window, const REAL *w_x, const REAL *w_delta, const REAL *delta_bias,
-    const REAL *log_rate, const REAL *skip, REAL *state, const REAL *w_out, REAL *y, REAL *scratch)
-{
-    REAL *u = scratch, *z = u + E, *v = z + E, *delta = v + E, *out = delta + E, *r = out + E, *b = r + R, *c = b + N;
-    for (int64_t row = 0; row < B; row++) {
-        REAL *past = window + row * (W - 1) * E, *h = state + row * E * N;
-        NAME(product_)(threads, 2 * E, D, w_in, NULL, x + row * D, u);
-        for (int64_t e = 0; e < E; e += LANES)
-            NAME(convolve_some_)(e, E, W - 1, u, taps, bias, past, past, v);
-        NAME(product_)(1, R + 2 * N, E, w_x, NULL, v, r);
-        NAME(product_)(1, E, R, w_delta, NULL, r, delta);
-        NAME(scan_token_)(&(struct sizes){.threads = 1, .B = 1, .T = 1, .D = E, .N = N},
-                          &(INPUTS){.u = v, .delta = delta, .log_rate = log_rate, .b = b, .c = c,
-                                   .state = h, .bias = delta_bias, .skip = skip, .gate = z}, out, h);
-        NAME(product_)(threads, D, E, w_out, NULL, out, y + row * D);
-    }
 }
 
 #undef ARGUMENTS

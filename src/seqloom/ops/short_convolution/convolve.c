@@ -24,7 +24,6 @@ enum { SPAN = 128 }; /* native.py has the same number */
 #else
 
 #include "vectors.h"
-#include "one_row.h"
 
 /* Numbers of scratch memory of a thread in `backward`: D zeros, and ds of the last W tokens. */
 #define ROOM(W, D) (((W) + 1) * (D))
@@ -151,21 +150,6 @@ void NAME(backward_)(
                             ds_rows, dx_done)
             }
         }
-}
-
-/* One token x (B, D), with silu. Where `new_window` is NULL, the window is overwritten. `length` (B), of which the
-   caller checks the size, is not read, because the window has zeros for inputs before the first. */
-void NAME(token_)(
-    int64_t threads, int64_t B, int64_t D, int64_t W, int64_t x_step, const REAL *x, const REAL *taps, const REAL *bias,
-    REAL *window, const int64_t *length, REAL *y, REAL *new_window)
-{
-    const int64_t past = W - 1;
-    REAL *after = new_window ? new_window : window;
-#pragma omp parallel for collapse(2) num_threads(threads) schedule(static)
-    for (int64_t row = 0; row < B; row++)
-        for (int64_t d = 0; d < D; d += LANES)
-            NAME(convolve_some_)(d, D, past, x + row * x_step, taps, bias, window + row * past * D,
-                                 after + row * past * D, y + row * D);
 }
 
 #undef ROOM

@@ -11,16 +11,15 @@ torch's Conv1d. Nothing differs.
 from typing import final
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from seqloom.core.cost import Cost, Span
-from seqloom.core.hooks import hooked
 from seqloom.core.memory import Entry
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
 from seqloom.ops.short_convolution import convolve, window_after
 from seqloom.ops.short_convolution.reference import price
-from seqloom.ops.short_convolution.token import convolve_token, portable_token
+from seqloom.ops.short_convolution.token import convolve_token
 
 
 @final
@@ -49,28 +48,11 @@ class ShortConvolution(nn.Module):
         if state is None:
             return convolve(x, self.weight, self.bias, silu=self.silu), {}
         window = state["window"]
-        if x.shape[1] == 1 and lengths is None:  # one token: lags before the first token are skipped
-            y, entries = self.token(x[:, 0], state, reuse=False)
-            return y[:, None], entries
+        if x.shape[1] == 1 and lengths is None:
+            y, new_window = convolve_token(x[:, 0], self.weight, self.bias, window, length_of(state), self.silu)
+            return y[:, None], {"window": new_window}
         return convolve(x, self.weight, self.bias, window, self.silu), {"window": window_after(x, window, lengths)}
-
-    def token(self, x: Token, state: State, reuse: bool) -> tuple[Token, Entries]:
-        """The convolution of one token x (B, D), and the window after it; with `reuse` the given one is overwritten."""
-        inputs = x, self.weight, self.bias, state["window"], length_of(state)
-        if self.silu:
-            y, new_window = convolve_token(*inputs, reuse=reuse)
-        else:
-            y, new_window = portable_token(*inputs, silu=False)
-            new_window = state["window"].copy_(new_window.detach()) if reuse else new_window
-        return y, {"window": new_window}
 
     def price(self, span: Span) -> Cost:
         """The operations and the critical path for the tokens of `span` in one row."""
         return price(span, self.dim, len(self.weight), self.bias is not None, self.silu)
-
-
-def taps(conv: nn.Module | None, silu: bool = True) -> tuple[Tensor | None, Tensor | None] | None:
-    """Taps and bias of a convolution, for C; None unless it is a `ShortConvolution` of this `silu` without hooks."""
-    if type(conv) is not ShortConvolution or conv.silu is not silu or hooked(conv):
-        return None
-    return conv._parameters["weight"], conv._parameters.get("bias")

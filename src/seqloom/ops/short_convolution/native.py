@@ -26,13 +26,6 @@ BACKWARD = KERNEL.function(
     makes="dx(B T D) dwindow?window(B W-1 D) sums(B spans W+1 D)",
     room="scratch(threads W+1 D)",
 )
-TOKEN = KERNEL.function(
-    "token",
-    "threads B D W",
-    "x(B D, x_step) taps(W D) bias?(D) window(B W-1 D, written) length(B, int64) y(B D, written)"
-    " new_window?(B W-1 D, written)",
-)
-"""one token, with silu; without `new_window` the window is overwritten"""
 
 
 def _forward(x: Tensor, taps: Tensor, bias: Tensor | None, window: Tensor | None, silu: bool) -> Tensor:

@@ -29,7 +29,7 @@ def products(x: Stream, w: Float[Tensor, "N n n"]) -> Stream:
 
 def by_size(x: Tensor, w: Tensor) -> str:
     """The fastest backend. Products with large blocks are left to a matrix library."""
-    small = w.shape[1] <= LARGEST and not torch.compiler.is_exporting()
+    small = x.shape[-2] > 1 and w.shape[1] <= LARGEST and not torch.compiler.is_exporting()
     return "native" if small and able(x, w) and native.KERNEL.available() else "reference"
 
 

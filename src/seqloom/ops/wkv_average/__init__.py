@@ -21,11 +21,10 @@ from torch import Tensor
 
 from seqloom.core.graphs import capturing
 from seqloom.core.memory import Entry
-from seqloom.core.shapes import Lengths, Stream, Token
+from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import backends
 from seqloom.ops import gpu as device
 from seqloom.ops.checked import checked
-from seqloom.ops.native import alike, observed
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.pack import within
 from seqloom.ops.wkv_average import averages, doubling, gpu, native, reference, sequential
@@ -74,45 +73,6 @@ def wkv(
     return y.to(kind), new_state
 
 
-def wkv_token(
-    k: Token,
-    v: Token,
-    log_rate: Float[Tensor, " D"] | None,
-    bonus: Float[Tensor, " D"] | None,
-    state: Float[Tensor, "B 3 D"],
-    *,
-    reuse: bool = False,
-) -> tuple[Token, Float[Tensor, "B 3 D"]]:
-    """`wkv` of one token (B, D), which is faster without gradients; with `reuse` the state is overwritten."""
-    inputs = (k, v, log_rate, bonus, state)
-    same_dtype = alike(k, v, state, optional=(log_rate, bonus)) and k.ndim == 2
-    if not same_dtype:
-        _require_fit(*inputs)
-    learns = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
-    supported = not learns and state.is_contiguous() and state.dtype in (torch.float32, torch.float64)
-    if supported and not observed(k) and OP.choose(k) == "native":
-        new_state = None if reuse else torch.empty_like(state)
-        if same_dtype:
-            return native.token(k, v, log_rate, bonus, state, new_state), state if new_state is None else new_state
-        rate, own_bonus = (None if tensor is None else tensor.to(state.dtype) for tensor in (log_rate, bonus))
-        y = native.token(k.to(state.dtype), v.to(state.dtype), rate, own_bonus, state, new_state)
-        return y.to(torch.promote_types(k.dtype, v.dtype)), state if new_state is None else new_state
-    _require_fit(*inputs)
-    y, new_state = wkv(k[:, None], v[:, None], log_rate, bonus, state)
-    return y[:, 0], state.copy_(new_state.detach()) if reuse else new_state
-
-
-@checked("wkv_token")
-def _require_fit(
-    k: Token,
-    v: Token,
-    log_rate: Float[Tensor, " D"] | None,
-    bonus: Float[Tensor, " D"] | None,
-    state: Float[Tensor, "B 3 D"],
-) -> None:
-    """ValueError or TypeError unless the tensors of a token fit."""
-
-
 def whole_average(k: Stream, v: Stream, lengths: Lengths | None = None) -> Float[Tensor, "B 1 D"]:
     """The average of v (B, T, D) under keys k over whole rows without forgetting: a softmax over time in each channel.
 
@@ -138,6 +98,8 @@ def by_size(k: Tensor) -> str:
     graphs.
     """
     cpu = k.is_cpu
+    if k.shape[1] == 1:
+        return "sequential"
     if cpu and native.KERNEL.available() and not torch.compiler.is_exporting():
         return "native"
     if device.best(k.device):

@@ -24,23 +24,6 @@ BACKWARD = KERNEL.function(
     f"{READS} means(B T+1 D) logs(B T+1 D) dy(B T D) dmeans?(B T+1 D) dlogs?(B T+1 D)",
     makes="dk(B T D) dv(B T D) dw(B D, float64) du(B D, float64) M(B D) N(B D)",
 )
-TOKEN = Kernel("wkv_token", SOURCE, least="").function(
-    "token",
-    "B D",
-    "k(B D) v(B D) log_rate?(D) bonus?(D) state(B 3 D, written) y(B D, written) new_state?(B 3 D, written)",
-)
-
-
-def token(
-    k: Tensor, v: Tensor, log_rate: Tensor | None, bonus: Tensor | None, state: Tensor, new_state: Tensor | None
-) -> Tensor:
-    """One token (B, D) without gradients: returns y, and writes the new state into `new_state`, or else into `state`.
-
-    All tensors have one dtype, float32 or float64. ValueError where one does not fit, or a state is not contiguous.
-    """
-    y = k.new_empty(k.shape)
-    TOKEN(k, v, log_rate, bonus, state, y, new_state)
-    return y
 
 
 def _forward(
