@@ -8,10 +8,11 @@ import torch
 
 from seqloom.analysis.match import match
 from seqloom.analysis.measure import Timing
+from seqloom.data.noise import noise
 from seqloom.models.decoder import DecoderConfig
 from seqloom.studies import clock as module
 from seqloom.studies.clock import clock
-from seqloom.studies.noise import noise, training_step
+from seqloom.studies.noise import training_step
 from seqloom.training.config import TrainConfig
 
 TINY = {"vocab": 40, "dim": 16, "depth": 2, "context": 8, "ffn": 64}

@@ -46,8 +46,7 @@ def played(run: Path, asked: list[float] | None, episodes: int, batch: int, step
 
 def acts(run: Path) -> bool:
     """Whether a run's model acts, and is scored on episodes. Raises as `find_run` does."""
-    objective = objective_of(find_run(run))
-    return objective.plays or objective.acts
+    return objective_of(find_run(run)).learned == "actions"
 
 
 def plays_unasked(run: Path) -> bool:

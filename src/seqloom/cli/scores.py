@@ -11,11 +11,6 @@ from seqloom.core.model import Model, require_generates
 from seqloom.core.progress import progress
 from seqloom.core.table import table
 from seqloom.data.config import DataConfig
-from seqloom.data.corpora import require_column
-from seqloom.data.labelled import encode_examples
-from seqloom.data.labels import examples_of
-from seqloom.data.paired import encode_pairs
-from seqloom.data.pairs import read_pairs
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.pseudo import score_pseudo
 from seqloom.evaluation.reading import remembering, score_reading
@@ -50,31 +45,14 @@ def scored(
         require_generates(model, "predict the next token, which a store is of")
     neighbors = neighbors_of(model, knn, search)
     settings = find_run(run).data  # the text is read as the run's own text was
-    config: Any = model.config
     if pseudo:
         tokens = tokens_of(run, model, data, column)
         _require_windows(model, stride, memory, memory_length)
         return _by_pseudo(run, score_pseudo(model, tokens, batch=batch, show=progress), data, as_json)
-    if objective_of(find_run(run)).labelled:
-        if column is not None:
-            require_column(data)
-        examples = examples_of(
-            data,
-            settings.get("labels", "given"),
-            column=settings.get("column", "text") if column is None else column,
-            words=settings.get("passage", 64),
-            seed=settings.get("seed", 0),
-        )
+    examples = objective_of(find_run(run)).encode(data, column, settings, model)
+    if examples is not None:
         _require_windows(model, stride, memory, memory_length)
-        tokens = encode_examples(examples, config.labels, model.tokenizer, config.context)
-        return _by_objective(run, model, tokens, data, batch, as_json)
-    if objective_of(find_run(run)).paired:
-        _require_windows(model, stride, memory, memory_length)
-        if column is not None:
-            raise ValueError("pairs are read from the two columns of a .tsv file: leave out --column")
-        return _by_objective(
-            run, model, encode_pairs(read_pairs(data), model.tokenizer, config.context), data, batch, as_json
-        )
+        return _by_objective(run, model, examples, data, batch, as_json)
     tokens = tokens_of(run, model, data, column)
     if not model.traits.generates:
         _require_windows(model, stride, memory, memory_length)

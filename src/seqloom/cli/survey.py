@@ -12,7 +12,6 @@ from seqloom.data.corpora import require_column
 from seqloom.data.episodes import PREFIX, read_episodes
 from seqloom.data.given_tokenizer import chosen_tokenizer
 from seqloom.data.prepare import prepare
-from seqloom.training.preparation import text_of
 from seqloom.training.settings import resolve
 
 
@@ -63,10 +62,10 @@ def written(source: str, out: Path, preset: str, changes: Sequence[str]) -> str:
     archive.require_free(out)
     config = resolve(preset, changes, source)
     objective = config.training.objective
-    if not objective.reads_text or objective.labelled or objective.paired:
+    text = objective.plain_text(config.data)
+    if text is None:
         raise ValueError(f"{preset} reads no plain text (its objective is {objective.kind}): choose another --preset")
-    tokenizer, unit = chosen_tokenizer(config.data.tokenizer, config.data.vocab)
-    corpus = text_of(config.data, 1, tokenizer, unit)
+    corpus, tokenizer = text
     archive.write(corpus, archive.shaping(config.data, tokenizer), out)
     return f"{out}: {out.stat().st_size:,} bytes; {corpus.description}"
 

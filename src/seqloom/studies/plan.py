@@ -65,7 +65,7 @@ class Part:
         """Why a step cannot be timed before the training; None where it can be."""
         if self.config.model.fits:
             return "fitted without gradients"
-        return "a step lasts as long as the model plays" if self.config.training.objective.acts else None
+        return self.config.training.objective.untimed or None
 
     @property
     def memory(self) -> int:
@@ -137,7 +137,7 @@ class Plan:
         unplanned = list(self.unplanned)
         if any(part.config.model.fits for part in self.parts):
             unplanned.append("models that are fitted without gradients")
-        if any(part.config.training.objective.acts and not part.timed for part in self.parts):
+        if any(part.config.training.objective.untimed and not part.timed for part in self.parts):
             unplanned.append("models that play, whose steps cannot be timed before")
         not_included = f"; not included: {', '.join(unplanned)}" if unplanned else ""
         return f"{table(head, rows)}\n\n{total}, {order}, held-out text included{measurements}{not_included}"

@@ -1,15 +1,19 @@
 """Which training steps can be recorded as a CUDA graph, and the reasons why others cannot."""
 
+from typing import TYPE_CHECKING
+
 import torch
 
 from seqloom.core.mixer import Mixer
 from seqloom.core.model import Model
 from seqloom.core.recording import takes_graphs
-from seqloom.training.config import TrainConfig
-from seqloom.training.loop import Updates
+
+if TYPE_CHECKING:
+    from seqloom.training.config import TrainConfig
+    from seqloom.training.loop import Updates
 
 
-def require_graph(config: TrainConfig, device: torch.device) -> None:
+def require_graph(config: "TrainConfig", device: torch.device) -> None:
     """Raises ValueError where the run is to be captured on a device that has no graphs."""
     if config.graph == "capture" and not takes_graphs(device):
         raise ValueError(
@@ -17,7 +21,7 @@ def require_graph(config: TrainConfig, device: torch.device) -> None:
         )
 
 
-def why_uncaptured(updates: Updates) -> str:
+def why_uncaptured(updates: "Updates") -> str:
     """Why the steps of a run on a GPU are not captured, in a few words; "" where they can be."""
     config, model, objective = updates.config, updates.learner.model, updates.learner.objective
     if updates.group.size > 1:

@@ -15,7 +15,6 @@ from seqloom.models.kinds import AnyModel, model_config
 from seqloom.runs.layout import tokenizer_digest
 from seqloom.training.objectives import AnyObjective
 from seqloom.training.objectives.next_token import NextTokenConfig
-from seqloom.training.preset import GRADIENTS
 from seqloom.training.schedules import AnySchedule, Constant
 from seqloom.training.stages import LARGEST, MOST, Stage, require_whole
 
@@ -158,132 +157,7 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _fits(self) -> "RunConfig":
-        """Raises ValueError where the kind of the model is not one that the objective trains."""
-        objective = self.training.objective
-        required = self.model.objective
-        if required is not None and objective.kind != required and not (objective.acts and required == "actions"):
-            raise ValueError(
-                f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
-                f"choose training.objective.kind={required}"
-            )
-        if objective.labelled and required is None:
-            raise ValueError(
-                f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
-                "choose model.kind=classifier"
-            )
-        if objective.paired and required is None:
-            raise ValueError(
-                f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
-                "choose model.kind=seq2seq"
-            )
-        if objective.kind != "exits" and self.model.has_exit_heads:
-            raise ValueError(
-                f"model.exit_heads=own is not trained by training.objective.kind={objective.kind}: "
-                "choose training.objective.kind=exits"
-            )
-        if (objective.plays or objective.acts) and required is None:
-            raise ValueError(
-                f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
-                "choose model.kind=decision"
-            )
-        if objective.causal != self.model.causal:
-            kind = "masked_token" if objective.causal else "next_token"
-            raise ValueError(
-                f"training.objective.kind={objective.kind} does not fit model.kind={self.model.kind}: "
-                f"choose training.objective.kind={kind}, or another model.kind"
-            )
-        if self.model.context < objective.least_context:
-            raise ValueError(
-                f"training.objective.kind={objective.kind} needs model.context={objective.least_context} or more, "
-                f"not {self.model.context}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _labelled(self) -> "RunConfig":
-        """Raises ValueError for settings of the data that the objective has no use for."""
-        subject, unused = self._unused_data()
-        for name in unused:
-            value, default = getattr(self.data, name), DataConfig.model_fields[name].default
-            stored_before = name == "unwrap" and value is True  # as every run states that was stored before `auto`
-            if value != default and not stored_before:
-                raise ValueError(f"{subject} no use for data.{name}: leave it out")
-        return self
-
-    def _unused_data(self) -> tuple[str, tuple[str, ...]]:
-        """What is trained on, for messages, and the settings of the data that the objective has no use for."""
-        objective = self.training.objective
-        window_settings = ("division", "disjoint", "packed", "within_documents", "unwrap")
-        if objective.plays or objective.acts:
-            return "episodes have", (*window_settings, "column", "labels", "passage", "tokenizer")
-        if objective.labelled:
-            given = self.data.labels == "given"
-            return "labelled examples have", (*window_settings, "passage") if given else window_settings
-        if objective.paired:
-            return "pairs have", (*window_settings, "column", "labels", "passage")
-        return "an objective without labels has", ("labels", "passage")
-
-    @model_validator(mode="after")
-    def _counts(self) -> "RunConfig":
-        """A model that counts has passes in which each token is read once, and no setting of gradients."""
-        if not self.model.fits:
-            return self
-        training, kind = self.training, self.model.kind
-        if training.memory == "carry":
-            raise ValueError(
-                f"model.kind={kind} cannot be trained with training.memory=carry, whose rows are stretches of the "
-                "text: it counts a text in its order, with data.disjoint=true"
-            )
-        if training.objective.kind != "next_token" or not self.data.disjoint:
-            raise ValueError(
-                f"model.kind={kind} counts each token of the text at most once: set data.disjoint=true, and leave "
-                "training.objective out"
-            )
-        fields = TrainConfig.model_fields
-        changed = [name for name in GRADIENTS if getattr(training, name) != fields[name].default]
-        if changed:
-            raise ValueError(f"model.kind={kind} counts, without gradients: leave training.{changed[0]} out")
-        return self
-
-    @model_validator(mode="after")
-    def _carries(self) -> "RunConfig":
-        """Raises ValueError for settings that do not fit a training with a memory."""
-        training = self.training
-        if training.memory == "none":
-            if training.through > 1:
-                raise ValueError("training.through counts segments that are read on: set training.memory=carry as well")
-            return self
-        conflicts = {
-            f"training.objective.kind={training.objective.kind}": training.objective.kind != "next_token",
-            f"training.accumulate={training.accumulate}, which reads rows one after the other": training.accumulate > 1,
-            "training.compile": training.compile,
-            "training.stages with a context": any(stage.context is not None for stage in training.stages),
-            "data.packed": self.data.packed,
-            "data.disjoint": self.data.disjoint,
-        }
-        for name, is_set in conflicts.items():
-            if is_set:
-                raise ValueError(f"training.memory=carry reads whole stretches of text, without {name}: choose one")
-        position = self.model.position if isinstance(self.model, LayeredConfig) else None
-        if position is not None and position.place in ("embedding", "layers"):
-            raise ValueError(
-                f"training.memory=carry reads beyond any context, where the absolute model.position="
-                f"{position.kind} was not trained: choose a relative one (rotary, t5, alibi, …) or none"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _packs(self) -> "RunConfig":
-        """Raises ValueError where packed documents do not fit the objective or compilation."""
-        if not self.data.packed:
-            return self
-        if not self.training.objective.packs:
-            kind = self.training.objective.kind
-            raise ValueError(f"training.objective.kind={kind} reads no packed documents: leave data.packed out")
-        if self.training.compile:
-            raise ValueError(
-                "data.packed gives each batch other shapes, which training.compile would compile anew: choose one"
-            )
+        self.training.objective.check(self)
         return self
 
     @field_validator("format", mode="before")
@@ -326,6 +200,6 @@ class RunConfig(Config):
         settings["data"].pop("source")
         settings["data"].pop("tokenizer", None)  # a path; `tokenizer` below is its content
         settings["data"]["identity"] = text
-        if "unwrap" in self._unused_data()[1]:
+        if "unwrap" in self.training.objective.unused_data(self.data)[1]:
             settings["data"]["unwrap"] = True  # as it was written before it could be "auto"
         return settings if tokenizer is None else {**settings, "tokenizer": tokenizer_digest(tokenizer)}

@@ -10,13 +10,16 @@ import os
 import platform
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from seqloom.core.available_memory import available_memory, require_memory
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.model_config import ModelConfig, weightless
-from seqloom.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    from seqloom.training.config import TrainConfig
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # names of mallopt(3)
 _reported = False
@@ -39,7 +42,7 @@ def keep_freed_memory(say: Callable[[str], object] | None = None) -> bool:
     return all(accepted)
 
 
-def require_room(model: ModelConfig, device: torch.device, training: TrainConfig | None = None) -> None:
+def require_room(model: ModelConfig, device: torch.device, training: "TrainConfig | None" = None) -> None:
     """Raises ValueError, naming both sizes, where a model that is trained needs more memory than is available.
 
     Weights, gradients and the optimizer's two averages are counted, and with `training` a step's activations.
@@ -58,7 +61,7 @@ def require_room(model: ModelConfig, device: torch.device, training: TrainConfig
         require_memory(purpose, need, advice, available=available_memory() + _allocated())
 
 
-def activations(model: ModelConfig, training: TrainConfig) -> int:
+def activations(model: ModelConfig, training: "TrainConfig") -> int:
     """Bytes that a step takes at least next to the model: the ids of a batch, and what the backward of a piece needs.
 
     Of that the stream before each sublayer, the hidden layer of what follows a mixer, and the logits twice; what mixers
@@ -79,7 +82,7 @@ def activations(model: ModelConfig, training: TrainConfig) -> int:
     return ids + tokens * (stream_bytes * per_token + 2 * logit_bytes * model.vocab)
 
 
-def _width(training: TrainConfig | None) -> int:
+def _width(training: "TrainConfig | None") -> int:
     """Bytes of a weight."""
     return 4 if training is None else training.dtype.itemsize
 

@@ -28,8 +28,6 @@ def vectors_of(config: RunConfig) -> VectorFile | None:
     name = config.training.vectors
     if name is None:
         return None
-    if not config.training.objective.reads_text:
-        raise ValueError("training.vectors are of the words of a text, and the objective reads none: leave them out")
     file = open_vectors(name)
     width = getattr(config.model, "dim", None)
     if width is None:

@@ -35,7 +35,7 @@ from seqloom.studies.contender import Contender
 from seqloom.studies.results import Results
 from seqloom.studies.study import Cell, Row, RunCell, Study
 from seqloom.training.config import RunConfig
-from seqloom.training.preparation import identity, with_episodes
+from seqloom.training.preparation import identity, prepared
 from seqloom.training.settings import resolve
 
 PRESET = "decision/cartpole"
@@ -277,7 +277,7 @@ class Agents:
         findings: tuple[str, ...],
     ) -> AgentCell:
         """The run of one combination, and the returns that its model is asked for."""
-        config = with_episodes(self.config(source, mixer, learner, count, context, seed))
+        config = prepared(self.config(source, mixer, learner, count, context, seed)).config
         assert isinstance(config.model, DecisionConfig)
         asked = self._asked(source)
         return_findings = tuple(finding for finding in findings if finding in ("asked", "late rewards"))

@@ -25,7 +25,7 @@ from seqloom.studies.contender import Contender, contender
 from seqloom.studies.results import Results
 from seqloom.studies.study import Cell, Row, RunCell, Study
 from seqloom.training.config import RunConfig
-from seqloom.training.preparation import identity, with_environment
+from seqloom.training.preparation import identity, prepared
 from seqloom.training.settings import resolve
 
 PRESET = "decision/maze"
@@ -123,7 +123,7 @@ class Maze:
         require_count(self.seeds)
         for length in self.lengths:
             for agent in self.agents:
-                with_environment(self.config(agent, length, 0))
+                prepared(self.config(agent, length, 0))
 
     @property
     def study(self) -> Study:
@@ -145,7 +145,7 @@ class Maze:
         return resolve(PRESET, [*BASE, *self.changes, *agent.changes, *varied], f"TMaze-{length}")
 
     def _cell(self, agent: Contender, length: int, seed: int) -> MazeCell:
-        config = with_environment(self.config(agent, length, seed))
+        config = prepared(self.config(agent, length, seed)).config
         return MazeCell(
             name=f"length-{length}/{agent.name}/seed-{seed}",
             config=config,

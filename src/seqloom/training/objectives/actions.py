@@ -14,7 +14,7 @@ best X %). What differs: a step begins as many windows as any other in an epoch,
 there X % of the steps are meant, here of the episodes.
 """
 
-from typing import Any, ClassVar, Literal, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,11 +31,16 @@ from seqloom.core.rest import Rest
 from seqloom.core.table import written
 from seqloom.data.config import DataConfig
 from seqloom.data.episodes import Environment, Episodes, read_episodes, sides
+from seqloom.data.noise import episodes_of_noise
 from seqloom.data.permutation import permute
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import widened
 from seqloom.models.decision_config import DecisionConfig
-from seqloom.training.objectives.config import ObjectiveConfig
+from seqloom.training.objectives.config import ObjectiveConfig, Prepared
+from seqloom.training.objectives.text import WINDOWS
+
+if TYPE_CHECKING:
+    from seqloom.training.config import RunConfig
 
 
 @final
@@ -46,8 +51,20 @@ class ActionsConfig(ObjectiveConfig):
     best: float = Field(
         1.0, gt=0, le=1, description="fraction of the training episodes that is used, those of the largest returns"
     )
-    plays: ClassVar = True
+    made_for: ClassVar = "decision"
     later: ClassVar = ("best",)
+
+    @override
+    def unused_data(self, data: DataConfig) -> tuple[str, tuple[str, ...]]:
+        return "episodes have", (*WINDOWS, "column", "labels", "passage", "tokenizer")
+
+    @override
+    def prepare(self, run: "RunConfig") -> Prepared:
+        """The settings with what follows from episodes: sizes of states and actions, and how states are scaled."""
+        run = super().prepare(run).config
+        train, _ = sides(read_episodes(run.data.source), run.data.held_out, run.data.seed)
+        model = cast(DecisionConfig, run.model).with_episodes(train)
+        return Prepared(run.model_copy(update={"model": model}), None)
 
     @override
     def data_identity(self, data: DataConfig) -> str:
@@ -56,9 +73,14 @@ class ActionsConfig(ObjectiveConfig):
 
     @override
     def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "Actions":
-        assert isinstance(model, DecisionConfig)
         train, held_out = sides(read_episodes(data.source), data.held_out, data.seed)
-        return Actions(model, best_of(train, self.best), held_out, rows)
+        return Actions(cast(DecisionConfig, model), best_of(train, self.best), held_out, rows)
+
+    @override
+    def build_on_noise(self, model: ModelConfig, rows: int) -> Objective:
+        sizes = cast(DecisionConfig, model)
+        episodes = episodes_of_noise(sizes.environment, min(model.context, model.vocab))
+        return Actions(sizes, episodes, episodes, rows)
 
 
 @final

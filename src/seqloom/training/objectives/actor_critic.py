@@ -11,7 +11,7 @@ Source: Mnih et al., arXiv:1602.01783, section 4, whose advantage is of few step
 its end. Parisotto et al. (GTrXL, arXiv:1910.06764) learn by V-MPO.
 """
 
-from typing import Any, ClassVar, Literal, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, cast, final
 
 import numpy as np
 import torch
@@ -24,11 +24,16 @@ from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
 from seqloom.core.rest import Rest
 from seqloom.core.table import written
 from seqloom.data.config import DataConfig
+from seqloom.data.episodes import described, opened
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.playing import roll
 from seqloom.evaluation.scores import widened
 from seqloom.models.decision_config import TOKENS, DecisionConfig
-from seqloom.training.objectives.config import ObjectiveConfig
+from seqloom.training.objectives.config import ObjectiveConfig, Prepared
+from seqloom.training.objectives.text import WINDOWS
+
+if TYPE_CHECKING:
+    from seqloom.training.config import RunConfig
 
 EPISODES = 100
 """that are played for a score"""
@@ -44,8 +49,25 @@ class ActorCriticConfig(ObjectiveConfig):
     discount: float = Field(0.97, gt=0, le=1, description="γ, the discount factor per step")
     critic: float = Field(0.5, ge=0, description="c, the weight of the critic's loss")
     entropy: float = Field(0.01, ge=0, description="β, the weight of the entropy of the actions")
-    reads_text: ClassVar = False
-    acts: ClassVar = True
+    made_for: ClassVar = "decision"
+    untimed: ClassVar = "a step lasts as long as the model plays"
+
+    @property
+    @override
+    def learned(self) -> str:
+        return "actions"
+
+    @override
+    def unused_data(self, data: DataConfig) -> tuple[str, tuple[str, ...]]:
+        return "episodes have", (*WINDOWS, "column", "labels", "passage", "tokenizer")
+
+    @override
+    def prepare(self, run: "RunConfig") -> Prepared:
+        """The settings with the sizes of the environment that the run plays."""
+        run = super().prepare(run).config
+        name = run.data.source
+        model = cast(DecisionConfig, run.model).with_environment(described(name, opened(name)))
+        return Prepared(run.model_copy(update={"model": model}), None)
 
     @override
     def data_identity(self, data: DataConfig) -> str:
@@ -54,8 +76,11 @@ class ActorCriticConfig(ObjectiveConfig):
 
     @override
     def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "ActorCritic":
-        assert isinstance(model, DecisionConfig)
-        return ActorCritic(self, model.dim, rows, data.seed)
+        return ActorCritic(self, cast(DecisionConfig, model).dim, rows, data.seed)
+
+    @override
+    def build_on_noise(self, model: ModelConfig, rows: int) -> NoReturn:
+        raise ValueError(f"{self.untimed}, which cannot be timed before: train without --plan")
 
 
 @final

@@ -28,12 +28,12 @@ from seqloom.data.config import DataConfig
 from seqloom.data.probes.draws import Draws
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import widened
-from seqloom.training.objectives.config import ObjectiveConfig
 from seqloom.training.objectives.next_token import NextToken, ScoredByToken
+from seqloom.training.objectives.text import TextObjectiveConfig
 
 
 @final
-class ExitsConfig(ObjectiveConfig):
+class ExitsConfig(TextObjectiveConfig):
     """Predicts every token after every layer, for `generate --exit`."""
 
     kind: Literal["exits"] = "exits"
@@ -46,6 +46,7 @@ class ExitsConfig(ObjectiveConfig):
         "(Depth-Adaptive Transformer)",
     )
     samples: int = Field(1, ge=1, le=1000, description="with mixed training: number of draws of the layers per row")
+    trains_exits: ClassVar = True
     resizes: ClassVar = True
     later: ClassVar = ("training", "samples")
 

@@ -7,7 +7,8 @@ Every example is read once an epoch, in an order of its own; rows are padded to 
 Source: Devlin et al., BERT, arXiv:1810.04805, section 4, where all weights are trained. Nothing differs.
 """
 
-from typing import Any, ClassVar, Literal, final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
@@ -20,19 +21,76 @@ from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
 from seqloom.core.rest import Rest
 from seqloom.core.table import written
 from seqloom.data.config import DataConfig
+from seqloom.data.corpora import require_column
+from seqloom.data.given_tokenizer import Unit
+from seqloom.data.labelled import encode_examples, prepare_labelled
+from seqloom.data.labels import examples_of
+from seqloom.data.noise import labelled_noise
 from seqloom.data.permutation import permute
+from seqloom.data.prepare import Corpus
+from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import require_tokens, widened
-from seqloom.training.objectives.config import ObjectiveConfig
+from seqloom.training.objectives.config import with_sizes
+from seqloom.training.objectives.text import WINDOWS, TextObjectiveConfig
+
+if TYPE_CHECKING:
+    from seqloom.training.config import RunConfig
 
 
 @final
-class LabelsConfig(ObjectiveConfig):
+class LabelsConfig(TextObjectiveConfig):
     """Predicts the label of each example from its texts."""
 
     kind: Literal["labels"] = "labels"
     causal: ClassVar = False
-    labelled: ClassVar = True
+    made_for: ClassVar = "classifier"
+
+    @override
+    def unused_data(self, data: DataConfig) -> tuple[str, tuple[str, ...]]:
+        return "labelled examples have", (*WINDOWS, "passage") if data.labels == "given" else WINDOWS
+
+    @override
+    def read(self, run: "RunConfig", tokenizer: Tokenizer | None, unit: Unit) -> Corpus:
+        data = run.data
+        return prepare_labelled(
+            data.source,
+            task=data.labels,
+            words=data.passage,
+            vocab=data.vocab,
+            context=run.model.context,
+            held_out=data.held_out,
+            seed=data.seed,
+            column=data.column,
+            tokenizer=tokenizer,
+            unit=unit,
+        )
+
+    @override
+    def with_corpus(self, run: "RunConfig", corpus: Corpus) -> "RunConfig":
+        """The size of the vocabulary, the labels, and how many texts have one."""
+        return with_sizes(super().with_corpus(run, corpus), labels=corpus.labels, texts=corpus.train.texts)
+
+    @override
+    def encode(self, source: str, column: str | None, data: Mapping[str, Any], model: Any) -> Tokens:
+        if column is not None:
+            require_column(source)
+        found = examples_of(
+            source,
+            data.get("labels", "given"),
+            column=data.get("column", "text") if column is None else column,
+            words=data.get("passage", 64),
+            seed=data.get("seed", 0),
+        )
+        return encode_examples(found, model.config.labels, model.tokenizer, model.config.context)
+
+    @override
+    def plain_text(self, data: DataConfig) -> None:
+        return None
+
+    @override
+    def build_on_noise(self, model: ModelConfig, rows: int) -> Objective:
+        return Labels(labelled_noise(model.context, model.vocab, getattr(model, "texts", 1)), rows)
 
     @override
     def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "Labels":

@@ -28,14 +28,14 @@ from seqloom.data.masking import hidden
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows, held_out
 from seqloom.evaluation.scores import require_tokens, widened
-from seqloom.training.objectives.config import ObjectiveConfig
+from seqloom.training.objectives.text import TextObjectiveConfig
 
 JUDGED = 2**40
 """the number of the first held-out row: it decides what is hidden in the row, and no training reaches it"""
 
 
 @final
-class MaskedTokenConfig(ObjectiveConfig):
+class MaskedTokenConfig(TextObjectiveConfig):
     """Predicts hidden tokens of a text from all others, as BERT does."""
 
     kind: Literal["masked_token"] = "masked_token"

@@ -9,7 +9,7 @@ those of the document, so that loss and gradient are those of the documents read
 
 from abc import ABC
 from functools import cache
-from typing import Any, ClassVar, Literal, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
 import torch
 from torch import Tensor, nn
@@ -26,17 +26,26 @@ from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows
 from seqloom.evaluation.scores import score, widened
 from seqloom.ops.pack import by_length, separate
-from seqloom.training.objectives.config import ObjectiveConfig
 from seqloom.training.objectives.neighbors import neighbor_arguments
+from seqloom.training.objectives.text import TextObjectiveConfig
+
+if TYPE_CHECKING:
+    from seqloom.training.config import RunConfig
 
 
 @final
-class NextTokenConfig(ObjectiveConfig):
+class NextTokenConfig(TextObjectiveConfig):
     """Predicts every token of a text from those before it."""
 
     kind: Literal["next_token"] = "next_token"
-    packs: ClassVar = True
     resizes: ClassVar = True
+
+    @override
+    def check_packed(self, run: "RunConfig") -> None:
+        if run.training.compile:
+            raise ValueError(
+                "data.packed gives each batch other shapes, which training.compile would compile anew: choose one"
+            )
 
     @override
     def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "ScoredByToken":

@@ -11,7 +11,8 @@ Source: Sutskever et al., arXiv:1409.3215, section 3.2; ε: Szegedy et al., arXi
 et al., arXiv:1706.03762, section 5.4. Nothing differs.
 """
 
-from typing import Any, ClassVar, Literal, final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
@@ -26,20 +27,61 @@ from seqloom.core.objective import Batch, Carried, Objective, Pass, Row
 from seqloom.core.rest import Rest
 from seqloom.core.table import written
 from seqloom.data.config import DataConfig
+from seqloom.data.given_tokenizer import Unit
+from seqloom.data.noise import labelled_noise
+from seqloom.data.paired import encode_pairs, prepare_paired
+from seqloom.data.pairs import read_pairs
 from seqloom.data.permutation import permute
+from seqloom.data.prepare import Corpus
+from seqloom.data.tokenizer import Tokenizer
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import require_tokens, widened
 from seqloom.generation.translation import translate
-from seqloom.training.objectives.config import ObjectiveConfig
+from seqloom.training.objectives.text import WINDOWS, TextObjectiveConfig
+
+if TYPE_CHECKING:
+    from seqloom.training.config import RunConfig
 
 
 @final
-class PairsConfig(ObjectiveConfig):
+class PairsConfig(TextObjectiveConfig):
     """Predicts the target of each pair from its source."""
 
     kind: Literal["pairs"] = "pairs"
     smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing: probability spread over all tokens")
-    paired: ClassVar = True
+    made_for: ClassVar = "seq2seq"
+
+    @override
+    def unused_data(self, data: DataConfig) -> tuple[str, tuple[str, ...]]:
+        return "pairs have", (*WINDOWS, "column", "labels", "passage")
+
+    @override
+    def read(self, run: "RunConfig", tokenizer: Tokenizer | None, unit: Unit) -> Corpus:
+        data = run.data
+        return prepare_paired(
+            data.source,
+            vocab=data.vocab,
+            context=run.model.context,
+            held_out=data.held_out,
+            seed=data.seed,
+            tokenizer=tokenizer,
+            unit=unit,
+        )
+
+    @override
+    def encode(self, source: str, column: str | None, data: Mapping[str, Any], model: Any) -> Tokens:
+        if column is not None:
+            raise ValueError("pairs are read from the two columns of a .tsv file: leave out --column")
+        return encode_pairs(read_pairs(source), model.tokenizer, model.config.context)
+
+    @override
+    def plain_text(self, data: DataConfig) -> None:
+        return None
+
+    @override
+    def build_on_noise(self, model: ModelConfig, rows: int) -> Objective:
+        """A source and a target that fill the context each."""
+        return Pairs(labelled_noise(2 * model.context + 1, model.vocab, 2), rows, self.smoothing)
 
     @override
     def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "Pairs":

@@ -59,7 +59,6 @@ class ProbeConfig(ObjectiveConfig):
         description="settings of the test rows, e.g. length=160; unset: those of training",
     )
     solved: float = Field(SOLVED, gt=0, le=1, description="accuracy at which training ends")
-    reads_text: ClassVar = False
     uses_length: ClassVar = True
     later: ClassVar = ("test", "solved")
 
@@ -95,6 +94,11 @@ class ProbeConfig(ObjectiveConfig):
     @override
     def build(self, model: ModelConfig, data: DataConfig, rows: int, tokens: Tokens | None) -> "ProbeObjective":
         return ProbeObjective(self.questions, layered(model, "a probe").dim, rows, data.seed, self.asked, self.solved)
+
+    @override
+    def build_on_noise(self, model: ModelConfig, rows: int) -> "ProbeObjective":
+        """Its own questions, which are drawn anyway."""
+        return self.build(model, DataConfig(source="noise"), rows, None)
 
 
 def reads(probe: Probe) -> int:

@@ -1,0 +1,56 @@
+"""What a model that counts, and a training with a memory, ask of the settings of a run."""
+
+from typing import TYPE_CHECKING
+
+from seqloom.core.layered import LayeredConfig
+from seqloom.training.preset import GRADIENTS
+
+if TYPE_CHECKING:
+    from seqloom.training.config import RunConfig
+
+
+def require_counting(run: "RunConfig") -> None:
+    """Raises ValueError unless a model that counts reads each token once a pass, and no setting is of gradients."""
+    if not run.model.fits:
+        return
+    training, kind = run.training, run.model.kind
+    if training.memory == "carry":
+        raise ValueError(
+            f"model.kind={kind} cannot be trained with training.memory=carry, whose rows are stretches of the "
+            "text: it counts a text in its order, with data.disjoint=true"
+        )
+    if training.objective.kind != "next_token" or not run.data.disjoint:
+        raise ValueError(
+            f"model.kind={kind} counts each token of the text at most once: set data.disjoint=true, and leave "
+            "training.objective out"
+        )
+    fields = type(training).model_fields
+    changed = [name for name in GRADIENTS if getattr(training, name) != fields[name].default]
+    if changed:
+        raise ValueError(f"model.kind={kind} counts, without gradients: leave training.{changed[0]} out")
+
+
+def require_carrying(run: "RunConfig") -> None:
+    """Raises ValueError for settings that do not fit a training with a memory."""
+    training = run.training
+    if training.memory == "none":
+        if training.through > 1:
+            raise ValueError("training.through counts segments that are read on: set training.memory=carry as well")
+        return
+    conflicts = {
+        f"training.objective.kind={training.objective.kind}": training.objective.kind != "next_token",
+        f"training.accumulate={training.accumulate}, which reads rows one after the other": training.accumulate > 1,
+        "training.compile": training.compile,
+        "training.stages with a context": any(stage.context is not None for stage in training.stages),
+        "data.packed": run.data.packed,
+        "data.disjoint": run.data.disjoint,
+    }
+    for name, is_set in conflicts.items():
+        if is_set:
+            raise ValueError(f"training.memory=carry reads whole stretches of text, without {name}: choose one")
+    position = run.model.position if isinstance(run.model, LayeredConfig) else None
+    if position is not None and position.place in ("embedding", "layers"):
+        raise ValueError(
+            f"training.memory=carry reads beyond any context, where the absolute model.position="
+            f"{position.kind} was not trained: choose a relative one (rotary, t5, alibi, …) or none"
+        )
