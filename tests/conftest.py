@@ -24,6 +24,7 @@ if SHAPES:  # before anything of the package is imported
 
 import torch  # noqa: E402
 
+import seqloom.mixers  # noqa: E402  # after the hook
 import seqloom.ops  # noqa: E402  # after the hook
 from seqloom.ops import native  # noqa: E402  # after the hook
 from seqloom.report.charts import draw  # noqa: E402  # after the hook
@@ -31,6 +32,8 @@ from tests import durations  # noqa: E402
 from tests.quick import EVERY, LATER, MET, Case, Met, pair, sampled  # noqa: E402
 
 torch.set_num_threads(1)
+seqloom.ops.load_ops()
+seqloom.mixers.kinds()  # tests look at what all of them register
 for source in sorted(Path(seqloom.ops.__file__).parent.rglob("*.c")):
     native.library(source)  # compiled here, so that no test sees the message
 

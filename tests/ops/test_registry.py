@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-import seqloom.ops  # noqa: F401  # which registers every op
 from seqloom.core.graphs import as_in_a_graph
 from seqloom.ops import backends
 from seqloom.ops.op import Backend, Example, Op, Streamed

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torch.func import jvp, vjp, vmap
 
-import seqloom.ops  # noqa: F401  # which registers every op
 from seqloom.ops import backends
 from seqloom.ops.gated_decay.reference import STEEPEST, bounded_root
 from seqloom.ops.op import Example, Op

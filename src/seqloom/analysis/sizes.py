@@ -9,10 +9,9 @@ from functools import cache
 from math import ceil, inf
 from typing import Literal, TypeAlias
 
-import torch
-
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.model_config import weightless
+from seqloom.core.without_values import without_values
 
 By: TypeAlias = Literal["ffn", "dim", "depth"]
 Counted: TypeAlias = Literal["params", "mul"]
@@ -23,7 +22,7 @@ def quantity(config: LayeredConfig, equal: Counted) -> int:
 
     Priced on the meta device: no weight is allocated or drawn. ValueError if a mixer cannot be built at these sizes.
     """
-    with torch.device("meta"):
+    with without_values():
         for mixer in config.pattern:  # raises before a model is built, since a search tries thousands of sizes
             mixer.build(config.dim, config.context, config.causal)
     return int(getattr(weightless(config).inner_cost(config.context), equal))

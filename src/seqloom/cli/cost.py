@@ -8,14 +8,13 @@ seqloom cost [tiny] --all --sort total         a whole model with each mixer; pa
 import json
 from typing import Any
 
-import torch
-
 from seqloom.analysis import measure, reach
 from seqloom.analysis.whole import Refused, Use, Whole, every_mixer, required
 from seqloom.analysis.whole import whole as whole_model
 from seqloom.cli.cost_request import SHORT, PricedMixer, PricedModel, size
 from seqloom.core.cost import Cost
 from seqloom.core.table import table
+from seqloom.core.without_values import without_values
 from seqloom.mixers import mixer_config
 from seqloom.training.settings import resolve
 
@@ -57,7 +56,7 @@ def _mixer(request: PricedMixer) -> str:
     kind, dim, context, tokens = request.kind, request.dim, request.context, request.tokens
     config = mixer_config({"kind": kind, **request.settings})
     causal = config.traits.causal != "never"
-    with torch.device("meta"):
+    with without_values():
         mixer = config.build(dim, context, causal)
     longest = mixer.traits.longest
     if longest is not None and tokens > longest:

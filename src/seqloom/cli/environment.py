@@ -5,7 +5,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
-import seqloom.ops  # noqa: F401  # its ops make their backends known
 from seqloom import __version__
 from seqloom.core.available_memory import available_memory, written
 from seqloom.core.table import table

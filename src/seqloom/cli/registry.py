@@ -43,7 +43,7 @@ def further() -> dict[str, type[Any]]:
     """The settings classes of mixers that were registered in this process and are not ours, by name."""
     if "seqloom.core.mixer_config" not in sys.modules:
         return {}
-    registered = sys.modules["seqloom.core.mixer_config"].kinds()
+    registered = sys.modules["seqloom.core.mixer_config"].registered()
     return {name: config for name, config in registered.items() if name not in read()["mixers"]}
 
 

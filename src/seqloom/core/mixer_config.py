@@ -154,8 +154,12 @@ _registry: Registry[MixerConfig] = Registry("mixer")
 unregister = _registry.unregister
 restore = _registry.restore
 search_by = _registry.search_by
+declare = _registry.declare
+find = _registry.find
+registered = _registry.registered
+"""the kinds of mixers whose modules are imported, by name"""
 kinds = _registry.kinds
-"""every registered kind of mixer by name; `seqloom.mixers` registers ours"""
+"""every kind of mixer by name, all of whose modules it imports; `seqloom.mixers` declares ours"""
 C = TypeVar("C", bound=MixerConfig)
 
 

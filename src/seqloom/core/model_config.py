@@ -3,13 +3,13 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
 from seqloom.core.config import Config
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import Model
+from seqloom.core.without_values import without_values
 
 
 class ModelConfig(Config, ABC):
@@ -60,5 +60,5 @@ class ModelConfig(Config, ABC):
 
 def weightless(config: ModelConfig) -> Model:
     """The model with its distinct layers alone, on the meta device: it takes no memory. ValueError as of `build`."""
-    with torch.device("meta"):
+    with without_values():
         return config.build(layers=config.distinct)

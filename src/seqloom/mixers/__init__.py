@@ -1,10 +1,8 @@
 """One equation per file, in folders by family. A new mixer is one file and one name below.
 
-Importing this package registers its mixers in the order of the list below. Those of other installed packages are
-registered after them (`plugins`).
+A mixer's file is imported, and registers its kind, when the kind is asked for; a list of all kinds has them in the
+order below. Those of other installed packages are registered after them (`plugins`).
 """
-
-from importlib import import_module
 
 from seqloom.core import mixer_config as registry
 from seqloom.core.mixer_config import MixerConfig, mixer_config
@@ -47,11 +45,17 @@ FAMILIES = {
 }
 """the files of each family"""
 
-for _family, _files in FAMILIES.items():
-    for _file in _files:
-        import_module(f"{__name__}.{_family}.{_file}")
+KINDS = {"extractors": ("she", "he", "we", "me", "he_extraction", "extractor"), "elman": ("rnn",)}
+"""the kinds that a file registers, where these are others than its name"""
 
-
+registry.declare(
+    {
+        kind: f"{__name__}.{family}.{file}"
+        for family, files in FAMILIES.items()
+        for file in files
+        for kind in KINDS.get(file, (file,))
+    }
+)
 registry.search_by(load_plugins)
 
 

@@ -15,18 +15,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-import torch
-
 from seqloom.core.cost import Cost, Per, Span, linear, softmax
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.parts import part_price
+from seqloom.core.without_values import without_values
 from seqloom.models.block import Block
 from seqloom.models.norm import Norm, build_norm
 
 
 def norm_cost(rows: int, dim: int, kind: Norm = "layer") -> Cost:
     """A norm of `rows` vectors, of the kind that a model has."""
-    with torch.device("meta"):
+    with without_values():
         return part_price(build_norm(kind, dim), Span(rows))
 
 

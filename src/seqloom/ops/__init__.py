@@ -1,9 +1,14 @@
-"""Equations without parameters, each with a reference and faster backends; importing this package registers all."""
+"""Equations without parameters, each with a reference and faster backends. An op is registered by its import."""
 
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-for _module in iter_modules(__path__):
-    if _module.ispkg:
-        import_module(f"{__name__}.{_module.name}")
-import_module(f"{__name__}.attention.sparse")  # imported after attention, on which it is built
+
+@cache
+def load_ops() -> None:
+    """Imports all ops, for what lists them or names any of them."""
+    for module in iter_modules(__path__):
+        if module.ispkg:
+            import_module(f"{__name__}.{module.name}")
+    import_module(f"{__name__}.attention.sparse")  # imported after attention, on which it is built

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from seqloom.core.config import suggestion
 from seqloom.core.graphs import constant
+from seqloom.ops import load_ops
 
 if TYPE_CHECKING:
     from seqloom.ops.op import Op
@@ -44,8 +45,9 @@ def register(op: "Op") -> None:
 
 
 def ops() -> "dict[str, Op]":
-    """All ops by name; importing `seqloom.ops` registers them."""
-    return dict(_ops)
+    """All ops by name, all of whose modules it imports."""
+    load_ops()
+    return {name: _ops[name] for name in sorted(_ops)}
 
 
 @constant
@@ -112,17 +114,18 @@ def checkpoint_contexts() -> tuple[AbstractContextManager[None], AbstractContext
 def check(backends: dict[str, str]) -> None:
     """Raises ValueError unless every named op exists and has the backend given for it."""
     for op, name in backends.items():
-        if op not in known():
+        named = _ops.get(op) or ops().get(op)
+        if named is None:
             raise ValueError(f"unknown op {op!r}; {suggestion(op, known())}")
-        if name not in known()[op]:
-            raise ValueError(f"op {op} has no backend {name!r}; {suggestion(name, known()[op])}")
+        if name not in named.backends:
+            raise ValueError(f"op {op} has no backend {name!r}; {suggestion(name, named.backends)}")
 
 
 def known() -> dict[str, tuple[str, ...]]:
     """The names of the backends of every op."""
-    return {name: tuple(op.backends) for name, op in _ops.items()}
+    return {name: tuple(op.backends) for name, op in ops().items()}
 
 
 def lacking(op: str) -> dict[str, str]:
     """The backends of `op` that cannot run on this machine, with the reasons."""
-    return _ops[op].lacking()
+    return ops()[op].lacking()

@@ -16,6 +16,8 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 """whether kernels run on the CPU under the interpreter, which is slow"""
 OLDEST = (8, 0)
 """the lowest compute capability that is supported"""
+PRECISION = {"highest": "ieee", "high": "tf32x3", "medium": "tf32"}
+"""how a kernel multiplies float32, by `torch.get_float32_matmul_precision`"""
 
 
 @constant

@@ -9,14 +9,13 @@ layer a mixer without a place for it, there is none.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-
 from seqloom import positions
 from seqloom.core.config import read
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.mixer_config import mixer_config
 from seqloom.core.model import require_streams
 from seqloom.core.model_config import ModelConfig, weightless
+from seqloom.core.without_values import without_values
 from seqloom.ops import backends
 from seqloom.training.config import RunConfig
 from seqloom.training.optimizers import matrices_of
@@ -108,7 +107,7 @@ def _build(model: ModelConfig) -> None:
     if not isinstance(model, LayeredConfig):
         weightless(model)
         return
-    with torch.device("meta"):
+    with without_values():
         for mixer in dict.fromkeys(model.mixers):
             try:
                 mixer.build(model.dim, model.reach, model.causal)

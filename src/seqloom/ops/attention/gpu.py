@@ -15,8 +15,7 @@ from torch import Tensor
 from seqloom.core.arguments import autocasts
 from seqloom.ops import gpu as device
 from seqloom.ops.autograd import GPU, differentiate, paired
-from seqloom.ops.gpu import power
-from seqloom.ops.linear_decay.gpu import PRECISION
+from seqloom.ops.gpu import PRECISION, power
 
 LONGEST = 256
 """the most tokens whose scores, against a block of queries, fit into the registers of a program"""

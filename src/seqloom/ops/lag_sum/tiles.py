@@ -12,9 +12,8 @@ from torch import Tensor
 
 from seqloom.ops import gpu as device
 from seqloom.ops.autograd import GPU
-from seqloom.ops.gpu import blocks, power
+from seqloom.ops.gpu import PRECISION, blocks, power
 from seqloom.ops.lag_sum import adjoint
-from seqloom.ops.linear_decay.gpu import PRECISION
 
 TIMES = 64
 """positions of a block: a power of two, at least 16"""

@@ -10,14 +10,13 @@ import torch
 from torch import Tensor
 
 from seqloom.ops.autograd import GPU, differentiate, paired
-from seqloom.ops.gpu import blocks
+from seqloom.ops.gpu import PRECISION, blocks
 from seqloom.ops.linear_decay import chunked
 
 CHUNK, WIDE = 64, 32
 """tokens of a chunk, and channels that a program multiplies at once: powers of two, at least 16"""
 NARROW = 16
 """tokens and channels in double precision, which needs twice the registers"""
-PRECISION = {"highest": "ieee", "high": "tf32x3", "medium": "tf32"}
 
 
 def decay(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:

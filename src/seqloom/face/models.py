@@ -1,54 +1,27 @@
-"""The public face: what `import seqloom` offers, each in one call."""
+"""Models: `seqloom.decoder`, `seqloom.load` and `seqloom.save`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from inspect import signature
 from numbers import Integral
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from torch import nn
 
 from seqloom.core.arguments import count, described
 from seqloom.core.config import read, suggestion
 from seqloom.core.device import chosen
-from seqloom.core.mixer import Mixer, Traits
+from seqloom.core.mixer_config import find
 from seqloom.core.model import Model, require_model
 from seqloom.data.tokenizer import Tokenizer
-from seqloom.generation.decode import generate
-from seqloom.mixers import kinds, mixer_config
-from seqloom.models.arguments import check_room
+from seqloom.face.build import build_checked
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.foreign import load as foreign
 from seqloom.retrieval.lookup import attach
 from seqloom.runs import model as stored
 
-__all__ = ["decoder", "generate", "list_mixers", "load", "mixer", "save"]
-
-LARGEST = {"dim": 2**17, "context": 2**24}
-"""the largest sizes of a mixer, as of `DecoderConfig`"""
 MODEL_SETTINGS = DecoderConfig.model_fields.keys() - {"kind", "mixer"}
 """settings of a decoder that are given as keywords, next to those of its mixer"""
-Module = TypeVar("Module", bound=nn.Module)
-
-
-def list_mixers() -> dict[str, Traits]:
-    """Every mixer by name, with what it can do."""
-    return {name: config.traits for name, config in kinds().items()}
-
-
-def mixer(kind: str, *, dim: int, context: int | None = None, causal: bool = True, **settings: Any) -> Mixer:
-    """A mixer for `dim` channels that looks back on `context` tokens: an nn.Module, (B, T, D) → (B, T, D).
-
-    With `causal=False` its bidirectional form, which reads whole sequences; ValueError where it has none.
-    `settings` are the mixer's own, such as heads=32 for attention. ValueError, with a suggestion, for unknown ones;
-    ValueError or TypeError, too, for sizes that are none or do not fit into the memory.
-    """
-    _require_size("dim", dim)
-    if context is not None:
-        _require_size("context", context)
-    config = mixer_config({"kind": kind, **settings})
-    return _built(lambda: config.build(dim, context, causal))
 
 
 def decoder(
@@ -93,7 +66,7 @@ def decoder(
     }
     values |= {"dropout": dropout, "position": position, "channel": channel, "embed_norm": embed_norm, "norm": norm}
     config: DecoderConfig = read(DecoderConfig, {**values, **model_settings, "mixer": mixers})
-    return _built(lambda: Decoder(config))
+    return build_checked(lambda: Decoder(config))
 
 
 def save(model: Model, folder: str | Path, *, tokenizer: Any = None) -> Path:
@@ -144,37 +117,14 @@ def _mixer_list(kinds: Any, settings: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _require_known(kind: str, settings: dict[str, Any]) -> None:
     """Raises ValueError for settings that are neither the mixer's nor, misspelled, close to one of the decoder's."""
-    if kind not in kinds():
+    config = find(kind)
+    if config is None:
         return  # the constructor's error names a similar kind
-    fields = kinds()[kind].model_fields
+    fields = config.model_fields
     unknown = next((name for name in settings if name not in fields), None)
     if unknown is not None:
         known_names = {*fields, *MODEL_SETTINGS, *signature(decoder).parameters} - {"settings"}
         raise ValueError(f"unknown setting {unknown!r}; {suggestion(unknown, known_names)}")
-
-
-def _require_size(name: str, size: Any) -> None:
-    """Raises ValueError unless a size is a whole number from 1 to `LARGEST`."""
-    if isinstance(size, bool) or not isinstance(size, Integral) or int(size) < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, not {size!r}")
-    if int(size) > LARGEST[name]:
-        raise ValueError(f"{name} must be at most {LARGEST[name]}, not {size!r}")
-
-
-def _built(build: Callable[[], Module]) -> Module:
-    """What `build` returns; ValueError where its parameters do not fit into this machine's memory."""
-    try:
-        if torch.get_default_device().type == "cpu":
-            with torch.device("meta"), torch.random.fork_rng(devices=[]):
-                planned = list(build().parameters())
-            check_room(
-                sum(tensor.numel() for tensor in planned),
-                max((tensor.itemsize for tensor in planned), default=0),
-                "this module",
-            )
-        return build()
-    except (MemoryError, RuntimeError, OverflowError) as error:
-        raise ValueError(f"this cannot be built ({str(error).splitlines()[0]}): choose smaller sizes") from None
 
 
 def _folder_path(folder: Any) -> Path:
