@@ -1,4 +1,4 @@
-"""patterns.py and positions.py write rows with the goals that were set and whether they are met."""
+"""patterns.py writes rows with the goals that were set and whether they are met."""
 
 import json
 import sys
@@ -30,8 +30,6 @@ def test_the_goals_are_those_that_were_set(script: Script) -> None:
     assert patterns.GOALS == {"local": 0.15, "longformer": 0.15, "strided": 0.2}
     assert (patterns.PEAK, patterns.FAR) == (1.1, 65536)
     assert (patterns.SLOPES[0], patterns.SLOPES[-1]) == (2048, 32768)
-    assert script("positions").T == 2048
-    assert script("positions").GOALS == {"alibi": 1.15, "t5": 1.6}
 
 
 def test_rows(patterns: Any, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,19 +76,3 @@ def test_a_missing_package_is_reported(
         monkeypatch.setitem(sys.modules, name, None)
     assert not {"local-attention", "x-transformers"} & set(patterns.peers(64))
     assert "x-transformers is not installed: no time of it" in capsys.readouterr().err
-
-
-def test_a_row_of_positions(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    positions = script("positions")
-    monkeypatch.setattr(positions, "T", 64)
-    row = positions.row(2)
-    assert set(row["ms_median_quartiles"]) == {"plain", "alibi", "t5"}
-    assert set(row["met"]) == set(row["goals"]) == {"alibi", "t5"}
-
-
-def test_the_table_has_a_gradient(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    positions = script("positions")
-    monkeypatch.setattr(positions, "T", 64)
-    t5 = positions.T5Positions(positions.HEADS, 32, 128, causal=True)
-    assert len(positions.Attending(t5)()) == 4
-    assert len(positions.Attending(positions.ALiBi(positions.HEADS))()) == 3

@@ -91,11 +91,11 @@ def parses(command: str) -> bool:
     program, *words = command.split()
     if program != "seqloom":
         return False
-    group = typer.main.get_command(app)
-    while commands := getattr(group, "commands", None):
-        if not words or words[0] not in commands:
+    group: Any = typer.main.get_command(app)
+    while hasattr(group, "list_commands"):
+        if not words or words[0] not in group.list_commands(None):
             return False
-        group, words = commands[words[0]], words[1:]
+        group, words = group.get_command(None, words[0]), words[1:]
     options = {name for parameter in group.params for name in (*parameter.opts, *parameter.secondary_opts)}
     return all(word.partition("=")[0] in options for word in words if word.startswith("--"))
 
