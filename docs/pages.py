@@ -20,7 +20,7 @@ from docs.making.template import render
 from docs.making.use import use
 from seqloom.analysis.rounding import EPS
 from seqloom.cli import registry
-from seqloom.cli.mixers import LEGEND, drawing
+from seqloom.cli.work.mixers import LEGEND, drawing
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.mixers import kinds, mixer_config
 

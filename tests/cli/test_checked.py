@@ -11,8 +11,8 @@ import pytest
 
 from seqloom.cli import registry
 from seqloom.cli.checked import require_contenders, require_mixer, require_settings
-from seqloom.cli.mixers import listed
-from seqloom.cli.settings import settings
+from seqloom.cli.work.mixers import listed
+from seqloom.cli.work.settings import settings_text as settings
 from seqloom.core import mixer_config as core
 from seqloom.core.mixer_config import mixer_config
 from seqloom.mixers import kinds, plugins

@@ -255,7 +255,7 @@ def test_what_ends_a_command(
     def fail(*arguments: object) -> None:
         raise error
 
-    monkeypatch.setattr("seqloom.cli.cost.price", fail)
+    monkeypatch.setattr("seqloom.cli.work.prices.price", fail)
     answer = seqloom("cost", "she")
     assert answer.code == code
     assert len(answer.err.splitlines()) == 1
@@ -265,6 +265,6 @@ def test_a_fault_of_our_own_is_not_hidden(seqloom: Seqloom, monkeypatch: pytest.
     def fail(*arguments: object) -> None:
         raise RuntimeError("sizes of tensors must match")
 
-    monkeypatch.setattr("seqloom.cli.cost.price", fail)
+    monkeypatch.setattr("seqloom.cli.work.prices.price", fail)
     with pytest.raises(RuntimeError, match="tensors"):
         seqloom("cost", "she")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from seqloom.cli import registry
-from seqloom.cli.mixers import patterns
+from seqloom.cli.work.mixers import patterns
 from seqloom.mixers import kinds, mixer_config
 from tests.cli.test_lists import Seqloom
 
@@ -47,7 +47,7 @@ def test_what_is_drawn_is_what_a_mixer_reads(number: int) -> None:
 
 
 def test_it_loads_no_torch() -> None:
-    run = "from seqloom.cli.mixers import patterns; import sys; patterns(); print('torch' in sys.modules)"
+    run = "from seqloom.cli.work.mixers import patterns; import sys; patterns(); print('torch' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "False"
 

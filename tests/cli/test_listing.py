@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from seqloom.cli import environment
-from seqloom.cli.environment import backends
+from seqloom.cli.work import environment
+from seqloom.cli.work.environment import backends
 from seqloom.ops import backends as chooser
 from seqloom.ops import native
 from seqloom.ops.wkv_average import native as wkv_native

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from seqloom.cli import registry
-from seqloom.cli.settings import type_text
+from seqloom.cli.work.settings import type_text
 from seqloom.mixers import FAMILIES, kinds
 from tests.cli.conftest import Answer
 
@@ -60,7 +60,7 @@ def test_the_price_is_that_of_cost(seqloom: Seqloom) -> None:
         ("lr", ["training", "  lr: float > 0, default 0.001", "model.mixer, of kind s4"]),
         ("clip", ["training", "  clip: float > 0, or null, default null"]),
         ("data", ["data", "  source: str, required", "  held_out: float > 0, < 1, default 0.05"]),
-        ("precision", ["training", '  precision: float32 | bf16 | float64, default "float32"']),
+        ("precision", ["training", '  precision: float32 | tf32 | bf16 | float64 | auto, default "float32"']),
         ("groups", ["model.mixer, of kind extractor", "  groups: int | shared, default 1"]),
         ("she", ["model.mixer, of kind she", "  groups: int >= 1, default 1"]),
         ("model.mixer.she", ["model.mixer, of kind she", "  groups: int >= 1, default 1"]),

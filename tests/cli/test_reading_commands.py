@@ -49,7 +49,7 @@ def test_generate_prints_each_piece_at_once(
             yield piece
             shown.append(capsys.readouterr().out)
 
-    monkeypatch.setattr("seqloom.cli.generation.generate", slowly)
+    monkeypatch.setattr("seqloom.cli.work.generation.generate", slowly)
     rest = seqloom("generate", trained, "Once ")
     assert [*shown, rest.out] == ["Once a", "b", "\n"]
 

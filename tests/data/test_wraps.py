@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seqloom.cli.survey import surveyed
+from seqloom.cli.work.survey import surveyed
 from seqloom.data.documents import unwrap
 from seqloom.data.prepare import prepare
 from seqloom.data.wraps import change_of, is_wrapped, join_wraps

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from seqloom.analysis.measure import Timing
-from seqloom.cli.bench import timed
+from seqloom.cli.work.bench import timed
 from seqloom.mixers import kinds
 from seqloom.mixers.attention.attention import Attention
 from seqloom.mixers.extractors.extractors import Extractor

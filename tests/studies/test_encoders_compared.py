@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from seqloom.cli.comparison import printed
+from seqloom.cli.work.comparison import printed
 from seqloom.report.page import write
 from seqloom.studies.contenders import contender
 from tests.studies.comparing import SMALL, compare

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from seqloom.cli.comparison import printed
+from seqloom.cli.work.comparison import printed
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.models.kinds import model_config
 from seqloom.report import page

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import seqloom
-from seqloom.cli.comparison import printed
+from seqloom.cli.work.comparison import printed
 from seqloom.core.statistics import differences, mean_of
 from seqloom.generation.decode import generate
 from seqloom.report import page

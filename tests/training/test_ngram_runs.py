@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import seqloom
-from seqloom.cli.runs import listed
+from seqloom.cli.work.runs import listed
 from seqloom.models.ngram.interpolated import Interpolated
 from seqloom.models.ngram.kneser_ney import kneser_ney
 from seqloom.runs.metrics import Metrics

@@ -47,7 +47,7 @@ def survey(
     TMaze-LENGTH; POLICY is random, scripted, mixed (scripted, then random), trained, or replay (all episodes that the
     training of the policy tried). They are stored, and `seqloom train --data` takes the same name.
     """
-    from seqloom.cli.survey import surveyed
+    from seqloom.cli.work.survey import surveyed
 
     print(surveyed(source, vocab, tokenizer, column, as_json=as_json))
 
@@ -66,7 +66,7 @@ def prepare(
     from seqloom.cli.checked import require_settings
 
     require_settings(preset, change or [], source)
-    from seqloom.cli.survey import written
+    from seqloom.cli.work.survey import written
 
     print(written(source, out, preset, change or []))
 
@@ -84,7 +84,7 @@ def vectors(
     column: Annotated[str, typer.Option(help=COLUMN)] = "text",
 ) -> None:
     """Learns vectors of the words of a text by skip-gram (gensim), for training.vectors and `data nearest`."""
-    from seqloom.cli.word_vectors import learned
+    from seqloom.cli.work.word_vectors import learned
 
     print(learned(source, out, column, dim, window, negative, least, epochs, seed))
 
@@ -97,6 +97,6 @@ def nearest(
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Prints the words whose vectors are nearest to those of the given words, by cosine similarity."""
-    from seqloom.cli.word_vectors import neighbors
+    from seqloom.cli.work.word_vectors import neighbors
 
     print(neighbors(file, words, count, as_json=as_json))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seqloom.cli.options import exit_measure
-from seqloom.cli.retrieval import model_of, tokens_of
+from seqloom.cli.work.retrieval import model_of, tokens_of
 from seqloom.core.table import table
 from seqloom.depth.classifier import ConfidenceClassifier
 from seqloom.depth.store import open_exits, require_new, save_exits, save_thresholds

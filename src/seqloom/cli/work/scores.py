@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import Any, Literal
 
-from seqloom.cli.retrieval import neighbors_of, tokens_of
+from seqloom.cli.work.retrieval import neighbors_of, tokens_of
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.model import Model, require_generates
 from seqloom.core.progress import progress

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from seqloom.cli.options import exit_measure
-from seqloom.cli.retrieval import neighbors_of
+from seqloom.cli.work.retrieval import neighbors_of
 from seqloom.core.config import read
 from seqloom.core.model import Model, require_generates
 from seqloom.core.shapes import Ids

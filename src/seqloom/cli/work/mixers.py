@@ -5,7 +5,7 @@ from textwrap import wrap
 from typing import Any
 
 from seqloom.cli import registry
-from seqloom.cli.settings import lines
+from seqloom.cli.work.settings import lines
 from seqloom.core.config import suggestion
 from seqloom.core.table import table
 
