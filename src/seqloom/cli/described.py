@@ -42,7 +42,14 @@ def registry() -> dict[str, Any]:
 
 def text() -> str:
     """registry.json as it is written."""
-    return json.dumps(registry(), indent=1, ensure_ascii=False) + "\n"
+    contents = registry()
+    mixers = [f"{_line(name)}: {_line(entry)}" for name, entry in contents["mixers"].items()]
+    sections = [_line(section) for section in contents["run"]]
+    return "\n".join(['{"mixers": {', ",\n".join(mixers), '}, "run": [', ",\n".join(sections), "]}", ""])
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def described(config: type[Any]) -> dict[str, Any]:
