@@ -96,6 +96,11 @@ def test_the_commit_and_whether_the_tree_differs(tmp_path: Path, monkeypatch: py
     assert commit() == clean, "what the process began with"
     commit.cache_clear()
     assert commit() == clean + "+"
+    (package / "new.py").unlink()
+    (tmp_path / "src" / "seqloom_studies").mkdir(parents=True)
+    (tmp_path / "src" / "seqloom_studies" / "study.py").touch()
+    commit.cache_clear()
+    assert commit() == clean + "+"
 
 
 def test_installed_inside_of_another_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def name_commit(name: str, tag_name: str | None) -> None:
 
 @cache
 def commit() -> str:
-    """The commit of the checkout that the package lies in, with + where its folder or benchmarks/ differ from it.
+    """The commit of the checkout that the package lies in, with + where its folder, the studies or benchmarks/ differ.
 
     The one of `name_commit`, or the installed version, as `seqloom 0.1.0`, where there is none. It is looked up once
     per process: a later checkout is not the code that runs.
@@ -50,7 +50,7 @@ def commit() -> str:
     if _git("ls-files", "--error-unmatch", "__init__.py") is None:  # a virtual environment inside of another project
         return _installed()
     short = _git("rev-parse", "--short", "HEAD")
-    paths = (".", ":(top)benchmarks", ":(top,exclude)*.pyc", ":(top,exclude)*__pycache__*")
+    paths = (".", ":(top)src/seqloom_studies", ":(top)benchmarks", ":(top,exclude)*.pyc", ":(top,exclude)*__pycache__*")
     changed = _git("status", "--porcelain", "--ignored", *paths)
     return _installed() if short is None else short + ("+" if changed else "")
 
