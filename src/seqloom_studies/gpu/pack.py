@@ -38,14 +38,12 @@ MOST = 60 << 20
 TRITON = "3.7.1"
 PYTHON = "3.12"
 SYSTEMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
-SITE = (
-    *("pydantic>=2.10,<3", "annotated-types", "typing-inspection", "typing-extensions", "typer>=0.15,<1", "click"),
-    *("rich>=13,<16", "shellingham", "markdown-it-py", "mdurl", "pygments", "annotated-doc"),
-    *("jaxtyping>=0.3,<0.4", "wadler-lindig", "safetensors>=0.5,<1", "tokenizers>=0.23,<0.24", "pyyaml>=6,<7"),
-    *("filelock>=3.30,<5", "jinja2>=3.1,<4", "markupsafe>=2.1,<4"),
+WITH_NEEDS = ("pydantic>=2.10,<3", "typer>=0.15,<1", "rich>=13,<16", "jaxtyping>=0.3,<0.4", "jinja2>=3.1,<4")
+ALONE = (
+    *("safetensors>=0.5,<1", "tokenizers>=0.23,<0.24", "pyyaml>=6,<7", "filelock>=3.30,<5"),
     *("fla-core==0.6.0", "flash-linear-attention==0.6.0", "einops"),
 )
-"""what is imported on the way of the queue, besides torch, Triton and numpy"""
+"""what is imported on the way of the queue, besides torch, Triton and numpy: with what it needs, and without"""
 UNUSED = ("profiler", "FileCheck", "plugins", "instrumentation", "_C/libproton.so", "backends/amd/include")
 UNUSED_NVIDIA = ("lib/cupti", "bin/ptxas-blackwell", "bin/nvdisasm", "bin/cuobjdump")
 """parts of Triton that compile no kernel for Hopper"""
@@ -56,7 +54,7 @@ set -e
 here=$(cd "$(dirname "$0")" && pwd)
 home=${SEQLOOM_GPU:-/tmp/seqloom-gpu}
 mkdir -p "$home/triton"
-python3 -m tarfile -e "$here"/triton-*.tar.xz "$home/triton"
+python3 -m tarfile --filter data -e "$here"/triton-*.tar.xz "$home/triton"
 PYTHONPATH="$home/triton" python3 -c 'import triton, triton._C.libtriton; print("Triton", triton.__version__)'
 """
 RUN = """#!/bin/sh
@@ -69,7 +67,7 @@ home=${SEQLOOM_GPU:-/tmp/seqloom-gpu}
 for part in site texts; do
     if [ -f "$here/$part.tar.xz" ] && [ ! -d "$home/$part" ]; then
         mkdir -p "$home/$part.new"
-        python3 -m tarfile -e "$here/$part.tar.xz" "$home/$part.new"
+        python3 -m tarfile --filter data -e "$here/$part.tar.xz" "$home/$part.new"
         mv "$home/$part.new" "$home/$part"
     fi
 done
@@ -139,7 +137,8 @@ def pack_queue(folder: Path, books: Path | None, caches: Path, *, scratch: bool 
         raise ValueError(f"--data {books}: there is no such folder of texts")
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as made, _archive(folder / "site.tar.xz") as archive:
-        _unpack_wheels(Path(made), SITE)
+        _unpack_wheels(Path(made), WITH_NEEDS, needs=True)
+        _unpack_wheels(Path(made), ALONE)
         archive.add(made, ".")
     _remove(folder / "texts.tar.xz")
     if books is not None:
@@ -197,11 +196,15 @@ def _prepare_texts(books: Path, made: Path) -> None:
             shutil.copy(path, place)
 
 
-def _unpack_wheels(folder: Path, packages: Sequence[str]) -> None:
-    """Downloads wheels of these packages, without what they need, and unpacks them. ValueError where one is missing."""
+def _unpack_wheels(folder: Path, packages: Sequence[str], *, needs: bool = False) -> None:
+    """Downloads wheels of these packages, with what they need if `needs`, and unpacks them.
+
+    ValueError where one is missing.
+    """
     systems = [word for system in SYSTEMS for word in ("--platform", system)]
     with TemporaryDirectory() as wheels:
-        words = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+        words = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:"]
+        words += [] if needs else ["--no-deps"]
         words += ["--python-version", PYTHON, "--implementation", "cp", *systems, "--dest", wheels, *packages]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:

@@ -15,7 +15,7 @@ from seqloom_studies.gpu.card import source_digest
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wheels of few files, nothing to strip, quick compression."""
 
-    def unpack(folder: Path, packages: Sequence[str]) -> None:
+    def unpack(folder: Path, packages: Sequence[str], *, needs: bool = False) -> None:
         for name in ("_C/libtriton.so", "backends/nvidia/bin/ptxas", "profiler/__init__.py", "__init__.py"):
             path = folder / "triton" / name
             path.parent.mkdir(parents=True, exist_ok=True)
