@@ -5,7 +5,7 @@ BIN := .venv/bin
 ONE := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 TEST := $(ONE) -n 2 --dist worksteal
 
-.PHONY: demo test test-short test-shapes test-long test-all durations sanitize test-demo mutants check format pages docs clean
+.PHONY: demo test test-short test-shapes test-long test-all durations sanitize test-demo mutants check format pages docs gpu clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -97,6 +97,14 @@ docs: pages .venv/docs
 .venv/docs: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
 	touch $@
+
+# What a GPU tells first (src/seqloom_studies/gpu/README.md): packs for a bare machine, in build/gpu/, of BOOKS, a folder of texts
+# with their authors; then, where this machine has a GPU, eight minutes of the queue.
+gpu: .venv/installed
+	$(BIN)/python -m seqloom_studies.gpu.pack $(if $(BOOKS),--data $(BOOKS))
+	@if $(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; \
+	then $(BIN)/seqloom study gpu --minutes 8 $(if $(BOOKS),--data $(BOOKS)); \
+	else echo "no GPU here: take the packs to one"; fi
 
 clean:
 	rm -rf .venv build site *.egg-info

@@ -1,7 +1,7 @@
 """The board's models at a larger size, in the docs: the table of what was trained on a GPU, one rate and one seed each.
 
-It is made from results/board_gpu.jsonl (trainings) and results/board_gpu_steps.jsonl (times of a training step), which
-benchmarks/board_gpu.py writes.
+It is made from results/board_gpu.jsonl (trainings) and results/board_gpu_steps.jsonl (times of a training step). The
+same models with more rates and seeds are item B4 of `seqloom study gpu`, which has no rows yet.
 """
 
 from pathlib import Path

@@ -98,14 +98,14 @@ def act(call: Call, minutes: float, began: float) -> int:
     return code
 
 
-def _books(call: Call, runs: Path) -> Path:
-    """The folder of texts. ValueError where there is none."""
+def _books(call: Call, runs: Path) -> Path | None:
+    """The folder of texts, if there is one. ValueError for one that is not there."""
     if call.books is not None:
         if not call.books.is_dir():
             raise ValueError(f"--data {call.books}: there is no such folder of texts")
         return call.books
     if not call.tiny:
-        raise ValueError("add --data: a folder of texts with their authors, as a pack holds it")
+        return None
     folder = runs / "texts"
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(BOOKS):

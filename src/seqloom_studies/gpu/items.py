@@ -56,6 +56,7 @@ ITEMS = (
         least=0.2,
         uses=(*MIXERS, *TRAINER),
         study=trainings.decisions,
+        reads=True,
     ),
     Item(
         "B1-long",
@@ -64,6 +65,7 @@ ITEMS = (
         least=0.6,
         uses=(*MIXERS, *TRAINER),
         study=trainings.longer_decisions,
+        reads=True,
     ),
     Item(
         "B2",
@@ -80,6 +82,7 @@ ITEMS = (
         least=2.5,
         uses=(*MIXERS, *TRAINER),
         study=trainings.headline,
+        reads=True,
     ),
     Item(
         "B4",
@@ -88,6 +91,7 @@ ITEMS = (
         least=0.8,
         uses=(*MIXERS, *TRAINER),
         study=trainings.wide,
+        reads=True,
     ),
     Item(
         "B5",
@@ -96,6 +100,7 @@ ITEMS = (
         least=6,
         uses=(*MIXERS, *TRAINER),
         study=trainings.figures,
+        reads=True,
     ),
     Item(
         "B5-more",
@@ -104,5 +109,6 @@ ITEMS = (
         least=0.3,
         uses=(*RECALLED, "seqloom.mixers.linear.kda", *TRAINER),
         study=trainings.further,
+        reads=True,
     ),
 )

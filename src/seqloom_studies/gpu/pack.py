@@ -80,15 +80,15 @@ export PYTHONUNBUFFERED=1
 out=$1
 minutes=${2:-8}
 [ $# -lt 2 ] && shift $# || shift 2
-exec python3 -m seqloom study gpu --minutes "$minutes" --out "$out" --commit COMMIT --packs "$here" \\
-    --data "$home/texts/books" --tokens "$home/texts/table1.tokens" "$@"
+[ ! -d "$home/texts" ] || set -- --data "$home/texts/books" --tokens "$home/texts/table1.tokens" "$@"
+exec python3 -m seqloom study gpu --minutes "$minutes" --out "$out" --commit COMMIT --packs "$here" "$@"
 """
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Packs, prints the sizes and how they are used; 2, with one line, where something is missing or too large."""
     parser = argparse.ArgumentParser(prog="python -m seqloom_studies.gpu.pack", description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, help="a folder of texts with their authors; without it no trainings")
+    parser.add_argument("--data", type=Path, help="a folder of texts with their authors, which B1, B3, B4, B5 read")
     parser.add_argument("--out", type=Path, default=OUT, help="the folder of the packs")
     parser.add_argument("--caches", type=Path, default=Path("results/gpu"), help="where caches-*.tar.gz came back to")
     parser.add_argument("--scratch", action="store_true", help="for tries: a tree with changes, too")

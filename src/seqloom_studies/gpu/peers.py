@@ -20,9 +20,6 @@ from typing_extensions import override
 from seqloom.core.layered import LayeredConfig
 from seqloom.training.config import TrainConfig
 
-EPS = 1e-5
-"""ε of the norms, as our models have it by default"""
-
 
 @final
 class Attention(nn.Module):
@@ -74,10 +71,11 @@ class FirstOutput(nn.Module):
 class Block(nn.Module):
     """One layer: a mixer and a gated feed-forward network, each after a norm and beside a skip."""
 
-    def __init__(self, mixer: nn.Module, dim: int, hidden: int) -> None:
+    def __init__(self, mixer: nn.Module, config: LayeredConfig) -> None:
         super().__init__()
-        self.mixer_norm, self.mixer = nn.RMSNorm(dim, eps=EPS), mixer
-        self.hidden_norm = nn.RMSNorm(dim, eps=EPS)
+        dim, hidden = config.dim, config.ffn
+        self.mixer_norm, self.mixer = nn.RMSNorm(dim, eps=config.norm_eps), mixer
+        self.hidden_norm = nn.RMSNorm(dim, eps=config.norm_eps)
         self.gate_and_value = nn.Linear(dim, 2 * hidden, bias=False)
         self.out = nn.Linear(hidden, dim, bias=False)
 
@@ -96,8 +94,8 @@ class Peer(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(config.vocab, config.dim)
         nn.init.normal_(self.embedding.weight, std=0.02)
-        self.blocks = nn.ModuleList(Block(build_mixer(), config.dim, config.ffn) for _ in range(config.depth))
-        self.norm = nn.RMSNorm(config.dim, eps=EPS)
+        self.blocks = nn.ModuleList(Block(build_mixer(), config) for _ in range(config.depth))
+        self.norm = nn.RMSNorm(config.dim, eps=config.norm_eps)
 
     @override
     def forward(self, ids: Int[Tensor, "B T+1"]) -> Float[Tensor, ""]:

@@ -34,7 +34,7 @@ class Place:
 
     card: Card
     sizes: Sizes
-    books: Path
+    books: Path | None
     """a folder of texts whose names tell their authors"""
     tokens: Path | None
     """the text of the paper's figures, prepared, instead of `books`"""
@@ -57,6 +57,8 @@ class Item:
     """modules that it depends on: it is run again once their code has changed"""
     study: Callable[[Place, str], Study]
     """its cells; the second argument is the digest of the code"""
+    reads: bool = False
+    """whether it reads the books"""
     vital: bool = False
     """whether nothing else runs before it has ended without a fault"""
 
@@ -101,6 +103,9 @@ def work(items: Sequence[Item], place: Place, ledger: Ledger, clock: Clock, comm
         )
     reasons = []
     for item in left:
+        if item.reads and place.books is None:
+            say(f"{item.name}: left out, it reads the books of --data")
+            continue
         if not clock.has(item.least):
             say(f"{item.name}: left for another call, it needs about {item.least:g} minutes")
             continue

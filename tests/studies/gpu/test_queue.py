@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -195,3 +195,12 @@ def test_the_plan_says_what_has_ended_and_what_a_call_reaches(tried: Tried) -> N
     assert text[2].split()[-1] == "ended"
     assert text[3].split()[-3:] == ["not", "begun", "whole"]
     assert plan(items, ledger, 1).splitlines()[3].split()[-1] == "no"
+
+
+def test_an_item_that_reads_books_is_left_out_without_them(tried: Tried) -> None:
+    place = Place(CARD, TINY, None, None, tried.folder / "runs")
+    items = [tried.item("A1", vital=True), replace(tried.item("B1"), reads=True)]
+    ledger = Ledger(tried.folder / "out", [], CARD, "seqloom study gpu")
+    assert work(items, place, ledger, Clock(5, time.monotonic()), "seqloom study gpu", tried.said.append) == []
+    assert tried.ran == ["A1/first", "A1/second"]
+    assert tried.said[-1] == "B1: left out, it reads the books of --data"
