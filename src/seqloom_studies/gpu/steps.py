@@ -11,7 +11,7 @@ from typing import Any, ClassVar, final
 from seqloom.analysis.measure import Timing, race
 from seqloom.core.progress import Say, Show
 from seqloom.studies.noise import noise_updates
-from seqloom.studies.perform import of_memory
+from seqloom.studies.perform import reason
 from seqloom.studies.study import Row
 from seqloom.training.captured import chosen_steps
 from seqloom.training.config import RunConfig
@@ -72,8 +72,8 @@ class StepRace(OnCard):
                     for _ in range(WARM):
                         step()
                     entries[key] = step
-                except (ValueError, RuntimeError, ImportError) as error:
-                    left_out[key] = "out of memory" if of_memory(error) else str(error).strip().splitlines()[0][:200]
+                except Exception as error:  # of a compiler, or of others' code
+                    left_out[key] = reason(error)[:200]
                     say(f"{key[0]}, {key[1]} is left out: {left_out[key]}")
                 advance()
         if self.baseline not in entries:

@@ -15,6 +15,7 @@ from seqloom.training.preparation import identity
 from seqloom_studies.board.cell import BoardCell
 from seqloom_studies.board.lineup import DECIDED
 from seqloom_studies.board.study import Board
+from seqloom_studies.gpu.ahead import prepare_ahead
 from seqloom_studies.gpu.queue import Place
 from seqloom_studies.paper.cells import Paper
 from seqloom_studies.paper.grid import Grid
@@ -32,6 +33,7 @@ WIDE_FOLDS = 3
 def decisions(place: Place, code: str) -> Study:
     """B1: the comparison by its protocol, up to the result runs of the models of decisions."""
     board = _board(place)
+    prepare_ahead(board.source, board.changes, place.sizes.folds)
     return Study("B1", board.shared, lambda results: _decided(board, place, results))
 
 
