@@ -1,6 +1,6 @@
 """The items of the queue, in the order of evidence a minute. Minutes are estimates for an H100."""
 
-from seqloom_studies.gpu import measurements, smoke, trainings
+from seqloom_studies.gpu import measurements, op_races, smoke, trainings
 from seqloom_studies.gpu.queue import Item
 
 MIXERS = (
@@ -19,7 +19,7 @@ ITEMS = (
     Item(
         "A1",
         "smoke: captured steps against eager ones, fla's rules against float64",
-        minutes=0.5,
+        minutes=1.5,
         least=0.5,
         uses=(*MIXERS, *TRAINER),
         study=smoke.smoke_study,
@@ -48,6 +48,14 @@ ITEMS = (
         least=0.5,
         uses=(*MIXERS, *TRAINER),
         study=measurements.wide_study,
+    ),
+    Item(
+        "A4",
+        "kernels by turns, where the rule that chooses one on a GPU is an estimate",
+        minutes=1,
+        least=0.3,
+        uses=(),
+        study=op_races.ops_study,
     ),
     Item(
         "B1",
