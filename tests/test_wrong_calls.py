@@ -118,6 +118,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "inner_cost": (MODEL.inner_cost, {"T": 2}),
     "begin": (TRANSLATOR.begin, {"source": IDS, "keep": KEEP}),
     "crop": (MODEL.crop, {"state": MODEL.start(B), "tokens": 1}),
+    "reserve": (MODEL.reserve, {"state": MODEL.start(B), "tokens": 1}),
+    "recompute_layers": (MODEL.recompute_layers, {"on": False}),
 }
 """each function with arguments that it takes"""
 
@@ -197,6 +199,8 @@ WRONG: dict[str, list[Any]] = {
     "per": [*WORDS, "batch"],
     "outputs": COUNTS[1:],
     "reuse": [None, 1, "yes"],
+    "compile": [1, "yes"],
+    "on": [None, 1, "yes"],
     "neighbors": [3, "store", {}],
     "show": [None, True, 3, "yes"],
     "exits": [
@@ -237,6 +241,7 @@ WRONG: dict[str, list[Any]] = {
 """malformed values by the name of the parameter"""
 OWN: dict[tuple[str, str], list[Any]] = {
     ("crop", "tokens"): COUNTS,
+    ("reserve", "tokens"): COUNTS,
     ("translate", "model"): [*WRONG["model"], MODEL],
     ("translate_best", "model"): [*WRONG["model"], MODEL],
     ("translate", "max_tokens"): [*COUNTS[1:], 0],
@@ -316,7 +321,7 @@ def test_the_right_call_passes(name: str) -> None:
 def test_every_public_function_is_in_the_table() -> None:
     assert set(seqloom.__all__) <= set(CALLS)
     verbs = {"forward", "features", "logits", "start", "extend", "read", "step", "step_until", "exits", "trim", "crop"}
-    verbs |= {"rebuilt", "begin", "exits_at", "exit_logits"}
+    verbs |= {"rebuilt", "begin", "exits_at", "exit_logits", "reserve", "recompute_layers"}
     verbs |= {"cost", "inner_cost"} | {f"{verb}_with_extras" for verb in ("forward", "features", "extend", "read")}
     classes = [each for each in Decoder.__mro__ if each.__module__.startswith("seqloom.")]
     members = {name for each in classes for name, value in vars(each).items() if inspect.isfunction(value)}

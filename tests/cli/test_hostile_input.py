@@ -40,6 +40,7 @@ HEALTHY = {
     "exits": ["{run}", "--data", "stories:3", "--out", "new"],
     "extrapolate": ["{run}", "--lengths", "4", "--data", "stories:3", "--out", "new"],
     "generate": ["{run}", "Once"],
+    "gpu": ["--plan", "--out", "new"],
     "hf": ["{run}", "new"],
     "maze": ["lstm", "--lengths", "10", "--out", "new"],
     "markov-gap": ["he", "--orders", "1", "--hidden", "0", "--out", "new"],

@@ -93,7 +93,7 @@ def check_other_context(make: Make) -> None:
         raises_for(mixer, state, "state entry", "of another context")
 
 
-def check_state_of_inference_mode(make: Make) -> None:
+def assert_read_outside_of_inference_mode(make: Make) -> None:
     """A state that was made in inference mode is read outside of it: by every verb, with gradients, bit for bit."""
     if not streams(make):
         return
@@ -133,7 +133,7 @@ def test_a_given_state_is_checked(make: Make) -> None:
 
 @every_kind
 def test_a_state_of_inference_mode_is_read_outside_of_it(make: Make) -> None:
-    check_state_of_inference_mode(make)
+    assert_read_outside_of_inference_mode(make)
 
 
 @every_mixer

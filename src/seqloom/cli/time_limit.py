@@ -48,8 +48,7 @@ def limited_to(minutes: float | None, work: Callable[[], Any]) -> Any:
     """Does the work, which is interrupted when its time is over; returns its exit code, or `AGAIN`."""
     if minutes is None:
         return work()
-    if not (isfinite(minutes) and minutes > 0):
-        raise ValueError(f"--minutes must be a number above 0, not {minutes:g}")
+    require_above_zero(minutes)
     OVER.clear()
     left = max(0.0, 60 * minutes - (time.monotonic() - BEGAN))
     timer = threading.Timer(min(left, threading.TIMEOUT_MAX), _interrupt)
@@ -68,6 +67,12 @@ def limited_to(minutes: float | None, work: Callable[[], Any]) -> Any:
     if rank() == 0:
         print(f"the {minutes:g} minutes are over; the same command continues", file=sys.stderr)
     return AGAIN
+
+
+def require_above_zero(minutes: float) -> None:
+    """Raises ValueError unless there is a time that can end."""
+    if not (isfinite(minutes) and minutes > 0):
+        raise ValueError(f"--minutes must be a number above 0, not {minutes:g}")
 
 
 def _interrupt() -> None:

@@ -121,9 +121,9 @@ def with_slot(memory: Memory, state: State, doubles: bool) -> State:
     """`with_room` for one token. A graph changes no shape: it raises RuntimeError when it runs without room."""
     if not torch.compiler.is_compiling():
         return with_room(memory, state, 1, doubles)
-    sizes = {state[name].shape[1 + entry.axis]: entry.max_slots for name, entry in memory.items() if entry.grows}
-    for size, most in sizes.items():
-        if size != most:  # a ring that is as long as it may be overwrites its oldest token
+    for name, entry in memory.items():
+        size = state[name].shape[1 + entry.axis] if entry.grows else entry.max_slots
+        if size != entry.max_slots:  # a ring that is as long as it may be overwrites its oldest token
             torch._assert_async((state["length"] < size).all(), NO_ROOM)
     return state
 

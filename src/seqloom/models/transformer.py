@@ -209,6 +209,7 @@ class Transformer(EmbeddedModel, ABC):
 
     @override
     def recompute_layers(self, on: bool = True) -> None:
+        arguments.check_flag("on", on)
         own = self.config.loop()
         if on and own.uncaptured:
             raise ValueError("sublayers=reversible computes its layers again already: leave out training.recompute")

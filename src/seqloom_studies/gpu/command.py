@@ -8,7 +8,7 @@ import typer
 
 from seqloom.cli.options import folder
 from seqloom.cli.over import AGAIN
-from seqloom.cli.time_limit import BEGAN, Minutes, limited_to
+from seqloom.cli.time_limit import BEGAN, Minutes, limited_to, require_above_zero
 
 EARLIER = Path("results/gpu")
 """rows that came back from a card before"""
@@ -43,6 +43,8 @@ def command(
     from seqloom_studies.gpu.call import Call, act, planned, require_minutes
 
     call = Call(out, books, tokens, commit, packs, device, tiny, EARLIER)
+    if minutes is not None:
+        require_above_zero(minutes)
     if plan:
         print(planned(call, minutes))
         return 0

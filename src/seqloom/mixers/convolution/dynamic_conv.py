@@ -18,7 +18,6 @@ from typing import ClassVar, Literal, final
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import pad
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, softmax
@@ -120,13 +119,13 @@ class DynamicConv(DynamicTaps, PackedMixer):
             window = z[:, P % self.dilation :: self.dilation][:, -self.kernel :]  # (B, N, H, D/H), N ≤ K, oldest first
             weights = p[:, 0, :, : window.shape[1]].flip(2).transpose(1, 2)  # (B, N, H, 1)
             return (weights * window).sum(1, keepdim=True).flatten(2)
+        y = p[:, :, :, 0] * z[:, P:]
         count = min(self.kernel, -(-(P + T) // self.dilation))  # taps for which some token has an input
-        oldest = (count - 1) * self.dilation
-        z = pad(z, (0, 0, 0, 0, max(oldest - P, 0), 0))[:, -(oldest + T) :]
-        y = p[:, :, :, 0] * z[:, oldest:]
         for k in range(1, count):
             lag = k * self.dilation
-            y = torch.addcmul(y, p[:, :, :, k], z[:, oldest - lag : oldest - lag + T])
+            first = max(lag - P, 0)  # the first position that has an input at this lag
+            terms = p[:, first:, :, k] * z[:, P + first - lag : P + T - lag]
+            y = torch.cat([y[:, :first], y[:, first:] + terms], 1)
         return y.flatten(2)
 
 
@@ -153,13 +152,13 @@ class BidirectionalDynamicConv(DynamicTaps, BidirectionalMixer):
         """Σ_k p_{t,k} ∘ u_{t-(k-(K-1)/2)δ} for u (B, T, D) and taps p (B, T, H, K)."""
         T, middle, p = u.shape[1], self.kernel // 2, p.unsqueeze(-1)
         z = u.unflatten(-1, (self.heads, -1))  # (B, T, H, D/H)
-        most = min(middle, (T - 1) // self.dilation)  # taps on each side for which some token has an input
-        around = pad(z, (0, 0, 0, 0, most * self.dilation, most * self.dilation))
         y = p[:, :, :, middle] * z
-        for k in range(-most, most + 1):
-            if k:
-                start = (most - k) * self.dilation
-                y = torch.addcmul(y, p[:, :, :, middle + k], around[:, start : start + T])
+        for k in range(self.kernel):
+            lag = (k - middle) * self.dilation
+            first, last = max(lag, 0), T + min(lag, 0)  # the positions whose input at this lag is in the sequence
+            if lag and first < last:
+                terms = p[:, first:last, :, k] * z[:, first - lag : last - lag]
+                y = torch.cat([y[:, :first], y[:, first:last] + terms, y[:, last:]], 1)
         return y.flatten(2)
 
 

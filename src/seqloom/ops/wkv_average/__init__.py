@@ -99,7 +99,7 @@ def by_size(k: Tensor) -> str:
     """
     cpu = k.is_cpu
     if k.shape[1] == 1:
-        return "sequential"
+        return "doubling" if capturing() else "sequential"
     if cpu and native.KERNEL.available() and not torch.compiler.is_exporting():
         return "native"
     if device.best(k.device):
