@@ -68,6 +68,16 @@ class DynamicTaps(Mixer, ABC):
         return p
 
 
+def added(y: Tensor, p: Tensor, z: Tensor, first: int) -> Tensor:
+    """y (B, T, H, D/H) plus p ∘ z at the positions of z, from `first` on, for taps p (B, T, H, 1).
+
+    A new tensor, since a transform may have made a constant of y.
+    """
+    last = first + z.shape[1]
+    sums = torch.addcmul(y[:, first:last], p[:, first:last], z)
+    return sums if z.shape[1] == y.shape[1] else torch.cat([y[:, :first], sums, y[:, last:]], 1)
+
+
 @final
 class DynamicConv(DynamicTaps, PackedMixer):
     """The causal form. State: a ring of the last (K-1)δ of u."""
@@ -119,13 +129,12 @@ class DynamicConv(DynamicTaps, PackedMixer):
             window = z[:, P % self.dilation :: self.dilation][:, -self.kernel :]  # (B, N, H, D/H), N ≤ K, oldest first
             weights = p[:, 0, :, : window.shape[1]].flip(2).transpose(1, 2)  # (B, N, H, 1)
             return (weights * window).sum(1, keepdim=True).flatten(2)
-        y = p[:, :, :, 0] * z[:, P:]
         count = min(self.kernel, -(-(P + T) // self.dilation))  # taps for which some token has an input
+        y = p[:, :, :, 0] * z[:, P:]
         for k in range(1, count):
             lag = k * self.dilation
             first = max(lag - P, 0)  # the first position that has an input at this lag
-            terms = p[:, first:, :, k] * z[:, P + first - lag : P + T - lag]
-            y = torch.cat([y[:, :first], y[:, first:] + terms], 1)
+            y = added(y, p[:, :, :, k], z[:, P + first - lag : P + T - lag], first)
         return y.flatten(2)
 
 
@@ -157,8 +166,7 @@ class BidirectionalDynamicConv(DynamicTaps, BidirectionalMixer):
             lag = (k - middle) * self.dilation
             first, last = max(lag, 0), T + min(lag, 0)  # the positions whose input at this lag is in the sequence
             if lag and first < last:
-                terms = p[:, first:last, :, k] * z[:, first - lag : last - lag]
-                y = torch.cat([y[:, :first], y[:, first:last] + terms, y[:, last:]], 1)
+                y = added(y, p[:, :, :, k], z[:, first - lag : last - lag], first)
         return y.flatten(2)
 
 
