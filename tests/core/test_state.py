@@ -6,6 +6,7 @@ import pickle
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
 from torch.utils import _pytree
 
 from seqloom.core.mixer import Mixer
@@ -21,6 +22,7 @@ from seqloom.core.state import (
     length_of,
     nbytes,
     repeat,
+    require_reusable,
     restarted,
     select,
 )
@@ -171,3 +173,9 @@ def test_a_state_of_other_rows_is_an_error_with_both_numbers() -> None:
             ValueError, match=f"the state is of {rows} rows, the input of 2; make it with start.2. or ch"
         ):
             mixer.extend(draw(2, 4, DIM), mixer.start(rows))
+
+
+def test_a_state_is_not_reused_in_forward_mode() -> None:
+    require_reusable(layer(1, 1))
+    with forward_ad.dual_level(), pytest.raises(ValueError, match="in forward mode: step with reuse=False"):
+        require_reusable(layer(1, 1))
