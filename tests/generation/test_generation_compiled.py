@@ -87,9 +87,9 @@ def test_without_a_compiler_one_line_says_so(
     assert text == list(generate(model, [1, 2], max_tokens=9, compile=False))
 
 
-def test_from_a_thousand_tokens_on(decoder: Callable[..., Decoder]) -> None:
+def test_from_10_000_tokens_on(decoder: Callable[..., Decoder]) -> None:
     model = decoder("linear")
-    assert [compiled.chosen(model, None, tokens) for tokens in (0, 999, 1000)] == [False, False, True]
+    assert [compiled.chosen(model, None, tokens) for tokens in (0, 9_999, 10_000)] == [False, False, True]
     assert [compiled.chosen(model, on, 5) for on in (False, True)] == [False, True]
     assert [compiled.room(tokens) for tokens in (1, 128, 129, 4096)] == [128, 128, 256, 4096]
 

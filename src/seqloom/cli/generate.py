@@ -64,7 +64,7 @@ def generate(
     exit_from: Annotated[int | None, typer.Option(help="first layer after which a token may exit", min=1)] = None,
     compile: Annotated[
         bool | None,
-        typer.Option(help="compile the step of a token first; default: from 1,000 tokens on, with --mode stream"),
+        typer.Option(help="compile the step of a token first; default: from 10,000 tokens on, with --mode stream"),
     ] = None,
     step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
 ) -> None:

@@ -89,7 +89,7 @@ def generate(
     writes ahead (`seqloom.generation.drafting`); with `exits` layers are left out (`seqloom.generation.exits`).
 
     `seqloom.generation.modes` says which mode is the default. With `compile` the model's step is compiled once
-    (`seqloom.generation.compiled`), by default from a thousand tokens on where the mode is stream.
+    (`seqloom.generation.compiled`), by default from 10,000 tokens on where the mode is stream.
 
     Raises ValueError or TypeError at the call for invalid arguments: see `modes.checked_mode` for lengths.
     """
