@@ -21,6 +21,7 @@ from seqloom.core.mixer_config import MixerConfig
 from seqloom.mixers.attention.attention import AttentionConfig
 from seqloom.mixers.cached_heads import TRAITS
 from seqloom.models.decoder import Decoder, DecoderConfig
+from seqloom.models.verbs import ForwardVerb
 from seqloom.ops.backends import known, use
 from tests.at_once import first
 
@@ -59,10 +60,17 @@ def held(config: DecoderConfig) -> int:
 def multiplied(config: DecoderConfig) -> int:
     """The multiplications that the layers and the last norm execute on one row, by their references."""
     model = Decoder(config).double().eval()
-    layers = torch.nn.Sequential(*model.blocks, model.norm)
-    x = torch.randn(1, config.context, config.dim, dtype=torch.float64)
+    embedded = torch.randn(1, config.context, config.dim, dtype=torch.float64)
+
+    def layers() -> torch.Tensor:
+        x, verb = embedded, ForwardVerb()
+        for number, block in enumerate(model.blocks):
+            x = block(x, verb.call(number))
+        y: torch.Tensor = model.norm(x)
+        return y
+
     with use(**{op: "reference" for op in known() if "reference" in known()[op]}), torch.no_grad():
-        return count(lambda: layers(x)).mul
+        return count(layers).mul
 
 
 def only(actual: Match, given: DecoderConfig) -> bool:
