@@ -85,7 +85,7 @@ def holds(config: DecoderConfig, to: DecoderConfig, equal: Counted, counted: Any
     try:
         result = match(config, to, equal=equal)
     except ValueError:
-        assert counted(config.model_copy(update={"ffn": 1})) > 1.01 * counted(to)
+        assert counted(config.with_ffn_width(1)) > 1.01 * counted(to)
         return
     assert (result.quantity, result.aim) == (counted(result.config), counted(to))
     assert abs(result.quantity - result.aim) <= 0.01 * result.aim
@@ -196,7 +196,7 @@ def test_depth_moves_by_whole_patterns(depth: int, to: int, after: int | None) -
 
 def test_of_two_sizes_as_near_the_smaller_is_taken() -> None:
     config, to = decoder("me", depth=2, context=3), decoder("me", depth=1, context=3, ffn=404)
-    near = [quantity(config.model_copy(update={"ffn": ffn}), "mul") - quantity(to, "mul") for ffn in (200, 201)]
+    near = [quantity(config.with_ffn_width(ffn), "mul") - quantity(to, "mul") for ffn in (200, 201)]
     assert near[0] == -near[1]
     assert match(config, to, equal="mul").after == 200
 
@@ -317,7 +317,7 @@ def brute(config: DecoderConfig, equal: Counted, by: By, aim: int) -> tuple[int,
     first, step = {"ffn": (1, 1), "dim": (2, 2), "depth": (pattern + config.depth % pattern, pattern)}[by]
     tried: list[tuple[int, int]] = []
     for size in counting(first, step):
-        changed = config.model_copy(update={by: size})
+        changed = config.with_ffn_width(size) if by == "ffn" else config.model_copy(update={by: size})
         result = quantity(changed, equal)
         tried.append((abs(result - aim), size))
         if result > 2 * aim:

@@ -92,7 +92,7 @@ def test_chunks_around_a_mixer(sublayers: str) -> None:
 
 
 def test_a_chunk_of_no_feed_forward_network_is_an_error() -> None:
-    with pytest.raises(ValueError, match="ffn_chunk is of the feed-forward network, and channel=none has none"):
+    with pytest.raises(ValueError, match=r"chunk is of the feed-forward network, and ffn\.kind=none has none"):
         resolve("tiny", ["model.channel=none", "model.ffn_chunk=4"])
 
 

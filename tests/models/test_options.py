@@ -69,14 +69,14 @@ def activated(x: Tensor, name: str) -> Tensor:
 
 def channel(x: Tensor, model: Decoder, layer: int) -> Tensor:
     block, config = model.blocks[layer], model.config
-    if config.channel == "channel_mix":
+    if config.ffn.kind == "channel_mix":
         return block.channel(x)  # type: ignore[misc]  # its equation is test_channel_mix's
     w = dict(block.get_submodule("ffn").named_parameters())
     hidden = x @ w["w_1.weight"].T + w.get("w_1.bias", 0)
-    if config.glu:
-        hidden = hidden * activated(x @ w["w_gate.weight"].T + w.get("w_gate.bias", 0), config.activation)
+    if config.ffn.gated:
+        hidden = hidden * activated(x @ w["w_gate.weight"].T + w.get("w_gate.bias", 0), config.ffn.activation)
     else:
-        hidden = activated(hidden, config.activation)
+        hidden = activated(hidden, config.ffn.activation)
     return hidden @ w["w_2.weight"].T + w.get("w_2.bias", 0)
 
 
@@ -94,7 +94,7 @@ def written(model: Decoder, text: Tensor) -> Tensor:
             continue
         x = x + block.mixer(normalized(x, model, first) if before else x)
         x = x if before else normalized(x, model, first)
-        if config.channel != "none":
+        if config.ffn.kind != "none":
             x = x + channel(normalized(x, model, second) if before else x, model, number)
             x = x if before else normalized(x, model, second)
     x = normalized(x, model, "norm") if before else x
@@ -213,9 +213,9 @@ def test_scaled_initialization(settings: dict[str, Any], sublayers: int, names: 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"glu": True, "channel": "none"}, "glu is of the feed-forward network, and channel=none has none"),
+        ({"glu": True, "channel": "none"}, "gated is of the feed-forward network, and ffn.kind=none has none"),
         ({"activation": "silu", "channel": "channel_mix"}, "activation is of the feed-forward network"),
-        ({"sublayers": "parallel", "channel": "none"}, "needs two sublayers: choose channel=ffn"),
+        ({"sublayers": "parallel", "channel": "none"}, "needs two sublayers: choose ffn.kind=ffn"),
         ({"sublayers": "parallel", "norm_place": "after"}, "choose norm_place=before"),
         ({"activation": "swish"}, "activation"),
     ],
@@ -236,7 +236,7 @@ def test_only_settings_that_differ_from_the_default_are_written() -> None:
 def test_they_are_settings_of_the_one_call() -> None:
     sizes = {"vocab": 9, "dim": 8, "depth": 1, "context": 4}
     model = seqloom.decoder("attention", **sizes, heads=2, activation="silu", glu=True, tie=True, std=0.02)
-    assert (model.config.glu, model.config.tie, model.config.std) == (True, True, 0.02)
+    assert (model.config.ffn.gated, model.config.tie, model.config.std) == (True, True, 0.02)
     assert model.config.pattern[0].model_dump()["heads"] == 2
     with pytest.raises(ValueError, match="did you mean 'activation'"):
         seqloom.decoder("attention", **sizes, activaton="silu")

@@ -66,7 +66,7 @@ def test_the_crossing_is_found(times: Callable[[Formula], Times], aim: float) ->
     fake = times(affine(aim, 50, 1.0))
     result = match(ME, ATTENTION, equal="time", row=clock(ME, ATTENTION, "ffn", TRAINING, repeats=5))
     assert result.after == pytest.approx(aim - 50, rel=0.05, abs=1)
-    assert result.config == ME.model_copy(update={"ffn": result.after})
+    assert result.config == ME.with_ffn_width(result.after)
     assert abs(result.difference) < 0.02
     assert all(names[0] == "" for names, _ in fake.raced), "the other model runs in every race"
     assert len(fake.raced[-2][0]) > 2, "the sizes around the aim"
@@ -75,7 +75,7 @@ def test_the_crossing_is_found(times: Callable[[Formula], Times], aim: float) ->
 
 
 def test_a_curve_is_found_in_a_few_tries(times: Callable[[Formula], Times]) -> None:
-    times(lambda config: 80.0 if config == ATTENTION else 5 + 0.002 * config.ffn**1.7)
+    times(lambda config: 80.0 if config == ATTENTION else 5 + 0.002 * config.ffn_width**1.7)
     assert abs(match(ME, ATTENTION, equal="time", row=clock(ME, ATTENTION, "ffn", TRAINING)).difference) <= 0.05
 
 
@@ -122,7 +122,7 @@ def test_quicker_at_every_size_that_has_room(
     times: Callable[[Formula], Times], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def room(config: DecoderConfig, device: Any) -> None:
-        if config.ffn > 300:
+        if config.ffn_width > 300:
             raise ValueError("no room")
 
     times(affine(6000, 100, 1.0))

@@ -58,7 +58,7 @@ def test_sizes_matched_by_time_are_measured_once(tmp_path: Path, monkeypatch: py
         asked.append(by)
         if by != "ffn":
             raise ValueError("too slow")
-        return match(own, to.model_copy(update={"ffn": 64 + len(asked)}), equal="params", by=by)
+        return match(own, to.with_ffn_width(64 + len(asked)), equal="params", by=by)
 
     monkeypatch.setattr(contenders, "_match", measured)
     peer = contender("attention:heads=2")

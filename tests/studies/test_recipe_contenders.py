@@ -64,10 +64,10 @@ def test_models_of_recipes_are_trained_alike(tmp_path: Path, capsys: pytest.Capt
     models = {name: seqloom.load(tmp_path / name / "seed-0").config for name in runs}
     assert {(model.context, model.vocab) for model in models.values()} == {(16, models["he"].vocab)}
     llama, mamba, he = models.values()
-    assert (mamba.channel, mamba.tie, mamba.pattern[0].kind) == ("none", True, "mamba")
+    assert (mamba.ffn.kind, mamba.tie, mamba.pattern[0].kind) == ("none", True, "mamba")
     assert he == llama.model_copy(update={"mixer": he.mixer, "position": he.position})
     assert (he.pattern[0].kind, he.position.kind) == ("he", "none")
     for name in ("mamba-small", "he"):
         sized = seqloom.load(tmp_path / f"llama-small.params-of-{name}" / "seed-0").config
-        assert (sized.norm, sized.glu, sized.position.kind) == ("rms", True, "rotary")
+        assert (sized.norm, sized.ffn.gated, sized.position.kind) == ("rms", True, "rotary")
         assert quantity(sized, "params") == pytest.approx(quantity(models[name], "params"), rel=0.01)

@@ -41,7 +41,8 @@ def test_settings_in_use_are_written_and_change_the_identity(change: str) -> Non
     assert identity(config.identity("corpus")) != BEFORE[("tiny", "data.unwrap=true")]
     name = change.removeprefix("model.").partition("=")[0]
     settings = config.model.model_dump(mode="json")
-    assert settings[name] == getattr(config.model, name)
+    now = config.model.ffn.kind if name == "channel" else getattr(config.model, name)
+    assert settings[name] == now, "stored under its old name"
     assert DecoderConfig.model_validate(settings) == config.model
 
 
@@ -67,8 +68,8 @@ def test_a_seed_draws_the_weights_that_it_always_did(kind: str) -> None:
     LearnedPositions(config.context, config.dim)
     for mixer in config.mixers:
         mixer.build(config.dim, config.context)
-        nn.Linear(config.dim, config.ffn)
-        nn.Linear(config.ffn, config.dim)
+        nn.Linear(config.dim, config.ffn_width)
+        nn.Linear(config.ffn_width, config.dim)
     nn.Linear(config.dim, config.vocab)
     init_weights(older, config.std)
     for block in older.blocks:

@@ -16,7 +16,7 @@ from seqloom.training.settings import resolve
 def test_table_1() -> None:
     config = resolve("paper/table1")
     model, training = config.model, config.training
-    assert (model.vocab, model.context, model.dim, model.ffn, model.depth) == (5000, 128, 128, 512, 18)
+    assert (model.vocab, model.context, model.dim, model.ffn_width, model.depth) == (5000, 128, 128, 512, 18)
     assert (training.batch, training.batches) == (64, 60000)
     assert (training.lr, training.betas, model.dropout, model.std) == (0.001, (0.9, 0.999), 0.1, 0.01)
     assert (training.weight_decay, training.clip, training.precision) == (0.01, None, "float32")
@@ -118,7 +118,7 @@ def test_recipes_that_compare_are_trained_alike_and_are_of_one_size(name: str) -
 def test_the_position_of_a_recipe_is_a_default() -> None:
     notes: list[str] = []
     model = resolve("llama/small", ["model.mixer.kind=mamba"], log=notes.append).model
-    assert (model.position.kind, model.glu) == ("none", True)
+    assert (model.position.kind, model.ffn.gated) == ("none", True)
     assert notes == ["model.position=rotary of the recipe is left out: mamba has no place for it"]
     mixed = "model.mixer=[{kind: mamba}, {kind: attention}]"
     assert resolve("llama/small", [mixed], log=notes.append).model.position.kind == "rotary"
@@ -135,8 +135,8 @@ def test_a_position_that_the_user_sets_is_no_default(change: str) -> None:
 
 
 def test_another_channel_drops_the_settings_of_the_feed_forward_network() -> None:
-    assert resolve("llama/small", ["model.channel=channel_mix"]).model.channel == "channel_mix"
-    with pytest.raises(ValueError, match="glu is of the feed-forward network"):
+    assert resolve("llama/small", ["model.channel=channel_mix"]).model.ffn.kind == "channel_mix"
+    with pytest.raises(ValueError, match="gated is of the feed-forward network"):
         resolve("mamba/small", ["model.glu=true"])
 
 

@@ -13,7 +13,7 @@ Source: ours. The Extractor paper compares models of equal sizes and unequal pri
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, final, get_args
 
-from seqloom.analysis.sizes import By, Counted, at, nearest, quantity, title
+from seqloom.analysis.sizes import By, Counted, at, has_ffn, nearest, quantity, size_of, title
 from seqloom.analysis.timed import TimedSizes
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.table import written
@@ -87,7 +87,7 @@ def match(
     for name, value, known in (("equal", equal, get_args(Equal)), ("by", by, get_args(By))):
         if value not in known:
             raise ValueError(f"{name} must be {' or '.join(known)}, not {value!r}")
-    if by == "ffn" and config.channel == "none":
+    if by == "ffn" and not has_ffn(config):
         raise ValueError(f"{title(config)} has no feed-forward network: match by {' or '.join(_others(by))} instead")
     if equal != "params" and config.context != to.context:
         raise ValueError(
@@ -109,13 +109,13 @@ def _by_count(config: LayeredConfig, to: LayeredConfig, equal: Counted, by: By) 
     def matched(by: By) -> Match:
         size = nearest(config, equal, by, aim)
         changed = at(config, by, size)
-        return Match(changed, to, equal, by, getattr(config, by), size, quantity(changed, equal), aim)
+        return Match(changed, to, equal, by, size_of(config, by), size, quantity(changed, equal), aim)
 
     best = matched(by)
     if best.close:
         return best
     others = _others(by)
-    close_sizes = [other for other in others if (other, config.channel) != ("ffn", "none") and matched(other).close]
+    close_sizes = [other for other in others if (other != "ffn" or has_ffn(config)) and matched(other).close]
     advice = f"match by {' or '.join(close_sizes)} instead" if close_sizes else f"{' and '.join(others)} cannot either"
     raise ValueError(
         f"no {by} brings {title(config)} within 1% of {title(to)}: "

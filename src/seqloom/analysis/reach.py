@@ -77,7 +77,7 @@ def tokens_back(config: ModelConfig) -> int | None:
     """The most tokens before its own that an output of the model depends on; None if its settings do not limit it."""
     if not isinstance(config, LayeredConfig) or config.encoder_pattern is not None:
         return None
-    if config.channel not in ("ffn", "none"):  # the other channels read earlier tokens, too
+    if any(ffn.reads_back for ffn in config.ffn_pattern):
         return None
     total = 0
     for mixer in config.mixers:

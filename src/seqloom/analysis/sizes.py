@@ -9,6 +9,7 @@ from functools import cache
 from math import ceil, inf
 from typing import Literal, TypeAlias
 
+from seqloom.core.feed_forward import FeedForwardConfig
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.model_config import weightless
 from seqloom.core.without_values import without_values
@@ -30,10 +31,10 @@ def quantity(config: LayeredConfig, equal: Counted) -> int:
 
 def nearest(config: LayeredConfig, equal: Counted, by: By, aim: int) -> int:
     """The size `by` at which the quantity is nearest to `aim`; of two that are equally near, the smaller."""
-    current: int = getattr(config, by)
+    current = size_of(config, by)
     # at the size `enough` the two matrices of the ffn alone reach the aim; `sizes` ends at twice that
     rows = config.context if equal == "mul" else 1
-    enough = aim * current // (2 * config.dim * config.ffn * config.depth * rows)
+    enough = aim * current // (2 * config.dim * config.ffn_width * config.depth * rows)
     step = allowed(config, by).step
     sizes = range(step + current % step, 2 * (max(current, enough) + 1) + step, step)
 
@@ -86,9 +87,9 @@ def _crossing(value: Callable[[int], float], count: int, aim: float) -> int:
 
 def allowed(config: LayeredConfig, by: By) -> range:
     """The sizes that `by` may take at all; `buildable` says which of them the mixers take."""
-    current: int = getattr(config, by)
-    step = len(config.pattern) if by == "depth" else 1
-    bounds = type(config).model_fields[by].metadata
+    current = size_of(config, by)
+    step = config.period if by == "depth" else 1
+    bounds = (FeedForwardConfig.model_fields["width"] if by == "ffn" else type(config).model_fields[by]).metadata
     limit: int = next(bound.le for bound in bounds if hasattr(bound, "le"))
     return range(step + current % step, limit + 1, step)
 
@@ -108,7 +109,20 @@ def buildable(config: LayeredConfig, by: By, size: int) -> int | None:
 
 def at(config: LayeredConfig, by: By, size: int) -> LayeredConfig:
     """The same model with another size; itself where nothing changes."""
-    return config if size == getattr(config, by) else config.model_copy(update={by: size})
+    if size == size_of(config, by):
+        return config
+    return config.with_ffn_width(size) if by == "ffn" else config.model_copy(update={by: size})
+
+
+def size_of(config: LayeredConfig, by: By) -> int:
+    """The size `by` of a model."""
+    size: int = config.ffn_width if by == "ffn" else getattr(config, by)
+    return size
+
+
+def has_ffn(config: LayeredConfig) -> bool:
+    """Whether a feed-forward network, or another second sublayer, follows some mixer."""
+    return not all(ffn.is_none for ffn in config.ffn_pattern)
 
 
 def title(config: LayeredConfig) -> str:

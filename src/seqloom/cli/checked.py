@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, create_model, field_validator
 
 from seqloom.cli import registry
 from seqloom.core.config import Config, IntLists, Ints, SizedConfig, read, read_inside, suggestion
+from seqloom.core.feed_forward import KIND, require_own
 from seqloom.studies.contender import contender
 from seqloom.training.preset import preset_values
 
@@ -87,13 +88,33 @@ def _type(setting: dict[str, Any]) -> Any:
         entry: Any = _settings_class(setting["class"], setting["each"], Config)
         return Annotated[tuple[entry, ...], Field(strict=False)]
     if "kinds" in setting:
-        kinds = setting["kinds"].items()
-        return Union[tuple(_settings_class(kind, [_kind_setting(kind), *inner], Config) for kind, inner in kinds)]  # noqa: UP007  # as below
+        return _kinds_type(setting)
     types = setting["types"]
     if setting.get("converted") or not all(name in TYPES or name == "choice" for name in types):
         return Any
     choices: Any = Literal.__getitem__(tuple(setting.get("choices", ())))
     return Union[tuple(choices if name == "choice" else TYPES[name] for name in types)]  # noqa: UP007  # made at run time
+
+
+def _kinds_type(setting: dict[str, Any]) -> Any:
+    """The type of settings of one of several kinds; second sublayers may be a list."""
+    if setting["types"] != ["choice"]:
+        return Annotated[Any, BeforeValidator(partial(_feed_forward, setting["kinds"]))]
+    kinds = setting["kinds"].items()
+    return Union[tuple(_settings_class(kind, [_kind_setting(kind), *inner], Config) for kind, inner in kinds)]  # noqa: UP007  # as above
+
+
+def _feed_forward(kinds: dict[str, list[dict[str, Any]]], value: Any) -> Any:
+    """The second sublayer of every layer, or a list of them; anything else is left to the full check."""
+    for ffn in value if isinstance(value, list) else [value]:
+        if not isinstance(ffn, dict):
+            continue
+        kind = ffn.get("kind", KIND)
+        if not isinstance(kind, str) or kind not in kinds:
+            raise ValueError(f"unknown kind {kind!r} of a feed-forward network; {suggestion(str(kind), kinds)}")
+        require_own(kind, ffn)
+        read_inside(_settings_class(kind, [_kind_setting(kind), *kinds[kind]], Config), ffn)
+    return value
 
 
 def _model(setting: dict[str, Any], class_of_kind: Callable[[str], type[Config]], values: Any) -> Any:
@@ -119,7 +140,7 @@ def _field(setting: dict[str, Any]) -> Any:
     bounds = {} if setting.get("converted") else setting.get("bounds", {})
     if "settings" in setting and "default" in setting:  # its default consists of those of its settings
         return Field(None, **bounds)
-    if "kinds" in setting:
+    if "kinds" in setting and setting["types"] == ["choice"]:
         return Field(None, discriminator="kind")
     return Field(setting.get("default", ...), **bounds)
 

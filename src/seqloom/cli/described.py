@@ -95,6 +95,8 @@ def _setting(name: str, field: FieldInfo, config: type[BaseModel]) -> dict[str, 
         members = {member.model_fields["kind"].default: member for member in get_args(field.annotation)}
         description |= {"types": ["choice"], "choices": list(members)}
         description["kinds"] = {kind: _without_kind(settings(member)) for kind, member in members.items()}
+    elif name == "ffn" and "settings" in description["types"]:
+        description["kinds"] = _ffn_kinds()
     elif choices := _choices(field.annotation):
         description["choices"] = choices
     if not field.is_required():
@@ -112,6 +114,13 @@ def _setting(name: str, field: FieldInfo, config: type[BaseModel]) -> dict[str, 
         entry = get_args(inner)[0]
         description |= {"class": entry.__name__, "each": settings(entry)}
     return description
+
+
+def _ffn_kinds() -> dict[str, Any]:
+    """The settings of each kind of second sublayer."""
+    from seqloom.models.ffn_kinds import FFN_KINDS
+
+    return {kind: _without_kind(settings(member)) for kind, member in FFN_KINDS.items()}
 
 
 def _models(config: type[BaseModel]) -> dict[str, Any] | None:

@@ -47,6 +47,9 @@ class Config(BaseModel):
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """The settings as plain values, without the fields of `later` that are at their defaults."""
+        return self._written(write)
+
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = write(self)
         for name in self.later:
             if getattr(self, name) == type(self).model_fields[name].default:

@@ -5,12 +5,14 @@ Commands that price, size or compare layers need such a model: `layered(config)`
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar, Literal, Self
+from math import lcm
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, SerializeAsAny
+from pydantic import Field, SerializeAsAny, SerializerFunctionWrapHandler, model_serializer, model_validator
 from torch import Tensor, nn
 from typing_extensions import override
 
+from seqloom.core.feed_forward import FeedForwardConfig, by_new_names, by_old_names
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import Model
 from seqloom.core.model_config import ModelConfig, weightless
@@ -25,35 +27,20 @@ class LayeredConfig(ModelConfig, ABC):
 
     dim: int = Field(128, ge=1, le=2**17, description="channels of a token")
     depth: int = Field(18, ge=1, le=1000, description="layers")
-    ffn: int = Field(
-        512, ge=1, le=2**20, description="hidden width of the feed-forward network, or of the sublayer in its place"
-    )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of the embeddings and of each sublayer's output")
     position: SerializeAsAny[PositionConfig] = Field(description="the positional encoding")
     mixer: SerializeAsAny[MixerConfig] | tuple[SerializeAsAny[MixerConfig], ...] = Field(
         description="the mixer of every layer, or a list of mixers that the layers repeat in order"
     )
     std: float = Field(0.01, gt=0, description="standard deviation of the initial weights")
-    channel: Literal["ffn", "channel_mix", "channel_mix7", "separable", "none"] = Field(
-        "ffn",
-        description="sublayer after each mixer: a feed-forward network, RWKV-4's or RWKV-7's channel mixing, two "
-        "separable convolutions (Universal Transformer), or none (Mamba)",
+    ffn: SerializeAsAny[FeedForwardConfig] | tuple[SerializeAsAny[FeedForwardConfig], ...] = Field(
+        description="the sublayer after each mixer: a feed-forward network or another kind, or a list that the layers "
+        "repeat in order"
     )
     embed_norm: bool = Field(False, description="whether the embeddings are normalized, as in RWKV")
     norm_eps: float = Field(1e-5, gt=0, description="ε of the norms, which is added to the mean square")
     norm: Literal["layer", "rms"] = Field(
         "layer", description="the norm before each sublayer and the output: LayerNorm or RMSNorm"
-    )
-    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "relu2"] = Field(
-        "relu", description="activation of the feed-forward network; gelu_tanh is GPT-2's, relu2 the square of relu"
-    )
-    glu: bool = Field(False, description="whether the feed-forward network is gated: SwiGLU with silu, GEGLU with gelu")
-    ffn_bias: bool = Field(True, description="whether the feed-forward network has biases")
-    ffn_chunk: int | None = Field(
-        None,
-        ge=1,
-        description="tokens per chunk of the feed-forward network, recomputed in the backward pass: less memory, "
-        "same results (Reformer); unset: all at once",
     )
     norm_place: Literal["before", "after"] = Field(
         "before",
@@ -82,9 +69,48 @@ class LayeredConfig(ModelConfig, ABC):
     one_block: ClassVar[bool] = False
     """whether all layers are one module, with the same weights"""
     later: ClassVar[tuple[str, ...]] = (
-        *("channel", "embed_norm", "norm", "activation", "glu", "ffn_bias", "ffn_chunk", "norm_place", "sublayers"),
-        *("residual", "embed_scale", "tie", "head_bias", "scaled_init", "norm_eps"),
+        *("embed_norm", "norm", "norm_eps", "norm_place", "sublayers", "residual", "embed_scale", "tie", "head_bias"),
+        "scaled_init",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_new_names(cls, values: Any) -> Any:
+        return by_new_names(values) if isinstance(values, dict) else values
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As of all settings; one kind of second sublayer is written by its old names, so that no identity changes."""
+        values = self._written(write)
+        ffn = values.get("ffn")
+        return {**values, **by_old_names(ffn)} if isinstance(ffn, dict) else values
+
+    @property
+    def ffn_pattern(self) -> tuple[FeedForwardConfig, ...]:
+        """The list of second sublayers that the layers repeat; it has one entry where all layers have the same."""
+        return self.ffn if isinstance(self.ffn, tuple) else (self.ffn,)
+
+    def ffn_of(self, layer: int) -> FeedForwardConfig:
+        """The second sublayer of a layer."""
+        return self.ffn_pattern[layer % len(self.ffn_pattern)]
+
+    @property
+    def ffn_width(self) -> int:
+        """The hidden width of the second sublayers. ValueError where they have several."""
+        widths = {ffn.width for ffn in self.ffn_pattern}
+        if len(widths) > 1:
+            raise ValueError(f"the layers have {len(widths)} widths of model.ffn: choose another size")
+        return widths.pop()
+
+    def with_ffn_width(self, width: int) -> Self:
+        """These settings with another hidden width of every second sublayer."""
+        ffn = tuple(ffn.model_copy(update={"width": width}) for ffn in self.ffn_pattern)
+        return self.model_copy(update={"ffn": ffn if isinstance(self.ffn, tuple) else ffn[0]})
+
+    @property
+    def period(self) -> int:
+        """The number of layers after which mixers and second sublayers repeat."""
+        return lcm(len(self.pattern), len(self.ffn_pattern))
 
     @property
     def outputs(self) -> int:
@@ -136,15 +162,14 @@ class LayeredConfig(ModelConfig, ABC):
         """How many first layers differ: each later one has the price and weight sizes of one of them (`like`)."""
         if self.one_block:
             return 1
-        return min(self.depth, len(self.pattern) * max(mixer.distinct(self.depth) for mixer in self.pattern))
+        return min(self.depth, self.period * max(mixer.distinct(self.depth) for mixer in self.pattern))
 
     def like(self, layer: int) -> int:
         """The one of the first `distinct` layers that has the same price and sizes of weights as `layer`."""
         beyond = layer - self.distinct
         if beyond < 0:
             return layer
-        period = len(self.pattern)  # the last `period` of the distinct layers repeat
-        return self.distinct - period + beyond % period
+        return self.distinct - self.period + beyond % self.period  # the last `period` of the distinct layers repeat
 
     @abstractmethod
     @override

@@ -11,6 +11,7 @@ import torch
 from seqloom.core.arguments import count, described
 from seqloom.core.config import read, suggestion
 from seqloom.core.device import chosen
+from seqloom.core.feed_forward import OLD_NAMES
 from seqloom.core.mixer_config import find
 from seqloom.core.model import Model, require_model
 from seqloom.data.tokenizer import Tokenizer
@@ -20,7 +21,7 @@ from seqloom.models.foreign import load as foreign
 from seqloom.retrieval.lookup import attach
 from seqloom.runs import model as stored
 
-MODEL_SETTINGS = DecoderConfig.model_fields.keys() - {"kind", "mixer"}
+MODEL_SETTINGS = (DecoderConfig.model_fields.keys() | OLD_NAMES.keys()) - {"kind", "mixer"}
 """settings of a decoder that are given as keywords, next to those of its mixer"""
 
 
@@ -31,10 +32,10 @@ def decoder(
     dim: int = 128,
     depth: int = 18,
     context: int = 128,
-    ffn: int | None = None,
+    ffn: int | dict[str, Any] | list[dict[str, Any]] | None = None,
     dropout: float = 0.1,
     position: str | dict[str, Any] = "learned",
-    channel: str = "ffn",
+    channel: str | None = None,
     embed_norm: bool = False,
     norm: str = "layer",
     **settings: Any,
@@ -50,8 +51,8 @@ def decoder(
     for name, size in {"vocab": vocab, "dim": dim, "depth": depth, "context": context}.items():
         if isinstance(size, bool) or not isinstance(size, Integral):
             raise TypeError(f"{name} must be a whole number, not {described(size)}")
-    if isinstance(ffn, bool) or (ffn is not None and not isinstance(ffn, Integral)):
-        raise TypeError(f"ffn must be a whole number or None, not {described(ffn)}")
+    if isinstance(ffn, bool) or not isinstance(ffn, Integral | dict | list | None):
+        raise TypeError(f"ffn must be a whole number, settings or None, not {described(ffn)}")
     if isinstance(kind, str):
         _require_known(kind, settings)
         mixers: Any = {"kind": kind, **settings}
@@ -62,9 +63,10 @@ def decoder(
         "dim": dim,
         "depth": depth,
         "context": context,
-        "ffn": 4 * dim if ffn is None else ffn,
+        "ffn": 4 * dim if ffn is None else {"width": 4 * dim, **ffn} if isinstance(ffn, dict) else ffn,
     }
-    values |= {"dropout": dropout, "position": position, "channel": channel, "embed_norm": embed_norm, "norm": norm}
+    values |= {"dropout": dropout, "position": position, "embed_norm": embed_norm, "norm": norm}
+    values |= {} if channel is None else {"channel": channel}
     config: DecoderConfig = read(DecoderConfig, {**values, **model_settings, "mixer": mixers})
     return build_checked(lambda: Decoder(config))
 

@@ -4,6 +4,7 @@ Types, shapes, dtypes and devices are checked by every verb, which reads nothing
 is read where a whole piece comes (`check_range`); for one token, the embedding itself says that an id has no row.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -97,8 +98,8 @@ def check_layers(layers: Any, ids: Tensor, depth: int) -> None:
         raise ValueError(f"there is no exit after layer {wrong} of a model of {depth} layers")
 
 
-def check_state(state: Any, batch: int | None, depth: int, sublayers: int) -> None:
-    """Raises unless `state` is of a model with `depth` layers of `sublayers` sublayers, and of `batch` rows if given.
+def check_state(state: Any, batch: int | None, sublayers: Sequence[int]) -> None:
+    """Raises unless `state` is of a model with that many `sublayers` in each layer, and of `batch` rows if given.
 
     Each mixer checks its own part.
     """
@@ -108,12 +109,14 @@ def check_state(state: Any, batch: int | None, depth: int, sublayers: int) -> No
         raise ValueError("this is no state: its extra has no 'length' (B,); make it with start(batch)")
     if state.extra["length"].ndim != 1 or not isinstance(state.layers, tuple):
         raise ValueError("this is no state: its 'length' is not (B,), or it has no layers; make it with start(batch)")
+    depth = len(sublayers)
     if len(state.layers) != depth:
         raise ValueError(
             f"the state has {len(state.layers)} layers, the model {depth}: make it with the model's start(batch)"
         )
-    if not all(isinstance(layer, tuple) and len(layer) == sublayers for layer in state.layers):
-        raise ValueError(f"a layer's state is a tuple of {sublayers}, one for each sublayer: make it with start(batch)")
+    for layer, parts in zip(state.layers, sublayers, strict=True):
+        if not isinstance(layer, tuple) or len(layer) != parts:
+            raise ValueError(f"a layer's state is a tuple of {parts}, one for each sublayer: make it with start(batch)")
     rows = state.extra["length"].shape[0]  # quicker than `len`, which torch implements in Python
     if batch is not None and rows != batch:
         raise ValueError(

@@ -4,9 +4,10 @@ from abc import ABC
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
 from torch import nn
 
+from seqloom.core.feed_forward import FeedForwardConfig
 from seqloom.core.layer import Layer
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.mixer import Mixer
@@ -15,21 +16,15 @@ from seqloom.core.position import PositionConfig
 from seqloom.mixers import mixer_config
 from seqloom.models.block import Block, PreNormBlock
 from seqloom.models.channel import Channel
-from seqloom.models.channel_mix import ChannelMix
-from seqloom.models.channel_mix7 import ChannelMix7
-from seqloom.models.ffn import FFN
+from seqloom.models.ffn_kinds import FFNConfig, ffn_config
 from seqloom.models.gated import GatedBlock
 from seqloom.models.loop import Loop
 from seqloom.models.norm import build_norm
 from seqloom.models.parallel import ParallelBlock
 from seqloom.models.post_norm import PostNormBlock
 from seqloom.models.reversible import ReversibleBlock, ReversibleLoop
-from seqloom.models.separable import Separable
 from seqloom.positions import AnyPosition
 from seqloom.positions.learned import LearnedConfig
-
-FFN_ONLY = ("activation", "glu", "ffn_bias", "ffn_chunk")
-"""settings of the feed-forward network alone"""
 
 ARRANGEMENTS: dict[str, type[Block]] = {
     "serial": PreNormBlock,
@@ -58,6 +53,15 @@ class TransformerConfig(LayeredConfig, ABC):
     @classmethod
     def _by_name(cls, value: Any) -> Any:
         return {"kind": value} if isinstance(value, str) else value
+
+    ffn: SerializeAsAny[FeedForwardConfig] | tuple[SerializeAsAny[FeedForwardConfig], ...] = Field(
+        FFNConfig(), description=str(LayeredConfig.model_fields["ffn"].description)
+    )
+
+    @field_validator("ffn", mode="before")
+    @classmethod
+    def _ffn_by_kind(cls, value: Any) -> Any:
+        return ffn_config(value)
 
     @field_validator("mixer", mode="before")
     @classmethod
@@ -92,13 +96,11 @@ class TransformerConfig(LayeredConfig, ABC):
 
     @model_validator(mode="after")
     def _fit(self) -> "TransformerConfig":
-        """No setting is ignored: those of the feed-forward network need one."""
-        fields = type(self).model_fields
-        changed = [name for name in FFN_ONLY if getattr(self, name) != fields[name].default]
-        if changed and self.channel != "ffn":
-            raise ValueError(f"{changed[0]} is of the feed-forward network, and channel={self.channel} has none")
-        if self.sublayers != "serial" and self.channel == "none":
-            raise ValueError(f"sublayers={self.sublayers} needs two sublayers: choose channel=ffn or a channel mixing")
+        """No setting is ignored."""
+        if isinstance(self.ffn, tuple) and len(self.ffn) > self.depth:
+            raise ValueError(f"{len(self.ffn)} entries of ffn for {self.depth} layers: the last would never be used")
+        if self.sublayers != "serial" and any(ffn.is_none for ffn in self.ffn_pattern):
+            raise ValueError(f"sublayers={self.sublayers} needs two sublayers: choose ffn.kind=ffn or a channel mixing")
         if self.sublayers != "serial" and self.norm_place == "after":
             raise ValueError(f"sublayers={self.sublayers} has its norms before them: choose norm_place=before")
         if self.residual != "add" and self.norm_place == "after":
@@ -128,8 +130,8 @@ class TransformerConfig(LayeredConfig, ABC):
         ValueError where its mixer does not fit the sizes or the kind of the model.
         """
         mixer = self.mixer_of(layer, shared.get(self._shared_names[self.mixers[layer]]))
-        channel = self._channel(layer)
-        parts = (mixer, self.channel, channel, self.dropout, self.new_norm)
+        ffn = self.ffn_of(layer)
+        parts = (mixer, ffn.kind, self._built_ffn(layer), self.dropout, self.new_norm)
         if self.residual != "add":
             return GatedBlock(*parts, residual=self.residual)
         return self._arrangement(*parts)
@@ -173,23 +175,10 @@ class TransformerConfig(LayeredConfig, ABC):
             names[config] = f"{config.kind}_{earlier + 1}" if earlier else config.kind
         return names
 
-    def _channel(self, layer: int) -> Channel | None:
+    def _built_ffn(self, layer: int) -> Channel | None:
         """The second sublayer of a layer, if there is one."""
-        match self.channel:
-            case "ffn" | "separable":
-                return self.transition()
-            case "channel_mix":
-                return ChannelMix(self.dim, self.ffn, layer, self.depth)
-            case "channel_mix7":
-                return ChannelMix7(self.dim, self.ffn, layer, self.depth)
-            case "none":
-                return None
-
-    def transition(self) -> FFN | Separable:
-        """The sublayer after the mixer where `channel` is ffn or separable."""
-        if self.channel == "separable":
-            return Separable(self.dim, self.ffn, self.causal)
-        return FFN(self.dim, self.ffn, self.activation, self.glu, self.ffn_bias, self.ffn_chunk)
+        ffn: Any = self.ffn_of(layer).build(self.dim, self.causal, layer, self.depth)
+        return ffn  # a `Channel`, which core does not know
 
 
 class BidirectionalConfig(TransformerConfig, ABC):
@@ -207,11 +196,10 @@ class BidirectionalConfig(TransformerConfig, ABC):
 
     @model_validator(mode="after")
     def _both_directions(self) -> Any:
-        if self.channel in ("channel_mix", "channel_mix7"):
+        causal = [ffn.kind for ffn in self.ffn_pattern if ffn.causal_only]
+        if causal:
             name = f"{'an' if self.kind[0] in 'aeio' else 'a'} {self.kind}"
-            raise ValueError(
-                f"channel={self.channel} is causal, and {name} reads in both directions: choose ffn or none"
-            )
+            raise ValueError(f"ffn.kind={causal[0]} is causal, and {name} reads in both directions: choose ffn or none")
         return self
 
 

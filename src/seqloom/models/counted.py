@@ -73,7 +73,7 @@ class CountedModel(Model, ABC):
         arguments.check_range(ids, self.config.vocab)
         if keep is not None:
             mask(keep, ids)
-        arguments.check_state(state, len(ids), 0, 0)
+        arguments.check_state(state, len(ids), ())
         memory.check(self.memory, state.extra, len(ids), self.dtype, self.device)
         real = torch.ones_like(ids, dtype=torch.bool) if keep is None else keep
         x, entries = self.advance(ids, real, state.extra)
@@ -92,10 +92,10 @@ class CountedModel(Model, ABC):
 
     @override
     def trim(self, state: ModelState) -> ModelState:
-        arguments.check_state(state, None, 0, 0)
+        arguments.check_state(state, None, ())
         return state._replace(extra=memory.trim(self.memory, state.extra))
 
     @override
     def crop(self, state: ModelState, tokens: int) -> ModelState:
-        arguments.check_state(state, None, 0, 0)
+        arguments.check_state(state, None, ())
         return state._replace(extra=memory.crop(self.memory, state.extra, tokens))

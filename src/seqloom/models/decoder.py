@@ -4,6 +4,7 @@ It predicts the next token at every position, and speaks the mixer's verbs over 
 """
 
 from abc import ABC
+from functools import cached_property
 from typing import ClassVar, Literal, final
 
 from jaxtyping import Float, Int
@@ -63,10 +64,10 @@ class CausalTransformer(Transformer, ABC):
         """The model generates text, and streams if every layer does."""
         return ModelTraits(True, all(sublayer.traits.streams for sublayer in self.sublayers), self.longest)
 
-    @property
-    def _sublayers_per_layer(self) -> int:
-        """1 for the mixer alone, 2 where a channel sublayer follows it."""
-        return len(self.blocks[0].sublayers)
+    @cached_property
+    def _sublayer_counts(self) -> tuple[int, ...]:
+        """Of each layer: 1 for the mixer alone, 2 where another sublayer follows it."""
+        return tuple(len(block.sublayers) for block in self.blocks)
 
     @override
     def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
@@ -100,7 +101,7 @@ class CausalTransformer(Transformer, ABC):
     ) -> tuple[Stream, ModelState, Extras]:
         """`read`, and the layers' auxiliary losses and statistics."""
         self._check_piece(ids, keep)
-        arguments.check_state(state, len(ids), len(self.blocks), self._sublayers_per_layer)
+        arguments.check_state(state, len(ids), self._sublayer_counts)
         length = length_of(bounded(state.extra))
         T = ids.shape[1]
         time = self._time(ids, length.tokens, keep)
@@ -143,7 +144,7 @@ class CausalTransformer(Transformer, ABC):
     def _begin_token(self, ids: Tensor, state: ModelState, reuse: bool) -> tuple[Tensor, StepVerb]:
         """The embeddings (B, D) of one token, and the verb by which its layers are called."""
         arguments.check_ids(ids, 1, self.device)
-        arguments.check_state(state, ids.shape[0], len(self.blocks), self._sublayers_per_layer)
+        arguments.check_state(state, ids.shape[0], self._sublayer_counts)
         arguments.check_flag("reuse", reuse)
         piece = ids[:, None]
         time = self._time(piece, bounded(state.extra)["length"], None)
@@ -155,7 +156,7 @@ class CausalTransformer(Transformer, ABC):
 
     @override
     def reserve(self, state: ModelState, tokens: int) -> ModelState:
-        arguments.check_state(state, None, len(self.blocks), self._sublayers_per_layer)
+        arguments.check_state(state, None, self._sublayer_counts)
         count("tokens", tokens)
         layers = tuple(block.reserve(memory, tokens) for block, memory in zip(self.blocks, state.layers, strict=True))
         return state._replace(layers=layers)
@@ -163,14 +164,14 @@ class CausalTransformer(Transformer, ABC):
     @override
     def trim(self, state: ModelState) -> ModelState:
         """The same state, contiguous and without unused room, as it is saved."""
-        arguments.check_state(state, None, len(self.blocks), self._sublayers_per_layer)
+        arguments.check_state(state, None, self._sublayer_counts)
         layers = tuple(block.trim(memory) for block, memory in zip(self.blocks, state.layers, strict=True))
         return state._replace(layers=layers)
 
     @override
     def crop(self, state: ModelState, tokens: int) -> ModelState:
         """The state after the first `tokens` tokens; ValueError where a layer cannot restore it."""
-        arguments.check_state(state, None, len(self.blocks), self._sublayers_per_layer)
+        arguments.check_state(state, None, self._sublayer_counts)
         layers = tuple(block.crop(memory, tokens) for block, memory in zip(self.blocks, state.layers, strict=True))
         return ModelState(layers, memory_of.crop({}, state.extra, tokens))
 

@@ -2,7 +2,6 @@
 
 from typing import Literal, final
 
-from pydantic import Field
 from typing_extensions import override
 
 from seqloom.models.translator import Translator
@@ -14,7 +13,6 @@ class Seq2SeqConfig(TranslatorConfig):
     """The sizes of an encoder-decoder and its mixers: `mixer` and `depth` are the decoder's."""
 
     kind: Literal["seq2seq"] = "seq2seq"
-    channel: Literal["ffn"] = Field("ffn", description="sublayer after cross-attention: a feed-forward network")
 
     @override
     def build(self, layers: int | None = None) -> "Seq2Seq":

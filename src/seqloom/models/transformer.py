@@ -264,7 +264,7 @@ class Transformer(EmbeddedModel, ABC):
     @torch.no_grad()
     def _scale(self) -> None:
         """Divides the last matrix of each of N sublayers by √N: initially their sum has the variance of one of them."""
-        count = self.config.depth * len(self.blocks[0].sublayers)
+        count = sum(1 if self.config.ffn_of(layer).is_none else 2 for layer in range(self.config.depth))
         for sublayer in dict.fromkeys(self.sublayers):
             if sublayer.output_layer is not None:
                 sublayer.output_layer.weight.div_(count**0.5)

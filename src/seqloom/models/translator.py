@@ -13,6 +13,7 @@ differs: any mixers stand where they have recurrent networks or self-attention; 
 from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import NoReturn
 
 from jaxtyping import Float, Int
@@ -63,8 +64,9 @@ class Translator(Transformer, ABC):
         self.encoder.__dict__["token"] = self.token
         self.encoder.head = TiedHead(self.token, False)
         after = PreNormSourceBlock if config.norm_place == "before" else PostNormSourceBlock
+        kind = config.ffn_of(0).kind
         self.after = nn.ModuleList(
-            after(config.cross.build(config.dim), config.channel, config.transition(), config.dropout, config.new_norm)
+            after(config.cross.build(config.dim), kind, config.ffn_after(), config.dropout, config.new_norm)
             for _ in self.layers
         )
         """what follows self-mixing in each layer"""
@@ -191,7 +193,7 @@ class Translator(Transformer, ABC):
     @override
     def read(self, ids: Ids, state: ModelState, keep: Keep | None = None) -> tuple[Stream, ModelState]:
         self._check_piece(ids, keep)
-        arguments.check_state(state, len(ids), len(self.blocks), self._sublayers_per_layer)
+        arguments.check_state(state, len(ids), self._sublayer_counts)
         length = length_of(bounded(state.extra))
         T = ids.shape[1]
         time = self._time(ids, length.tokens, keep)
@@ -207,7 +209,7 @@ class Translator(Transformer, ABC):
     ) -> tuple[Float[Tensor, "B W"], ModelState]:
         """Logits of the token after `ids`, one of each target, and the new state; with `reuse` the given may change."""
         arguments.check_ids(ids, 1, self.device)
-        arguments.check_state(state, len(ids), len(self.blocks), self._sublayers_per_layer)
+        arguments.check_state(state, len(ids), self._sublayer_counts)
         arguments.check_flag("reuse", reuse)
         extra = bounded(state.extra)
         piece = ids[:, None]
@@ -219,7 +221,7 @@ class Translator(Transformer, ABC):
 
     @override
     def reserve(self, state: ModelState, tokens: int) -> ModelState:
-        arguments.check_state(state, None, len(self.blocks), self._sublayers_per_layer)
+        arguments.check_state(state, None, self._sublayer_counts)
         count("tokens", tokens)
         layers = tuple(
             (*block.reserve((mixer_state,), tokens), *others)
@@ -230,7 +232,7 @@ class Translator(Transformer, ABC):
     @override
     def trim(self, state: ModelState) -> ModelState:
         """The same state, contiguous and without unused room, as it is saved."""
-        arguments.check_state(state, None, len(self.blocks), self._sublayers_per_layer)
+        arguments.check_state(state, None, self._sublayer_counts)
         layers = tuple(
             (*block.trim((mixer_state,)), source, *source_block.trim(tuple(channel_memory)))
             for block, source_block, (mixer_state, source, *channel_memory) in zip(
@@ -255,10 +257,10 @@ class Translator(Transformer, ABC):
         super().after_update(step, statistics)
         self.encoder.after_update(step, without_prefix(statistics, "encoder"))
 
-    @property
-    def _sublayers_per_layer(self) -> int:
-        """The self-mixer, cross-attention, and what follows it where it remembers tokens."""
-        return 2 + bool(self.source_blocks[0].channel.memory)
+    @cached_property
+    def _sublayer_counts(self) -> tuple[int, ...]:
+        """Of each layer: the self-mixer, cross-attention, and what follows it where it remembers tokens."""
+        return tuple(2 + bool(block.channel.memory) for block in self.source_blocks)
 
     @override
     def check_exits(self) -> None:

@@ -9,17 +9,19 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.config import Config
+from seqloom.core.feed_forward import FeedForwardConfig
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model_config import weightless
 from seqloom.models.block import Block
-from seqloom.models.config import FFN_ONLY, BidirectionalConfig, TransformerConfig, read_both_ways
+from seqloom.models.channel import Channel
+from seqloom.models.config import BidirectionalConfig, TransformerConfig, read_both_ways
 from seqloom.models.cross_attention import CrossConfig
 from seqloom.models.encoder import EncoderConfig
+from seqloom.models.ffn_kinds import FFNConfig, SeparableConfig
 from seqloom.models.universal import UniversalEncoderConfig
 
 COMMON = (
-    *("vocab", "context", "dim", "ffn", "dropout", "position", "std", "embed_norm", "norm", "norm_place"),
-    *("embed_scale", "activation", "glu", "ffn_bias"),
+    *("vocab", "context", "dim", "dropout", "position", "std", "embed_norm", "norm", "norm_place", "embed_scale"),
 )
 """settings that the encoder and the decoder have together"""
 HALTING = ("halt", "epsilon", "ponder")
@@ -76,9 +78,17 @@ class TranslatorConfig(TransformerConfig, ABC):
     scaled_init: Literal[False] = Field(False, description="only for decoders without cross-attention")
     causal: ClassVar = True
     objective: ClassVar = "pairs"
+    ffn_kinds: ClassVar[tuple[str, ...]] = ("ffn",)
+    """what may follow cross-attention"""
 
     @model_validator(mode="after")
     def _encodes(self) -> "TranslatorConfig":
+        kinds = [ffn.kind for ffn in self.ffn_pattern]
+        if len(kinds) > 1 or kinds[0] not in self.ffn_kinds:
+            raise ValueError(
+                f"a {self.kind} has one ffn for all layers, of kind {' or '.join(self.ffn_kinds)}, not "
+                f"{', '.join(kinds)}"
+            )
         self.encoding()
         return self
 
@@ -91,18 +101,32 @@ class TranslatorConfig(TransformerConfig, ABC):
     def encoding(self) -> BidirectionalConfig:
         """The settings of the encoder, whose output layer has no weights of its own."""
         encoder = self.encoder
-        with_ffn = encoder.channel == "ffn"
-        values = {name: getattr(self, name) for name in COMMON if with_ffn or name not in FFN_ONLY}
+        values = {name: getattr(self, name) for name in COMMON}
         values |= {
             "depth": encoder.depth,
             "mixer": encoder.mixer,
-            "channel": encoder.channel,
+            "ffn": self._encoder_ffn(),
             "tie": True,
             "head_bias": False,
         }
         if not encoder.repeat:
             return EncoderConfig(**values)
         return UniversalEncoderConfig(**values, **{name: getattr(encoder, name) for name in HALTING})
+
+    def _encoder_ffn(self) -> FeedForwardConfig:
+        """The second sublayer of the encoder: a feed-forward network as the decoder's, or what is in its place."""
+        ffn = self.ffn_of(0)
+        if self.encoder.channel == "separable":
+            return SeparableConfig(width=ffn.width)
+        if isinstance(ffn, FFNConfig):
+            return ffn.model_copy(update={"chunk": None})
+        return FFNConfig(width=ffn.width)
+
+    def ffn_after(self) -> Channel:
+        """What follows cross-attention in a layer."""
+        ffn = self._built_ffn(0)
+        assert ffn is not None, "`ffn_kinds` has none without"
+        return ffn
 
     @override
     def block(self, layer: int, shared: Mapping[str, nn.Module]) -> Block:

@@ -52,6 +52,8 @@ class RepeatedConfig(TransformerConfig, ABC):
     def _one_mixer(self) -> "RepeatedConfig":
         if isinstance(self.mixer, tuple):
             raise ValueError("a universal model has one block: give one mixer, not a list")
+        if isinstance(self.ffn, tuple):
+            raise ValueError("a universal model has one block: give one ffn, not a list")
         if self.sublayers == "reversible":
             raise ValueError(
                 "sublayers=reversible has a seed for each layer, and a universal model one block: set serial"

@@ -13,10 +13,9 @@ the sublayers.
 """
 
 from collections.abc import Mapping
-from typing import Literal, final
+from typing import ClassVar, Literal, final
 
 import torch
-from pydantic import Field
 from torch import Tensor
 from typing_extensions import override
 
@@ -32,9 +31,7 @@ class UniversalSeq2SeqConfig(RepeatedConfig, TranslatorConfig):
     """The sizes of a universal encoder-decoder; `mixer`, `depth` and `halt` are the decoder's."""
 
     kind: Literal["universal_seq2seq"] = "universal_seq2seq"
-    channel: Literal["ffn", "separable"] = Field(
-        "ffn", description="sublayer after cross-attention: a feed-forward network, or two separable convolutions"
-    )
+    ffn_kinds: ClassVar = ("ffn", "separable")
 
     @override
     def build(self, layers: int | None = None) -> "UniversalSeq2Seq":

@@ -74,11 +74,10 @@ def activations(model: ModelConfig, training: "TrainConfig") -> int:
     ids = 8 * training.batch * (model.context + 1)
     if not isinstance(model, LayeredConfig):
         return ids
-    hidden = 0 if model.ffn_chunk is not None else model.ffn * (2 if model.glu else 1)
-    per_layer = model.dim if model.channel == "none" else 2 * model.dim + hidden
-    per_token = model.depth * per_layer
+    layers = [model.ffn_of(layer) for layer in range(model.depth)]
+    per_token = sum(model.dim if ffn.is_none else 2 * model.dim + ffn.held for ffn in layers)
     if model.sublayers == "reversible":  # both streams, and the sublayer that the backward computes again
-        per_token = 2 * model.dim + model.dim + hidden
+        per_token = 2 * model.dim + model.dim + max(ffn.held for ffn in layers)
     return ids + tokens * (stream_bytes * per_token + 2 * logit_bytes * model.vocab)
 
 

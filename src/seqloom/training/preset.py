@@ -4,7 +4,7 @@
 
 A preset is a recipe's name or a YAML file. A change is `a.b=value`, its value read as YAML. Naming another kind of
 mixer, schedule, objective or position drops the settings of the one before it; changes that follow are the new one's.
-So does another `model.channel` with those of the feed-forward network. `training.stages` sets `training.batches`, their
+So does another `model.ffn.kind`, except for the width. `training.stages` sets `training.batches`, their
 sum, unless that is set next to them. A warm-up such as 5% becomes that part of `training.batches`, in steps: a recipe
 can be run for few batches, and a run of its own length is stored as if the steps stood there.
 
@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from seqloom.core.feed_forward import KIND, by_new_names, new_path
 from seqloom.core.files import read_text
 from seqloom.core.yaml_text import LONGEST, parse_yaml
 from seqloom.training.recipes import recipe
@@ -122,23 +123,22 @@ def _count_warmup(training: Any, own_batches: Any) -> None:
 
 
 def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
-    """Sets the value at a path, and drops the settings that belonged to the kind or channel which it replaces."""
+    """Sets the value at a path, and drops the settings that belonged to the kind which it replaces."""
+    path = new_path(path, value)
     for depth, name in enumerate(path[:-1]):
         inner = values.setdefault(name, {})
-        if isinstance(inner, list) and path[depth:] == ["mixer", "kind"]:
-            inner = {}  # one kind for all layers replaces the list of mixers
+        if isinstance(inner, list) and path[depth:] in (["mixer", "kind"], ["ffn", "kind"]):
+            inner = {}  # one kind for all layers replaces the list
             values[name] = inner
         if not isinstance(inner, dict):
             raise ValueError(f"{'.'.join(path[: depth + 1])} is {inner!r}, it has no setting {path[depth + 1]!r}")
         values = inner
     if path[-1] == "position" and isinstance(value, str):  # a name stands for its settings
         value = {"kind": value}
-    names_kind = path[-1] == "kind" and path[-2:-1] in (["mixer"], ["schedule"], ["objective"], ["position"])
-    if names_kind and values.get("kind", value) != value:
-        values.clear()  # another kind has other settings
-    if path[-1] == "channel" and value != "ffn":
-        for name in ("activation", "glu", "ffn_bias", "ffn_chunk"):
-            values.pop(name, None)
+    names_kind = path[-1] == "kind" and path[-2:-1] in (["mixer"], ["schedule"], ["objective"], ["position"], ["ffn"])
+    if names_kind and values.get("kind", KIND if "ffn" in path else value) != value:
+        for name in values.keys() - {"width"}:  # another kind has other settings, but a feed-forward's width
+            del values[name]
     values[path[-1]] = value
 
 
@@ -158,9 +158,12 @@ def short(text: str) -> str:
 def _read(preset: str) -> dict[str, Any]:
     """The values of a recipe or of a YAML file, with a position that is a name as settings of that kind."""
     values = _file(Path(preset)) if preset.endswith((".yaml", ".yml")) else recipe(preset)
-    if isinstance(values.get("model"), dict) and isinstance(values["model"].get("position"), str):
-        _put(values, ["model", "position"], values["model"]["position"])
-    return values
+    model = values.get("model")
+    if not isinstance(model, dict):
+        return values
+    if isinstance(model.get("position"), str):
+        _put(values, ["model", "position"], model["position"])
+    return {**values, "model": by_new_names(model)}
 
 
 def _model_of(preset: str, before: Any) -> Any:

@@ -10,6 +10,7 @@ from seqloom_studies.board.study import Board
 def announced(board: Board, results: Results) -> str:
     """The text of all that is decided before the runs; the form of the baseline is by the rows so far."""
     training, model = board.host.training, board.host.layered
+    activation, gated = (getattr(model.ffn_of(0), name) for name in ("activation", "gated"))
     corpus = board.corpus(None)
     assert corpus.division is not None
     host_parameters = quantity(model, "params")
@@ -18,7 +19,7 @@ def announced(board: Board, results: Results) -> str:
         config = board.settings(contender).layered
         parameters = quantity(config, "params")
         difference = f"{100 * (parameters / host_parameters - 1):+.2f}%"
-        rows.append((lineup.title(name), config.ffn, parameters, difference, lineup.folds(name)))
+        rows.append((lineup.title(name), config.ffn_width, parameters, difference, lineup.folds(name)))
     form = board.form(results)
     chosen = "not chosen yet, by the validation text" if form is None else f"{form.name}, by the validation text"
     schedule = ", ".join(f"{name} {value}" for name, value in training.schedule.model_dump().items())
@@ -28,7 +29,7 @@ def announced(board: Board, results: Results) -> str:
         f"  {corpus.division.sides[1]}",
         f"  all other authors in {lineup.FOLDS} folds; result run k is trained on nine and tested on fold k",
         f"model: dim {model.dim}, depth {model.depth}, context {model.context}, tied: {model.tie}, norm {model.norm}, "
-        f"{model.activation}, gated: {model.glu}, dropout {model.dropout}",
+        f"{activation}, gated: {gated}, dropout {model.dropout}",
         f"training: {training.batches:,} batches of {training.batch} × {model.context} tokens ({tokens:,} in all), "
         f"{training.optimizer} {training.betas}, weight decay {training.weight_decay} on {training.decay}, "
         f"clip {training.clip}, {schedule}",

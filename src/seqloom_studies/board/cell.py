@@ -73,7 +73,7 @@ class BoardCell(RunCell):
             "seed": training.seed,
             "batches": training.batches,
             "passes": round(windows.epochs(training.batches, training.batch), 3),
-            "ffn": config.ffn,
+            "ffn": config.ffn_width,
             "parameters": quantity(config, "params"),
             "embedding": config.vocab * config.dim,
             "backends": surroundings.get("backends", {}),

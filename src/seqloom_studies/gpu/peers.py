@@ -73,7 +73,7 @@ class Block(nn.Module):
 
     def __init__(self, mixer: nn.Module, config: LayeredConfig) -> None:
         super().__init__()
-        dim, hidden = config.dim, config.ffn
+        dim, hidden = config.dim, config.ffn_width
         self.mixer_norm, self.mixer = nn.RMSNorm(dim, eps=config.norm_eps), mixer
         self.hidden_norm = nn.RMSNorm(dim, eps=config.norm_eps)
         self.gate_and_value = nn.Linear(dim, 2 * hidden, bias=False)

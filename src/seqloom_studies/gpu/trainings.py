@@ -152,8 +152,8 @@ def _is_form(cell: BoardCell, place: Place) -> bool:
 def _aligned(cell: BoardCell, board: Board) -> BoardCell:
     """The cell with a feed-forward whose width is a multiple of `ALIGNED`."""
     model = cell.config.layered
-    width = max(ALIGNED, ALIGNED * round(model.ffn / ALIGNED))
-    config = cell.config.model_copy(update={"model": model.model_copy(update={"ffn": width})})
+    width = max(ALIGNED, ALIGNED * round(model.ffn_width / ALIGNED))
+    config = cell.config.model_copy(update={"model": model.with_ffn_width(width)})
     return replace(cell, config=config, identity=identity(config, board.corpus(config.data.fold)))
 
 

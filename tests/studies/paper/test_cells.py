@@ -34,7 +34,7 @@ def grids(tmp_path_factory: pytest.TempPathFactory) -> MakeGrid:
 def sizes(grid: Grid, cell: Cell) -> tuple[int, ...]:
     config = grid.config(cell.model, cell.seed)
     model = config.model
-    return model.dim, model.depth, model.context, model.ffn, config.training.batch, config.training.batches
+    return model.dim, model.depth, model.context, model.ffn_width, config.training.batch, config.training.batches
 
 
 FULL = (128, 18, 128, 512, 64, 60000)
@@ -130,7 +130,7 @@ def test_where_no_width_is_small_enough_a_layer_is_removed(tmp_path: Path) -> No
     size = resized(grid, "attention:heads=32", ["me"], "mul")["me"]
     own, peer = (grid.config(grid.model(*each)).model for each in (["me"], ["attention:heads=32", *size.changes]))
     assert (own.depth, peer.depth, peer.dim) == (2, 1, own.dim)
-    assert size.says.startswith(f"depth 2 → 1; attention: ffn 128 → {peer.ffn}, ")
+    assert size.says.startswith(f"depth 2 → 1; attention: ffn 128 → {peer.ffn_width}, ")
     assert quantity(peer, "mul") == pytest.approx(quantity(own, "mul"), rel=0.01)
 
 
