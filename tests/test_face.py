@@ -118,9 +118,9 @@ def test_the_defaults_are_the_paper_s() -> None:
     with torch.device("meta"):
         model = seqloom.decoder("attention", vocab=5000, heads=32)
     config = model.config
-    assert (config.dim, config.depth, config.context, config.ffn, config.dropout) == (128, 18, 128, 512, 0.1)
+    assert (config.dim, config.depth, config.context, config.ffn_width, config.dropout) == (128, 18, 128, 512, 0.1)
     assert isinstance(model, Decoder)
-    assert seqloom.decoder("me", vocab=5, dim=6, depth=1, context=2).config.ffn == 24
+    assert seqloom.decoder("me", vocab=5, dim=6, depth=1, context=2).config.ffn_width == 24
 
 
 class Layer(nn.Module):
