@@ -160,6 +160,7 @@ def test_an_error_of_the_model_is_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     ("changes", "why"),
     [
         (["model.sublayers=reversible"], "reversible layers are computed again in the backward"),
+        (["training.recompute=layer"], "training.recompute=layer computes layers again in the backward"),
         (["training.stages=[{batches: 4, context: 8}, {batches: 5}]"], "stages of the training have rows of different"),
         (["training.stages=[{batches: 4, lr: 0.1}, {batches: 5}]"], ""),
         ([], ""),

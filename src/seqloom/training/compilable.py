@@ -18,6 +18,8 @@ def why_uncompiled(model: Model, objective: Objective, config: TrainConfig) -> s
         return f"model.kind={model.config.kind} has no layers around mixers"
     if any(isinstance(layer, ReversibleBlock) for layer in layers):
         return "reversible layers are computed again in the backward"
+    if config.recompute == "layer":
+        return "training.recompute=layer computes layers again in the backward"
     if getattr(model.config, "halt", False):
         return "positions of the model halt by themselves"
     if any(stage.context is not None for stage in config.stages):
