@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SOURCES = ROOT / "src" / "seqloom"
-CARRIED = (".c", ".h", ".yaml", ".json", ".jinja", ".css", ".js")
+SOURCES = ROOT / "src"
+PACKAGES = ("seqloom", "seqloom_studies")
+CARRIED = (".c", ".h", ".yaml", ".json", ".jinja", ".css", ".js", ".md")
 """suffixes of the files that are read at run time"""
 
 
@@ -39,14 +40,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_the_wheel_holds_every_file_that_is_read_at_run_time(wheel: Path) -> None:
     expected = {
-        f"seqloom/{path.relative_to(SOURCES).as_posix()}"
-        for path in SOURCES.rglob("*")
+        path.relative_to(SOURCES).as_posix()
+        for package in PACKAGES
+        for path in (SOURCES / package).rglob("*")
         if path.suffix in CARRIED and "__pycache__" not in path.parts
     }
     held = set(zipfile.ZipFile(wheel).namelist())
     assert expected
     assert expected - held == set()
-    assert "seqloom/py.typed" in held
+    assert {f"{package}/py.typed" for package in PACKAGES} <= held
 
 
 @pytest.mark.slow

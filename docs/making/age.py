@@ -7,9 +7,10 @@ with every commit.
 import re
 from pathlib import Path
 
-from docs.making.results import RESULTS, read_rows
+from docs.making.results import RESULTS
 from seqloom.analysis.history import commits_since
 from seqloom.core.table import markdown
+from seqloom.report.stored import read_rows
 
 MEASURED = "src/seqloom"
 """the code that rows are measured of"""

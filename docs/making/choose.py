@@ -12,15 +12,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from docs.making import board, larger, recalled, tracked
 from docs.making.command import exit_code
 from docs.making.decision import PEER, decision
-from docs.making.results import read_rows, write_rows
+from docs.making.results import RESULTS
 from docs.making.template import render
 from seqloom.core.statistics import FEWEST, LEVEL
 from seqloom.mixers import kinds
 from seqloom.report.comparison import LOSS
 from seqloom.report.needs import LOSSES, NEAR, TIE, TIME, Row, cell, needs
+from seqloom.report.stored import read_rows, write_rows
+from seqloom_studies.board import larger, section
+from seqloom_studies.recall import recalled, tracked
 
 ROOT = Path(__file__).parents[2]
 ROWS, PAGE = ROOT / "results/all.jsonl", ROOT / "docs/choose.md"
@@ -71,10 +73,10 @@ def page(path: Path = ROWS) -> str | None:
     ]
     return render(
         "choose",
-        board=board.section(),
-        larger=larger.section(),
-        recalled=recalled.section(),
-        tracked=tracked.section(),
+        board=section.section(RESULTS),
+        larger=larger.section(RESULTS),
+        recalled=recalled.section(RESULTS),
+        tracked=tracked.section(RESULTS),
         peer=PEER,
         decision=decision(),
         file=path.name,

@@ -8,8 +8,9 @@ it has at least three seeds and an adjusted p below 0.05 (core/statistics.py).
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from docs.making.results import RESULTS, newest, rows
+from docs.making.results import RESULTS, rows
 from seqloom.core.statistics import Difference, Word
+from seqloom.report.stored import newest
 from seqloom_studies.paper.compared import Compared
 from seqloom_studies.paper.page_rows import Line, read
 

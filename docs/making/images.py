@@ -13,7 +13,7 @@ board*.svg          bits per byte of the rows of the board, if there are any
 from collections.abc import Sequence
 from pathlib import Path
 
-from docs.making import board, picture
+from docs.making import picture
 from docs.making.results import RESULTS, rows
 from seqloom.core.statistics import mean_of
 from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Table
@@ -21,6 +21,7 @@ from seqloom.report.charts.points import points
 from seqloom.report.charts.style import styles
 from seqloom.report.results import R
 from seqloom_studies.agents import page as agents
+from seqloom_studies.board import section
 from seqloom_studies.extrapolate import page as extrapolate
 from seqloom_studies.markov_gap import page as markov_gap
 from seqloom_studies.maze import page as maze
@@ -37,7 +38,7 @@ def images() -> dict[str, Chart]:
         "answer.svg": answer(),
         "extrapolate.svg": extrapolate.charts(by_length)[0],
         "markov_gap.svg": markov_gap.charts(_rows("markov_gap", markov_gap.Gap))[0],
-        **board.pictures(),
+        **section.pictures(RESULTS),
         **{f"{chart.name}.svg": chart for chart in played},
     }
 

@@ -11,14 +11,17 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from docs.making import picture, timed
+from docs.making import picture
 from docs.making.command import exit_code
-from docs.making.stored_rows import FOLDER, store
+from docs.making.results import RESULTS
 from seqloom.report.charts.chart import Chart
+from seqloom_studies.paper import timed
 from seqloom_studies.paper.charts import charts
 from seqloom_studies.paper.page_rows import Study
 from seqloom_studies.paper.replication import Replication, Studies, studies_in, texts_in
+from seqloom_studies.paper.stored_rows import store
 
+FOLDER = RESULTS / "paper"
 PAGE = Path(__file__).parents[1] / "replication.md"
 IMAGES = PAGE.parent / "images/paper"
 SHOWN = ("second half", "parameters", "ms per")
@@ -32,7 +35,12 @@ CLOSING = (
 
 def page(folder: Path = FOLDER) -> str:
     """The whole page, of the rows in a folder; those of speed are in results/."""
-    studies, texts, speed_claims, machines = studies_in(folder), texts_in(folder), timed.verdicts(), timed.machines()
+    studies, texts, speed_claims, machines = (
+        studies_in(folder),
+        texts_in(folder),
+        timed.verdicts(RESULTS),
+        timed.machines(RESULTS),
+    )
     return Replication(studies, texts, speed_claims, machines, pictures, "../results/paper/", MISPRINTS, CLOSING).page()
 
 
@@ -77,7 +85,7 @@ def main() -> int:
 
 def _update(outs: Sequence[Path]) -> Iterator[str]:
     for out in outs:
-        yield from (f"{out.name}: results/paper/{path.name}" for path in store(out))
+        yield from (f"{out.name}: results/paper/{path.name}" for path in store(out, FOLDER))
     write()
     yield "docs/replication.md"
 

@@ -4,13 +4,13 @@ Files of results have different columns. The left column of a table has the sett
 measured values.
 """
 
-import json
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from seqloom.core.table import markdown
+from seqloom.report.stored import read_rows
 
 RESULTS = Path(__file__).parents[2] / "results"
 NAMES = ("mixer", "contender", "model", "kind")
@@ -29,27 +29,9 @@ MANY = 8
 """numbers of a list that is shown as values; longer ones are curves"""
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a JSON Lines file; [] where there is none. Rows marked `lost`, whose code is lost, are left out."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    rows = [json.loads(line) for line in lines if line.strip()]
-    return [row for row in rows if not row.get("lost")]
-
-
-def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Writes rows as a JSON Lines file."""
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-
-
 def rows(file: str, folder: Path = RESULTS) -> list[dict[str, Any]]:
     """The rows of results/FILE.jsonl."""
     return read_rows(folder / f"{file}.jsonl")
-
-
-def newest(rows: Sequence[dict[str, Any]], mixer: str, settings: dict[str, Any]) -> dict[str, Any] | None:
-    """The newest row of a mixer that was measured at these settings; None where there is none."""
-    rows_of_mixer = [row for row in rows if row.get("mixer") == mixer and settings.items() <= row.items()]
-    return rows_of_mixer[-1] if rows_of_mixer else None
 
 
 def results(kind: str, kinds: Collection[str], folder: Path = RESULTS) -> str:

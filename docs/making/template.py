@@ -2,20 +2,9 @@
 
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from seqloom.core.table import markdown
-
-_ENVIRONMENT = Environment(
-    loader=FileSystemLoader(Path(__file__).parent),
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-)
-_ENVIRONMENT.globals["table"] = markdown
+from seqloom.report.stored import render_markdown
 
 
 def render(name: str, **values: object) -> str:
     """The page of a template, which reads these values; `table(head, rows)` in it is a table of Markdown."""
-    return _ENVIRONMENT.get_template(f"{name}.md.jinja").render(values)
+    return render_markdown(Path(__file__).with_name(f"{name}.md.jinja"), **values)

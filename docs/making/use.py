@@ -6,10 +6,10 @@ Of losses that were observed once only the lowest counts. Not for: each probe wi
 
 from collections.abc import Sequence
 
-from docs.making import board
-from docs.making.results import rows
+from docs.making.results import RESULTS, rows
 from seqloom.core.mixer import Traits
 from seqloom.report.needs import PROBES, Need, Row, needs
+from seqloom_studies.board import section
 
 FEW = 0.5
 """the share of right answers below which a probe is listed as what the mixer is not for"""
@@ -41,7 +41,7 @@ def use(kind: str, traits: Traits) -> dict[str, object]:
 
 def _measured(kind: str, compared: bool) -> str:
     """Where it was compared: the board with its result there, and the comparison of all mixers."""
-    on_board = board.result(kind)
+    on_board = section.result(kind, RESULTS)
     sentences = [f"On [the board](../choose.md#the-board), at equal parameters: {on_board}."] if on_board else []
     if compared:
         sentences.append(

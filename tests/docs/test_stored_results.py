@@ -10,9 +10,10 @@ import pytest
 import typer.main
 
 from docs.making.age import ages
-from docs.making.results import RESULTS, read_rows
+from docs.making.results import RESULTS
 from seqloom.analysis.history import untraceable
 from seqloom.cli.app import app
+from seqloom.report.stored import read_rows
 
 ROOT = RESULTS.parent
 FILES = sorted(RESULTS.rglob("*.jsonl"))

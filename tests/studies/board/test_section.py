@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from docs.making import board
 from seqloom.report.charts.draw import svg
+from seqloom_studies.board import section as board
 from tests.studies.board.test_page import row
 
 BITS = {"attention": [2.00, 2.02, 1.98], "he": [1.90, 1.93, 1.87]}

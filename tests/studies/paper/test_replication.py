@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
-from docs.making import replication, timed
-from docs.making.stored_rows import FOLDER, LOCAL_PATH, store
+from docs.making import replication
+from docs.making.replication import FOLDER
 from seqloom.report.charts.draw import digest
+from seqloom_studies.paper import timed
 from seqloom_studies.paper.claims import CLAIMS
 from seqloom_studies.paper.compared import Compared
 from seqloom_studies.paper.counted import COUNTS
 from seqloom_studies.paper.page_rows import read
 from seqloom_studies.paper.replication import studies_in
 from seqloom_studies.paper.rules import MANY, ONE
+from seqloom_studies.paper.stored_rows import LOCAL_PATH, store
 from seqloom_studies.paper.studies import STUDIES, TABLES
 from tests.studies.paper.made_up import rows, write
 

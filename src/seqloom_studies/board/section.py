@@ -1,16 +1,14 @@
 """The board in the docs: a section with the five decisions and the table, and the charts.
 
-They are made from results/board.jsonl, results/board_times.jsonl and results/recall_trained.jsonl, if these
-exist. `python -m docs.making.images` draws the charts. docs/choose.md includes the section, which lists the rows that
-are not finished.
+They are made from board.jsonl, board_times.jsonl and recall_trained.jsonl in a folder of results, if these exist.
+`python -m docs.making.images` draws the charts. docs/choose.md includes the section.
 """
 
 from functools import cache
 from pathlib import Path
 
-from docs.making.results import RESULTS
-from docs.making.template import render
 from seqloom.report.charts.chart import Chart
+from seqloom.report.stored import render_markdown
 from seqloom_studies.board import table
 from seqloom_studies.board.charts import APART, charts
 from seqloom_studies.board.page_rows import Result, read_recalled, read_times
@@ -44,7 +42,7 @@ LINEUP = Lineup(TITLES, "attention", ("she",), QUESTIONS)
 
 
 @cache
-def rows(results: Path = RESULTS) -> tuple[Board, table.Times] | None:
+def rows(results: Path) -> tuple[Board, table.Times] | None:
     """The board and its times; None without a finished run."""
     lines = [Result.model_validate(line) for line in stored(results / FILES[0]).values() if not line.get("lost")]
     board = Board.of(lines, LINEUP) if lines else None
@@ -53,14 +51,14 @@ def rows(results: Path = RESULTS) -> tuple[Board, table.Times] | None:
     return board, table.Times(read_times(results / FILES[1]))
 
 
-def section(results: Path = RESULTS) -> str | None:
+def section(results: Path) -> str | None:
     """Markdown of the decisions with their evidence, the table and its notes; None without a finished run."""
     board_and_times = rows(results)
     if board_and_times is None:
         return None
     board, times = board_and_times
-    text = render(
-        "board",
+    text = render_markdown(
+        Path(__file__).with_name("section.md.jinja"),
         answers=lines(results),
         pictures=pictures(results),
         apart=[standing.title for name, standing in board.standings.items() if name in APART],
@@ -71,7 +69,7 @@ def section(results: Path = RESULTS) -> str | None:
     return text.rstrip()
 
 
-def result(name: str, results: Path = RESULTS) -> str | None:
+def result(name: str, results: Path) -> str | None:
     """The result of one row in a sentence: its bits per byte, and the difference to attention; None without a run."""
     board_and_times = rows(results)
     if board_and_times is None:
@@ -85,7 +83,7 @@ def result(name: str, results: Path = RESULTS) -> str | None:
     return bits if to_host is None else f"{bits}; to llama attention {to_host.signed}"
 
 
-def lines(results: Path = RESULTS) -> list[str]:
+def lines(results: Path) -> list[str]:
     """Each question with its answer; [] without a finished run."""
     board_and_times = rows(results)
     if board_and_times is None:
@@ -94,7 +92,7 @@ def lines(results: Path = RESULTS) -> list[str]:
     return [f"{answer.question.text} {answer.sentence(board.lineup.titles)}" for answer in board.answers]
 
 
-def pictures(results: Path = RESULTS) -> dict[str, Chart]:
+def pictures(results: Path) -> dict[str, Chart]:
     """The charts by the names of their files; {} without a finished run."""
     board_and_times = rows(results)
     if board_and_times is None:

@@ -1,4 +1,4 @@
-"""The Extractor paper's claims about speed, against the times in results/.
+"""The Extractor paper's claims about speed, against the times in a folder of results.
 
 A claim holds where the upper quartile of the ratio to attention is below 1, and does not where the lower one is above.
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from docs.making.results import RESULTS, newest, rows
+from seqloom.report.stored import newest, read_rows
 from seqloom_studies.paper.replication import Measured
 from seqloom_studies.paper.studies import EXTRACTORS
 from seqloom_studies.paper.verdicts import UNMEASURED, Verdict
@@ -48,7 +48,7 @@ SECTIONS = "abstract; sections 7, 8"
 WAITS = "The critical path is what counts: what a token's output waits for does not grow with the context."
 
 
-def raced(race: Race, folder: Path = RESULTS) -> tuple[Verdict, str]:
+def raced(race: Race, folder: Path) -> tuple[Verdict, str]:
     """The verdict on a race by its rows, and the command that made them."""
     measured = _measured(race.file, race.which, folder)
     if measured is None:
@@ -71,7 +71,7 @@ def raced(race: Race, folder: Path = RESULTS) -> tuple[Verdict, str]:
     return verdict, str(measured["SHE"]["command"])
 
 
-def waited(folder: Path = RESULTS) -> tuple[Verdict, str]:
+def waited(folder: Path) -> tuple[Verdict, str]:
     """The verdict on `WAITS`, by the microseconds from a token to its output at two contexts, and the command."""
     short = _measured("latency", {"context": 512, "batch": 1}, folder)
     long = _measured("latency", {"context": 4096, "batch": 1}, folder)
@@ -86,18 +86,20 @@ def waited(folder: Path = RESULTS) -> tuple[Verdict, str]:
 
 def _measured(file: str, settings: dict[str, Any], folder: Path) -> dict[str, dict[str, Any]] | None:
     """The newest row of each Extractor at these settings, by the Extractor's name; None where one has no row."""
-    measured = {mixer.upper(): newest(rows(file, folder), mixer, settings) for mixer in EXTRACTORS}
+    measured = {mixer.upper(): newest(read_rows(folder / f"{file}.jsonl"), mixer, settings) for mixer in EXTRACTORS}
     with_row = {mixer: row for mixer, row in measured.items() if row is not None}
     return with_row if len(with_row) == len(measured) else None
 
 
-def verdicts(folder: Path = RESULTS) -> list[Measured]:
+def verdicts(folder: Path) -> list[Measured]:
     """The claims about speed with their verdicts."""
     race_claims = [Measured(race.text, SECTIONS, *raced(race, folder)) for race in RACES]
     return [*race_claims, Measured(WAITS, "section 7", *waited(folder))]
 
 
-def machines(folder: Path = RESULTS) -> str:
+def machines(folder: Path) -> str:
     """The machines on which the rows were measured."""
-    machines = (row["machine"] for file in ("extractors", "tokens", "latency") for row in rows(file, folder))
+    machines = (
+        row["machine"] for file in ("extractors", "tokens", "latency") for row in read_rows(folder / f"{file}.jsonl")
+    )
     return "; ".join(dict.fromkeys(machines))

@@ -7,9 +7,8 @@ same models with more rates and seeds are item B4 of `seqloom study gpu`, which 
 from pathlib import Path
 from typing import Any
 
-from docs.making.board import TITLES
-from docs.making.results import RESULTS, read_rows
-from docs.making.template import render
+from seqloom.report.stored import read_rows, render_markdown
+from seqloom_studies.board.section import TITLES
 
 TRAININGS, STEPS = "board_gpu.jsonl", "board_gpu_steps.jsonl"
 IN_CONTEXT, BEYOND = ("1-64", "65-256", "257-512", "513-1024"), "1025-2048"
@@ -27,7 +26,7 @@ HEAD = (
 )
 
 
-def section(results: Path = RESULTS) -> str | None:
+def section(results: Path) -> str | None:
     """Markdown of the table and of what its rows are, the lowest bits per byte first; None without rows.
 
     ValueError unless all rows share their settings, and each model has one.
@@ -45,8 +44,8 @@ def section(results: Path = RESULTS) -> str | None:
     rows.sort(key=lambda row: row["bits_per_byte"])
     sizes = dict(change.split("=") for change in first["sizes"])
     tokens = int(sizes["training.batch"]) * int(sizes["model.context"])
-    text = render(
-        "larger",
+    text = render_markdown(
+        Path(__file__).with_name("larger.md.jinja"),
         head=HEAD,
         lines=[_line(row, steps.get(row["contender"])) for row in rows],
         dim=sizes["model.dim"],

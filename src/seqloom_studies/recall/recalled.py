@@ -10,9 +10,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, final
 
-from docs.making.results import RESULTS, read_rows
-from docs.making.template import render
-from docs.making.tracked import FILE
+from seqloom.report.stored import read_rows, render_markdown
+from seqloom_studies.recall.tracked import FILE
 
 PROBE, DEPTH = "mqar", 2
 SOLVED = 0.99
@@ -31,7 +30,7 @@ class Cell:
     state_bytes: int
 
 
-def section(results: Path = RESULTS) -> str | None:
+def section(results: Path) -> str | None:
     """Markdown of the table and of what its rows are, the best model first; None without rows."""
     rows = [row for row in read_rows(results / FILE) if row["probe"] == PROBE and row["depth"] == DEPTH]
     rows = [row for row in rows if row["distance"] is None]
@@ -44,8 +43,8 @@ def section(results: Path = RESULTS) -> str | None:
     best = {model: {n: _best(cells, n) for n in pairs} for model, cells in models.items()}
     ranked = sorted(best, key=lambda model: -sum(cell.share for cell in best[model].values() if cell))
     seeds = 1 + max(row["seed"] for row in rows)
-    text = render(
-        "recalled",
+    text = render_markdown(
+        Path(__file__).with_name("recalled.md.jinja"),
         head=("mixer", "dim", *(f"{n} pairs" for n in pairs), "state bytes"),
         lines=[(*map(str, model), *map(_text, best[model].values()), _bytes(best[model])) for model in ranked],
         file=FILE,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docs.making import larger
+from seqloom_studies.board import larger
 
 SPANS = dict.fromkeys((*larger.IN_CONTEXT, larger.BEYOND), 1.5)
 SIZES = ["model.dim=64", "model.depth=3", "model.context=128", "training.batch=4", "training.precision=bf16"]

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from docs.making import recalled
+from seqloom_studies.recall import recalled
 
 
 def answers(mixer: str, dim: int, pairs: int, lr: float, accuracy: float | None, **more: Any) -> dict[str, Any]:

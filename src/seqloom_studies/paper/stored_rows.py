@@ -9,12 +9,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from docs.making.results import RESULTS, read_rows, write_rows
+from seqloom.report.stored import read_rows, write_rows
 from seqloom_studies.paper.page_rows import read
 from seqloom_studies.paper.replication import TEXTS
 from seqloom_studies.paper.studies import STUDIES
 
-FOLDER = RESULTS / "paper"
 MOST = 400
 """the most batches of Figure 9 that are stored per cell"""
 LOCAL_PATH = re.compile(r"(?:^|[\s='\"(\[])((?:~?/\w|\.\.?/|[A-Za-z]:\\)[^\s'\"]*)")
@@ -23,7 +22,7 @@ WRITTEN = ("text", "prompt")
 """columns of Table 2 with generated texts and prompts, which may contain anything"""
 
 
-def store(out: Path, folder: Path = FOLDER) -> list[Path]:
+def store(out: Path, folder: Path) -> list[Path]:
     """Stores the rows of each study in OUT; returns the files. ValueError for no study, or a row that names a path."""
     names = (*(f"{study}.jsonl" for study in STUDIES), TEXTS)
     paths = [out / name for name in names if (out / name).is_file()]

@@ -9,14 +9,13 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from docs.making.results import RESULTS, read_rows
-from docs.making.template import render
+from seqloom.report.stored import read_rows, render_markdown
 
 FILE = "recall_trained.jsonl"
 PROBES = ("parity", "swaps")
 
 
-def section(results: Path = RESULTS) -> str | None:
+def section(results: Path) -> str | None:
     """Markdown of the table and of what its rows are; None unless there are rows of both probes."""
     rows = [row for row in read_rows(results / FILE) if row["probe"] in PROBES and row["depth"] == 1]
     rows = [row for row in rows if row["distance"] is None]
@@ -27,8 +26,8 @@ def section(results: Path = RESULTS) -> str | None:
         by_mixer.setdefault(row["mixer"], {}).setdefault(row["probe"], []).append(row)
     ranked = sorted(by_mixer.items(), key=lambda item: -sum(_right(item[1].get(probe, [])) for probe in PROBES))
     first = rows[0]
-    text = render(
-        "tracked",
+    text = render_markdown(
+        Path(__file__).with_name("tracked.md.jinja"),
         lines=[_line(name, answers) for name, answers in ranked],
         file=FILE,
         trained=first["settings"]["length"],

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from docs.making import tracked
+from seqloom_studies.recall import tracked
 
 
 def answers(mixer: str, probe: str, seed: int, accuracy: float, batches: int, **more: Any) -> dict[str, Any]:
