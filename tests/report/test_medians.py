@@ -5,7 +5,7 @@ from statistics import median
 
 import pytest
 
-from seqloom.report.medians import band, curve, medians, stretches
+from seqloom.report.medians import band, curve, every_stretch, medians, stretches
 
 
 @pytest.mark.parametrize("stretch", [1, 7, 10, 50])
@@ -44,3 +44,10 @@ def test_stretches(batches: int, expected: list[int], usual: int) -> None:
 def test_band_by_position() -> None:
     result = band([[1.0, 2.0, None], [3.0, None, None]])
     assert (result.batches, result.mean, result.low, result.high) == ([1, 2], [2, 2], [1, 2], [3, 2])
+
+
+def test_every_loss_is_in_one_stretch() -> None:
+    first, last = every_stretch([(1, 4.0), (2, 1.0), (3, 3.0), (4, 2.0), (5, 9.0)], 4)
+    assert (first.middle, first.median, first.lowest, first.highest) == (2.5, 3.0, 1.0, 4.0)
+    assert (last.middle, last.median, last.lowest, last.highest) == (5.0, 9.0, 9.0, 9.0)
+    assert list(every_stretch([], 3)) == []

@@ -1,9 +1,9 @@
 """Smoothing: medians of a loss over stretches of batches that do not overlap, and the band between the seeds."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import fmean, median, median_high
 from typing import final
 
 STRETCHES = (1, 10, 50, 250, 1000, 5000, 25000, 100000)
@@ -23,6 +23,24 @@ class Curve:
     mean: list[float]
     low: list[float]
     high: list[float]
+
+
+@final
+@dataclass(frozen=True)
+class Stretch:
+    """Consecutive losses of one run: the step in their middle, and the median, the lowest and the highest of them."""
+
+    middle: float
+    median: float
+    lowest: float
+    highest: float
+
+
+def every_stretch(losses: Sequence[tuple[int, float]], length: int) -> Iterator[Stretch]:
+    """The (step, loss) of a run in stretches of `length`; the last one may be shorter. A median is one of the losses."""
+    for first in range(0, len(losses), length):
+        steps, values = zip(*losses[first : first + length], strict=True)
+        yield Stretch((steps[0] + steps[-1]) / 2, median_high(values), min(values), max(values))
 
 
 def stretches(batches: int) -> tuple[list[int], int]:

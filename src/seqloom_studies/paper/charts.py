@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from seqloom.report import tradeoffs
-from seqloom.report.charts.chart import Axis, Cell, Chart, Choice, Spec, Table, all_rounded, filename
+from seqloom.report.charts.chart import SEEDS, Axis, Cell, Chart, Choice, Spec, Table, all_rounded, filename
 from seqloom.report.charts.style import LineStyle, styles
+from seqloom.report.medians import every_stretch
 from seqloom_studies.paper.compared import PEER, Loss
 from seqloom_studies.paper.page_rows import Column, Line, Seed, Study
 
@@ -67,12 +68,10 @@ def every_batch(study: Study) -> list[Chart]:
     )
     rows: list[list[Cell]] = []
     for line in study.lines:
-        losses_of_run = line.seeds[0].every
-        for part in (losses_of_run[first : first + stretch] for first in range(0, len(losses_of_run), stretch)):
-            losses = sorted(loss for _, loss in part)
-            ends = [losses[0], losses[-1]] if stretch > 1 else []
-            rows.append([line.name, *all_rounded([(part[0][0] + part[-1][0]) / 2, losses[len(losses) // 2], *ends])])
-    head = ["model", "batches", "loss", *(["lowest seed", "highest seed"] if stretch > 1 else [])]
+        for part in every_stretch(line.seeds[0].every, stretch):
+            ends = [part.lowest, part.highest] if stretch > 1 else []
+            rows.append([line.name, *all_rounded([part.middle, part.median, *ends])])
+    head = ["model", "batches", "loss", *(SEEDS if stretch > 1 else [])]
     chart = _chart(
         study, "batches", "Every batch", description, Table(head, rows), Axis("batches", "batches"), TRAINING
     )
