@@ -37,7 +37,7 @@ class Stretch:
 
 
 def every_stretch(losses: Sequence[tuple[int, float]], length: int) -> Iterator[Stretch]:
-    """The (step, loss) of a run in stretches of `length`; the last one may be shorter. A median is one of the losses."""
+    """The (step, loss) of a run in stretches of `length`, of which the last may be shorter. A median is one of them."""
     for first in range(0, len(losses), length):
         steps, values = zip(*losses[first : first + length], strict=True)
         yield Stretch((steps[0] + steps[-1]) / 2, median_high(values), min(values), max(values))
