@@ -1,5 +1,6 @@
 """Packs: what is refused, what the scripts do, and the sizes; nothing is downloaded."""
 
+import random
 import subprocess
 import tarfile
 from collections.abc import Sequence
@@ -7,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from seqloom_studies.gpu import pack
+from seqloom.data import learned_tokenizer
+from seqloom_studies.board.study import Board
+from seqloom_studies.gpu import call, pack
 from seqloom_studies.gpu.card import source_digest
+from seqloom_studies.paper.scales import SCALES
 
 
 @pytest.fixture(autouse=True)
@@ -84,3 +88,22 @@ def test_the_scripts_are_sound(text: str, tmp_path: Path, monkeypatch: pytest.Mo
             ["sh", tmp_path / "script.sh", "out"], cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert (done.returncode, done.stderr) == (2, "run this from the root of the tree\n")
+
+
+def test_a_machine_with_the_packed_texts_trains_no_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(0)
+    (tmp_path / "books").mkdir()
+    for number in range(24):
+        text = " ".join(
+            draw.choices(["the", "little", "girl", "went", "into", "a", "dark", "old", "wood", "of", "bread"], k=300)
+        )
+        (tmp_path / "books" / f"Name{number} Person{number} - A Tale.txt").write_text(text)
+    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "own"))
+    pack._prepare_texts(tmp_path / "books", tmp_path / "made")
+    assert not list((tmp_path / "made").rglob("train-*.tokens")), "ids are made there"
+    monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "made" / "cache"))
+    monkeypatch.setattr(learned_tokenizer, "_trained", lambda *_: pytest.fail("a tokenizer is trained"))
+    board = Board(str(tmp_path / "made" / "books"))
+    assert board.corpus(9).test is not None
+    assert board.corpus(None).test is None
+    call._require_tokens(tmp_path / "made" / "table1.tokens", SCALES["full"])
