@@ -110,9 +110,11 @@ def _check_step(name: str, config: RunConfig, device: str) -> list[Check]:
     note = "the same bits" if torch.equal(captured.weights, eager.weights) else ""
     if captured.graph != "capture":
         note = "not captured, which needs a GPU"
+    dropped = config.layered.dropout > 0  # whether a graph draws the same bits is a question, and no fault
+    weights_bound, losses_bound = (None, None) if dropped else (CLOSE_WEIGHTS, CLOSE_LOSSES)
     return [
-        Check(what=f"weights after captured steps of {name}", difference=float(moved), bound=CLOSE_WEIGHTS, note=note),
-        Check(what=f"losses of captured steps of {name}", difference=max(losses), bound=CLOSE_LOSSES, note=note),
+        Check(what=f"weights after captured steps of {name}", difference=float(moved), bound=weights_bound, note=note),
+        Check(what=f"losses of captured steps of {name}", difference=max(losses), bound=losses_bound, note=note),
     ]
 
 
@@ -205,7 +207,7 @@ RULES: dict[str, Callable[[], Rule]] = {
 
 
 def smoke_study(place: Place, code: str) -> Study:
-    """A1: the models of A2 and A3, without dropout."""
+    """A1: the models of A2 and A3 without dropout, and one with."""
     off = ["model.dropout=0", f"training.device={place.card.device}"]
     table1, wide = [*place.sizes.table1, *off], [*place.sizes.wide, *off, "training.precision=bf16"]
     mixers = {"attention:heads=32": "{kind: attention, heads: 32}", "he": "{kind: he}", "she": "{kind: she}"}
@@ -220,5 +222,7 @@ def smoke_study(place: Place, code: str) -> Study:
             "gated_delta": ["model.mixer={kind: gated_delta}"],
         }.items()
     }
+    dropout = [*place.sizes.table1, f"training.device={place.card.device}", "model.mixer={kind: he}"]
+    models["he of A2 with dropout"] = resolve("paper/table1", dropout)
     cell = Smoke(name="checks", models=models, card=place.card, code_digest=code)
     return Study("A1", {}, lambda results: iter([[cell]]))

@@ -41,9 +41,10 @@ def smoke_of(place: Place, *names: str) -> Smoke:
 
 @pytest.mark.usefixtures("graphs")
 def test_captured_steps_of_the_queued_models_are_those_without(place: Place, tmp_path: Path) -> None:
-    rows = smoke_of(place, "he of A2", "attention of A3").run(tmp_path, pytest.fail, silent)
+    rows = smoke_of(place, "he of A2 with dropout", "attention of A3").run(tmp_path, pytest.fail, silent)
     checks = [row for row in rows if isinstance(row, Check) and "captured steps of" in row.what]
     assert [(row.difference, row.note) for row in checks] == [(0.0, "the same bits")] * 4
+    assert [row.bound is None for row in checks] == [True, True, False, False]
 
 
 @pytest.mark.usefixtures("graphs")
