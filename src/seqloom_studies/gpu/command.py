@@ -1,13 +1,11 @@
 """`seqloom study gpu`: the queue of a GPU, or its plan. Loads nothing heavy before it runs."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from seqloom.cli.options import folder
-from seqloom.cli.over import AGAIN
 from seqloom.cli.time_limit import BEGAN, Minutes, limited_to, require_above_zero
 
 EARLIER = Path("results/gpu")
@@ -51,7 +49,4 @@ def command(
     if minutes is None:
         raise ValueError("--minutes says how long the call may take, its start counted in, such as --minutes 8")
     require_minutes(minutes)
-    code = limited_to(minutes, lambda: act(call, minutes, BEGAN))
-    if code == AGAIN:
-        print("the same command continues", file=sys.stderr)
-    return int(code)
+    return int(limited_to(minutes, lambda: act(call, minutes, BEGAN)))

@@ -1,7 +1,7 @@
 """A2 and A3: races of training steps, and the kernels of one step of each model.
 
-A2   the paper's Table 1: 32 heads, HE, SHE         eager · captured · captured, TF32 · captured, bfloat16
-A3   dim 512, depth 12, bfloat16: attention, HE, gated_delta         eager · captured · as others write them
+A2   the paper's Table 1: 32 heads, HE, SHE         eager · captured · TF32 · bfloat16; these two compiled inside too
+A3   dim 512, depth 12, bfloat16: attention, HE, gated_delta         eager · captured · compiled · as others write them
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,18 +14,30 @@ from seqloom_studies.gpu.on_card import CAPTURED, EAGER
 from seqloom_studies.gpu.queue import Place
 from seqloom_studies.gpu.steps import StepRace
 
+TF32, BF16 = "training.precision=tf32", "training.precision=bf16"
+COMPILED = "training.compile=true"
+
 
 def table1_study(place: Place, code: str) -> Study:
-    """A2: the paper's Table 1 with 32 heads, HE and SHE, in one race."""
+    """A2: the paper's Table 1 with 32 heads, HE and SHE, in one race; then compiled ones, next to one that is not."""
     ways = {
         "eager": EAGER,
         "captured": CAPTURED,
-        "captured, TF32": (*CAPTURED, "training.precision=tf32"),
-        "captured, bfloat16": (*CAPTURED, "training.precision=bf16"),
+        "captured, TF32": (*CAPTURED, TF32),
+        "captured, bfloat16": (*CAPTURED, BF16),
+        "captured, compiled, TF32": (*CAPTURED, COMPILED, TF32),
+        "captured, compiled, bfloat16": (*CAPTURED, COMPILED, BF16),
     }
     mixers = {"attention:heads=32": "{kind: attention, heads: 32}", "he": "{kind: he}", "she": "{kind: she}"}
-    resolved = _resolved("paper/table1", [*place.sizes.table1, *_device(place)], mixers, ways)
-    cells = [_race("steps", place, code, resolved, ("attention:heads=32", "eager")), _table(place, code, resolved)]
+    resolved = _resolved("paper/table1", place.sizes.table1, place, mixers, ways)
+    plain = {key: config for key, config in resolved.items() if not config.training.compile}
+    baseline = ("he", "captured, TF32")
+    compiled = {key: config for key, config in resolved.items() if config.training.compile or key == baseline}
+    cells: list[Cell] = [
+        _race("steps", place, code, plain, ("attention:heads=32", "eager")),
+        _race("compiled", place, code, compiled, baseline),
+        _table(place, code, resolved, "captured, TF32"),
+    ]
     return Study("A2", {}, lambda results: iter([cells]))
 
 
@@ -40,38 +52,41 @@ def tuning_study(place: Place, code: str) -> Study:
 
 def _wide(place: Place) -> dict[tuple[str, str], RunConfig]:
     """The settings of A3 by mixer and way."""
-    bf16 = "training.precision=bf16"
-    ways = {"eager": (*EAGER, bf16), "captured": (*CAPTURED, bf16)}
+    ways = {
+        "eager": (*EAGER, BF16),
+        "captured": (*CAPTURED, BF16),
+        "captured, compiled": (*CAPTURED, COMPILED, BF16),
+    }
     mixers = {"attention": None, "he": "{kind: he}", "gated_delta": "{kind: gated_delta}"}
-    return _resolved("board/small", [*place.sizes.wide, *_device(place)], mixers, ways)
+    return _resolved("board/small", place.sizes.wide, place, mixers, ways)
 
 
 def wide_study(place: Place, code: str) -> Study:
     """A3: dim 512, depth 12, in bfloat16, a race for each model, next to the same of others."""
     resolved = _wide(place)
     cells: list[Cell] = []
-    for mixer in dict.fromkeys(
-        mixer for mixer, _ in resolved
-    ):  # one at a time: the graphs of all would not fit into the card together
+    for mixer in dict.fromkeys(name for name, _ in resolved):  # the graphs of all at once would not fit into a card
         own = {key: config for key, config in resolved.items() if key[0] == mixer}
         cells.append(_race(mixer, place, code, own, (mixer, "captured"), with_peers=True))
-    cells.append(_table(place, code, resolved))
+    cells.append(_table(place, code, resolved, "captured"))
     return Study("A3", {}, lambda results: iter([cells]))
 
 
-def _device(place: Place) -> list[str]:
-    return [f"training.device={place.card.device}"]
-
-
 def _resolved(
-    recipe: str, changes: Sequence[str], mixers: Mapping[str, str | None], ways: Mapping[str, Sequence[str]]
+    recipe: str,
+    changes: Sequence[str],
+    place: Place,
+    mixers: Mapping[str, str | None],
+    ways: Mapping[str, Sequence[str]],
 ) -> dict[tuple[str, str], RunConfig]:
     """The settings by mixer and way; None is the recipe's mixer."""
     made = {}
     for mixer, settings in mixers.items():
         of_mixer = [] if settings is None else [f"model.mixer={settings}"]
         for way, of_way in ways.items():
-            made[mixer, way] = resolve(recipe, [*changes, *of_mixer, *of_way])
+            if COMPILED not in of_way or mixer in place.sizes.compiled:
+                device = f"training.device={place.card.device}"
+                made[mixer, way] = resolve(recipe, [*changes, device, *of_mixer, *of_way])
     return made
 
 
@@ -95,8 +110,7 @@ def _race(
     )
 
 
-def _table(place: Place, code: str, resolved: dict[tuple[str, str], RunConfig]) -> KernelTable:
-    """The kernels of each model in the last way."""
-    way = list(resolved)[-1][1]
+def _table(place: Place, code: str, resolved: dict[tuple[str, str], RunConfig], way: str) -> KernelTable:
+    """The kernels of each model in this way."""
     models = {mixer: config for (mixer, its_way), config in resolved.items() if its_way == way}
     return KernelTable(name="kernels", card=place.card, code_digest=code, models=models, way=way)

@@ -15,6 +15,8 @@ class Sizes:
     name: str
     rounds: int
     """turns of a race"""
+    compiled: tuple[str, ...]
+    """mixers whose models are compiled in races"""
     table1: tuple[str, ...]
     """of recipe paper/table1, in races"""
     wide: tuple[str, ...]
@@ -54,6 +56,7 @@ class Sizes:
 FULL = Sizes(
     name="full",
     rounds=7,
+    compiled=("attention:heads=32", "attention", "he", "she", "gated_delta"),
     table1=(),
     wide=(
         *("model.dim=512", "model.depth=12", "model.context=1024", "model.ffn=1408", "model.mixer.heads=8"),
@@ -87,6 +90,7 @@ FULL = Sizes(
 TINY = Sizes(
     name="tiny",
     rounds=2,
+    compiled=("he",),
     table1=("model.dim=32", "model.depth=1", "model.context=8", "model.ffn=32", "data.vocab=300", "training.batch=2"),
     wide=(
         *("model.dim=32", "model.depth=1", "model.context=16", "model.ffn=32", "model.mixer.heads=2"),
