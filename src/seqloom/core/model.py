@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, final
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from seqloom.core.arguments import count, described
 from seqloom.core.cost import Cost, Per
@@ -90,6 +91,16 @@ class Model(nn.Module, ABC):
     def forward_with_extras(self, ids: Ids, keep: Keep | None = None) -> tuple[Logits, Extras]:
         """`forward`, and the auxiliary losses and statistics of the pass; by default there are none."""
         return self(ids, keep), Extras()
+
+    def loss_with_extras(self, ids: Ids, targets: Ids, **read: Any) -> tuple[Float[Tensor, ""], Extras]:
+        """The mean loss in nats of the tokens after each position, `targets` (B, T), in float32 at least, and extras.
+
+        `read` are further arguments of `forward_with_extras`, such as the neighbors of each token. A model whose logits
+        need not be in memory together has a way of its own.
+        """
+        logits, extras = self.forward_with_extras(ids, **read)
+        wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return cross_entropy(wide.flatten(0, 1), targets.flatten()), extras
 
     def features(self, ids: Ids, keep: Keep | None = None) -> Stream:
         """The stream (B, T, D) after the last layer: what `logits` reads."""

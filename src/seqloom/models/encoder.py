@@ -11,7 +11,7 @@ segments, whose embedding of the first is a constant here.
 from typing import ClassVar, Literal, final
 
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Per, linear
@@ -61,10 +61,9 @@ class Encoder(Transformer):
         return ModelTraits(False, False, self.longest)
 
     @override
-    def output(self, x: Stream) -> Tensor:
-        h: Tensor = self.norm(x)
-        logits: Tensor = self.head(h if self.head_layer is None else self.head_layer(h))
-        return logits
+    def head_input(self, x: Stream) -> Stream:
+        h = super().head_input(x)
+        return h if self.head_layer is None else self.head_layer(h)
 
     @override
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:

@@ -40,6 +40,14 @@ class TiedHead(nn.Module):
         return project(x, self.weight, self.bias)
 
 
+def plain_weights(head: nn.Module) -> tuple[Tensor, Tensor | None] | None:
+    """The weight and the bias of an output layer; None where it does more than multiply by them, as with hooks."""
+    if not isinstance(head, Linear | TiedHead):
+        return None
+    hooks = (head._forward_pre_hooks, head._forward_hooks, head._backward_pre_hooks, head._backward_hooks)
+    return None if any(hooks) else (head.weight, head.bias)
+
+
 @final
 class ExitHead(nn.Module):
     """Logits of the next token by weights of the layer's own."""

@@ -114,10 +114,9 @@ class Spalm(CausalTransformer):
         return self.mixed(x, tokens), extras
 
     @override
-    def output(self, x: Stream) -> Tensor:
-        """Logits of z, to which the norm has been applied."""
-        logits: Tensor = self.head(x)
-        return logits
+    def head_input(self, x: Stream) -> Stream:
+        """z, to which the norm has been applied."""
+        return x.to(self.token.weight.dtype) if x.dtype == torch.float64 else x
 
     @override
     def start(self, batch: int, *, capacity: int | None = None) -> ModelState:

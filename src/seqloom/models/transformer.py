@@ -12,9 +12,10 @@ matrix that ends each of N sublayers divided by √N (`scaled_init`: Radford et 
 
 from abc import ABC
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from typing_extensions import override
 
@@ -32,10 +33,11 @@ from seqloom.models.config import TransformerConfig
 from seqloom.models.cost import inner_cost, layers_cost, output_cost
 from seqloom.models.cross_layer import CrossLayerCall
 from seqloom.models.embedding import EmbeddedModel
-from seqloom.models.head import TiedHead
+from seqloom.models.head import TiedHead, plain_weights
 from seqloom.models.loop import Layer, WithSignal
 from seqloom.models.recompute import RecomputeLoop
 from seqloom.models.verbs import ForwardVerb, LayerCall, Verb
+from seqloom.ops.cross_entropy import linear_cross_entropy
 from seqloom.ops.projection import Linear
 
 
@@ -129,6 +131,14 @@ class Transformer(EmbeddedModel, ABC):
         """`forward`, and the layers' auxiliary losses and statistics, named as in `layers.3.balance`."""
         x, extras = self.features_with_extras(ids, keep)
         return self.logits(x, keep), extras
+
+    @override
+    def loss_with_extras(self, ids: Ids, targets: Ids, **read: Any) -> tuple[Float[Tensor, ""], Extras]:
+        weights = plain_weights(self.head)
+        if weights is None:
+            return super().loss_with_extras(ids, targets, **read)
+        x, extras = self.features_with_extras(ids, **read)
+        return linear_cross_entropy(self.head_input(x), *weights, targets), extras
 
     @override
     def features_with_extras(
@@ -230,8 +240,6 @@ class Transformer(EmbeddedModel, ABC):
     def logits(self, x: Stream, keep: Keep | None = None) -> Logits:
         """The output layer over features (B, T, D), of all positions or of those that are wanted; 0 at dropped ones."""
         arguments.check_features(x, self.config.dim, self.token.weight.dtype, self.device)
-        if x.dtype == torch.float64:  # norms raise for float64 with float32 parameters, also under autocast
-            x = x.to(self.token.weight.dtype)
         if keep is not None:
             mask(keep, x)
         logits = self.output(x)
@@ -239,8 +247,15 @@ class Transformer(EmbeddedModel, ABC):
 
     def output(self, x: Stream) -> Tensor:
         """The output layer over the stream x (B, T, D) after the last layer."""
-        logits: Tensor = self.head(self.norm(x))
+        logits: Tensor = self.head(self.head_input(x))
         return logits
+
+    def head_input(self, x: Stream) -> Stream:
+        """What the matrix of the output layer multiplies, of the stream x (B, T, D) after the last layer."""
+        if x.dtype == torch.float64:  # norms raise for float64 with float32 parameters, also under autocast
+            x = x.to(self.token.weight.dtype)
+        normed: Tensor = self.norm(x)
+        return normed
 
     @override
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:

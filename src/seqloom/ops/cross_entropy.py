@@ -62,11 +62,15 @@ def chunked_cross_entropy(
     x = convert_for_products(features).flatten(0, -2)
     weight = convert_for_products(weight)
     bias = None if bias is None else convert_for_products(bias)
-    if chunk is None:
-        chunk = max(FEWEST, CHUNK.get(x.device.type, CHUNK["cpu"]) // len(weight))
-    inputs = (x, weight, bias, targets.flatten(), chunk, torch.is_grad_enabled())
+    size = tokens_of_chunk(len(weight), x.device.type) if chunk is None else chunk
+    inputs = (x, weight, bias, targets.flatten(), size, torch.is_grad_enabled())
     loss: Tensor = _Chunked.apply(*inputs)  # type: ignore[no-untyped-call]  # not typed by torch
     return loss
+
+
+def tokens_of_chunk(vocab: int, device: str = "cpu") -> int:
+    """The tokens whose logits are in memory together, on this type of device."""
+    return max(FEWEST, CHUNK.get(device, CHUNK["cpu"]) // vocab)
 
 
 @final

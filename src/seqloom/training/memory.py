@@ -17,6 +17,7 @@ import torch
 from seqloom.core.available_memory import available_memory, require_memory
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.model_config import ModelConfig, weightless
+from seqloom.ops.cross_entropy import tokens_of_chunk
 
 if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
@@ -64,8 +65,9 @@ def require_room(model: ModelConfig, device: torch.device, training: "TrainConfi
 def activations(model: ModelConfig, training: "TrainConfig") -> int:
     """Bytes that a step takes at least next to the model: the ids of a batch, and what the backward of a piece needs.
 
-    Of that the stream before each sublayer, the hidden layer of what follows a mixer, and the logits twice; what mixers
-    keep of their own is not counted. Reversible layers hold as much at every depth.
+    Of that the stream before each sublayer, the hidden layer of what follows a mixer, and twice the logits of a chunk
+    of tokens, or of all where the step is compiled; what mixers keep of their own is not counted. Reversible layers
+    hold as much at every depth.
     """
     reach = model.reach if isinstance(model, LayeredConfig) else model.context
     tokens = -(-training.batch // training.accumulate) * reach
@@ -78,7 +80,8 @@ def activations(model: ModelConfig, training: "TrainConfig") -> int:
     per_token = sum(model.dim if ffn.is_none else 2 * model.dim + ffn.held for ffn in layers)
     if model.sublayers == "reversible":  # both streams, and the sublayer that the backward computes again
         per_token = 2 * model.dim + model.dim + max(ffn.held for ffn in layers)
-    return ids + tokens * (stream_bytes * per_token + 2 * logit_bytes * model.vocab)
+    together = tokens if training.compile else min(tokens, tokens_of_chunk(model.vocab))
+    return ids + tokens * stream_bytes * per_token + together * 2 * logit_bytes * model.vocab
 
 
 def _width(training: "TrainConfig | None") -> int:

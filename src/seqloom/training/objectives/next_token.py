@@ -132,10 +132,10 @@ class NextToken(ScoredByToken):
 
     @override
     def losses(self, model: Any, batch: Batch, carried: Carried) -> Pass:
-        """The mean loss of a token; the logits are taken in float32 at least."""
+        """The mean loss of a token."""
         ids = batch["ids"]
-        logits, extras = model.forward_with_extras(ids[:, :-1], **neighbor_arguments(batch))
-        return Pass({"loss": cross_entropy(widened(logits).flatten(0, 1), ids[:, 1:].flatten())}, extras)
+        loss, extras = model.loss_with_extras(ids[:, :-1], ids[:, 1:], **neighbor_arguments(batch))
+        return Pass({"loss": loss}, extras)
 
 
 @final
