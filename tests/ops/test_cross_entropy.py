@@ -9,6 +9,7 @@ from torch.utils._pytree import tree_leaves
 
 from seqloom.ops import cross_entropy as losses
 from seqloom.ops.cross_entropy import IGNORED, chunked_cross_entropy, linear_cross_entropy
+from tests.training.recorded import no_reads
 
 N, D, W = 11, 5, 7
 
@@ -128,6 +129,14 @@ def test_no_tensor_is_larger_than_a_chunk_or_what_goes_in() -> None:
     with Seen() as seen:
         with_gradients(cross_entropy(linear(*given), targets(False, 64)), given)
     assert max(seen.sizes) == 64 * W
+
+
+def test_nothing_is_read_from_the_device() -> None:
+    """As a CUDA graph of a training step needs."""
+    given, target = inputs(), targets(True)
+    with no_reads():
+        loss = chunked_cross_entropy(*given, target, 4)
+        loss.backward()
 
 
 def test_chunks_are_taken_where_there_are_many_logits(monkeypatch: pytest.MonkeyPatch) -> None:
