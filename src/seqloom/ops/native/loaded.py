@@ -2,17 +2,21 @@
 
 import ctypes
 import os
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import islice
 from pathlib import Path
 
 from seqloom.ops.native import compiler, store
 from seqloom.ops.native.compiler import Unavailable
 
+OPS = Path(__file__).parents[1]
 OFF, ELSEWHERE = "SEQLOOM_NATIVE=0", "only on Linux"
 _libraries: dict[Path, ctypes.CDLL | str] = {}
 _lock = threading.Lock()
@@ -123,11 +127,7 @@ def _compiled(source: Path) -> ctypes.CDLL:
     path = _path(source, command)
     loaded = store.load(path)
     if loaded is None:
-        began = time.perf_counter()
-        store.save(path, lambda part: compiler.compile_to(part, source, command))
-        took = time.perf_counter() - began
-        message = f"compiled {source.name} for this CPU in {took:.1f} s; SEQLOOM_NATIVE=0 turns native code off"
-        print(f"seqloom: {message}", file=sys.stderr)
+        _compile([source, *_others_missing(source, command)], command)
         loaded = store.load(path)
     if loaded is None:
         raise Unavailable(f"the cache {path.parent} does not keep what is written to it")
@@ -135,6 +135,34 @@ def _compiled(source: Path) -> ctypes.CDLL:
         if not has_function(loaded, name):
             raise Unavailable(f"{command[0]} made a library of {source.name} that lacks {name}")
     return loaded
+
+
+def _compile(sources: list[Path], command: list[str]) -> None:
+    """Compiles sources at once, and says so. Unavailable where the first fails; another one may be tried again."""
+    began = time.perf_counter()
+    with ThreadPoolExecutor(len(sources)) as pool:
+        first, *others = [pool.submit(_compile_one, source, command, source != sources[0]) for source in sources]
+    names = [source.name for source, job in zip(sources[1:], others, strict=True) if not job.exception()]
+    first.result()
+    took = time.perf_counter() - began
+    message = f"compiled {', '.join([sources[0].name, *names])} for this CPU in {took:.1f} s"
+    print(f"seqloom: {message}; SEQLOOM_NATIVE=0 turns native code off", file=sys.stderr)
+
+
+def _compile_one(source: Path, command: list[str], ahead: bool) -> None:
+    """Compiles a source; `ahead` of its use it takes the time that no other process wants."""
+    patient = ["nice", *command] if ahead and shutil.which("nice") else command
+    store.save(_path(source, command), lambda part: compiler.compile_to(part, source, patient))
+
+
+def _others_missing(source: Path, command: list[str]) -> list[Path]:
+    """Sources of ops that are not compiled either, one for each other core, those of the same op first."""
+    if OPS not in source.parents:
+        return []
+    cores = len(os.sched_getaffinity(0))
+    near = sorted(_needed, key=lambda other: (-len(os.path.commonpath([source, other])), other))
+    others = (other for other in near if other != source and OPS in other.parents)
+    return list(islice((other for other in others if not _path(other, command).is_file()), cores - 1))
 
 
 def has_function(library: ctypes.CDLL, name: str) -> bool:
