@@ -11,7 +11,7 @@ from seqloom.analysis.whole import whole as of_settings
 from seqloom.cli import command
 from seqloom.mixers import mixer_config
 from seqloom.models.decoder import Decoder, DecoderConfig
-from seqloom.ops.adaptive_span import spanned
+from seqloom.ops.attention.adaptive_span import spanned
 from seqloom.ops.backends import use
 
 D, H, T = 8, 2, 22

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from seqloom.mixers import mixer_config
 from seqloom.mixers.attention.additive import AdditiveHeads
-from seqloom.ops.additive import additive
+from seqloom.ops.attention.additive import additive
 
 D, H, T = 6, 2, 7
 
@@ -62,7 +62,7 @@ def test_blocks_of_queries_change_nothing(monkeypatch: pytest.MonkeyPatch, causa
         return y, *torch.autograd.grad((y * draw(*y.shape)).sum(), (q, k, v, w))
 
     expected = run()
-    monkeypatch.setattr("seqloom.ops.additive.NUMBERS", 2 * H * T * 4 * 2)
+    monkeypatch.setattr("seqloom.ops.attention.additive.NUMBERS", 2 * H * T * 4 * 2)
     torch.testing.assert_close(run(), expected, rtol=0, atol=1e-12)
 
 

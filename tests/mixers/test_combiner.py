@@ -10,9 +10,9 @@ from torch import Tensor
 from seqloom.analysis.count import count
 from seqloom.mixers import mixer_config
 from seqloom.ops.attention import attend
+from seqloom.ops.attention.combiner import Form, combine
+from seqloom.ops.attention.combiner.reference import partition
 from seqloom.ops.backends import use
-from seqloom.ops.combiner import Form, combine
-from seqloom.ops.combiner.reference import partition
 
 D, H, T = 8, 2, 21
 FORMS: tuple[Form, ...] = ("fixed", "axial", "logsparse")

@@ -7,7 +7,7 @@ from torch import Tensor
 from seqloom.analysis.measure import peak_bytes
 from seqloom.core.mixer import Mixer
 from seqloom.mixers import mixer_config
-from seqloom.ops.forgetting import BLOCK, forgetting
+from seqloom.ops.attention.forgetting import BLOCK, forgetting
 
 D, H = 8, 2
 

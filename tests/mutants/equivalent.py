@@ -25,7 +25,7 @@ SQUARES = "src/seqloom/core/statistics.py: squares = math.fsum((value - mean) **
 
 HIGHEST = "src/seqloom/core/statistics.py: highest = 0.0"
 FIRST_KEY = (
-    "src/seqloom/ops/forgetting/__init__.py: "
+    "src/seqloom/ops/attention/forgetting/__init__.py: "
     "first_key = 0 if past is not None or window is None else max(0, start + 1 - window)"
 )
 

@@ -3,7 +3,7 @@
 import pytest
 
 from seqloom.core.cost import Cost
-from seqloom.ops.combiner.reference import partition, price
+from seqloom.ops.attention.combiner.reference import partition, price
 
 DIM, HEADS, MOST = 8, 2, 300
 

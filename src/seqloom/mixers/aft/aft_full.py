@@ -31,12 +31,12 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.whole_average import WholeAverage
 from seqloom.ops import ring
+from seqloom.ops.attention.limit import positions
 from seqloom.ops.biased_average import average, biases
 from seqloom.ops.biased_average.memory import recall
 from seqloom.ops.biased_average.reference import factors_price, price
 from seqloom.ops.biased_average.whole import price as whole_price
 from seqloom.ops.cache import remembered
-from seqloom.ops.limit import positions
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="grows")

@@ -34,11 +34,11 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.whole_average import WholeAverage
+from seqloom.ops.attention.limit import positions
 from seqloom.ops.biased_average import biases, memory
 from seqloom.ops.biased_average.reference import factors_price, price
 from seqloom.ops.biased_average.whole import by_lag, in_reach
 from seqloom.ops.biased_average.whole import price as whole_price
-from seqloom.ops.limit import positions
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")

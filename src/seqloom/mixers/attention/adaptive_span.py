@@ -39,8 +39,8 @@ from seqloom.core.view import View, of_heads
 from seqloom.mixers.cached_heads import TRAITS, CachedHeads
 from seqloom.mixers.patterned import PlainHeads, require_undecayed
 from seqloom.ops import ring
-from seqloom.ops.adaptive_span import spanned
-from seqloom.ops.adaptive_span.reference import price
+from seqloom.ops.attention.adaptive_span import spanned
+from seqloom.ops.attention.adaptive_span.reference import price
 from seqloom.ops.projection import Linear
 
 WINDOW = replace(TRAITS, state="window")

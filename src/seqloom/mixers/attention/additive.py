@@ -32,8 +32,8 @@ from seqloom.core.state import Entries, State, length_of
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops import ring
-from seqloom.ops.additive import additive
-from seqloom.ops.additive.reference import price
+from seqloom.ops.attention.additive import additive
+from seqloom.ops.attention.additive.reference import price
 from seqloom.ops.cache import extended, written
 from seqloom.ops.pack import within
 from seqloom.ops.projection import Linear

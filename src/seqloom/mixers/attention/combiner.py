@@ -33,9 +33,9 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
+from seqloom.ops.attention.combiner import Form, combine
+from seqloom.ops.attention.combiner.reference import price
 from seqloom.ops.cache import with_past
-from seqloom.ops.combiner import Form, combine
-from seqloom.ops.combiner.reference import price
 from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="grows")

@@ -30,9 +30,9 @@ from seqloom.core.state import Entries, State, counted, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import ring
+from seqloom.ops.attention.forgetting import forgetting
+from seqloom.ops.attention.forgetting.reference import price, weighted
 from seqloom.ops.cache import extended, written
-from seqloom.ops.forgetting import forgetting
-from seqloom.ops.forgetting.reference import price, weighted
 from seqloom.ops.pack import within
 from seqloom.ops.projection import Linear
 

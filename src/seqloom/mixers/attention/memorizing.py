@@ -34,11 +34,11 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops import ring
 from seqloom.ops.attention import attend, banded
+from seqloom.ops.attention.recall import Old, recall
+from seqloom.ops.attention.recall.reference import price as recall_price
 from seqloom.ops.attention.reference import price
 from seqloom.ops.cache import extended, written
 from seqloom.ops.projection import Linear
-from seqloom.ops.recall import Old, recall
-from seqloom.ops.recall.reference import price as recall_price
 from seqloom.ops.rms_norm import RMSNorm
 
 TRAITS = Traits(causal="always", streams=True, state="window")

@@ -38,8 +38,8 @@ from seqloom.mixers.bucketed import AHEAD, PAST, WHOLE, ChosenByText
 from seqloom.mixers.sorted_past import PastSinkhorn
 from seqloom.mixers.sorter import Sorter, before
 from seqloom.ops import sinkhorn, sorted_blocks
+from seqloom.ops.attention.limit import positions
 from seqloom.ops.bucketing.choices import soft_choice
-from seqloom.ops.limit import positions
 
 STEPS = 7
 """Sinkhorn iterations, unless `steps` is set"""

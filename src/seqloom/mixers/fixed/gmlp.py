@@ -39,10 +39,10 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.attention import attend, causal, everywhere
+from seqloom.ops.attention.limit import positions
 from seqloom.ops.attention.reference import price as attention_price
 from seqloom.ops.cache import with_past
 from seqloom.ops.lag_sum import centered, online, taps
-from seqloom.ops.limit import positions
 from seqloom.ops.pack import within
 from seqloom.ops.projection import Linear
 from seqloom.ops.triangular import triangular

@@ -36,8 +36,8 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
+from seqloom.ops.attention.limit import positions
 from seqloom.ops.cache import with_past
-from seqloom.ops.limit import positions
 from seqloom.ops.triangular import triangular
 from seqloom.ops.triangular.reference import price
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from seqloom.ops.attention import attend, banded
 from seqloom.ops.attention.fast import times
-from seqloom.ops.forgetting import reference
+from seqloom.ops.attention.forgetting import reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 BLOCK = 64

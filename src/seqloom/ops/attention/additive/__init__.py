@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from seqloom.ops.additive import reference
+from seqloom.ops.attention.additive import reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 NUMBERS = 1 << 22

@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias, get_args
 from jaxtyping import Float
 from torch import Tensor
 
-from seqloom.ops.combiner import blocks, reference
+from seqloom.ops.attention.combiner import blocks, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 
 Form: TypeAlias = Literal["fixed", "axial", "logsparse"]

@@ -17,9 +17,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from seqloom.core.largest import largest as first_largest
+from seqloom.ops.attention.recall import reference
 from seqloom.ops.bucketing.choices import chosen
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.recall import reference
 
 AT_ONCE = 1 << 22
 """scores that are formed at once"""

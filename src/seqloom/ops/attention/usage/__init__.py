@@ -15,9 +15,9 @@ from torch import Tensor
 
 from seqloom.ops.attention import Pattern, causal
 from seqloom.ops.attention.scores import ScoreChange, Scores
+from seqloom.ops.attention.usage import reference
+from seqloom.ops.attention.usage.reference import PatternLike
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.usage import reference
-from seqloom.ops.usage.reference import PatternLike
 
 AT_ONCE = 1 << 22
 """scores that are formed at once"""

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from seqloom.ops.adaptive_span import reference
+from seqloom.ops.attention.adaptive_span import reference
 from seqloom.ops.native import observed
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
