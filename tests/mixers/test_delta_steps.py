@@ -9,7 +9,7 @@ from torch import Tensor
 from seqloom.core.mixer import Mixer
 from seqloom.mixers import mixer_config
 from seqloom.ops.delta_rule import delta
-from seqloom.ops.delta_steps import delta_steps
+from seqloom.ops.delta_rule.delta_steps import delta_steps
 
 DIM, T = 8, 11
 

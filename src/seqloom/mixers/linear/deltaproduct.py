@@ -31,8 +31,8 @@ from seqloom.core.mixer_config import Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.mixers.delta_by_head import TRAITS, DeltaByHead, DeltaByHeadSettings
-from seqloom.ops.delta_steps import delta_steps
-from seqloom.ops.delta_steps.reference import price
+from seqloom.ops.delta_rule.delta_steps import delta_steps
+from seqloom.ops.delta_rule.delta_steps.reference import price
 from seqloom.ops.projection import convert_for_products
 
 

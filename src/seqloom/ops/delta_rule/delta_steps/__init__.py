@@ -20,7 +20,7 @@ from torch.nn.functional import pad
 from seqloom.core.shapes import Lengths
 from seqloom.ops.checked import checked
 from seqloom.ops.delta_rule import delta
-from seqloom.ops.delta_steps import reference
+from seqloom.ops.delta_rule.delta_steps import reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op, Streamed
 from seqloom.ops.pack import within
 

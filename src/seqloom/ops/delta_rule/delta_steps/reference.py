@@ -12,7 +12,7 @@ from seqloom.core.cost import Cost, Step
 def delta_steps(
     q: Tensor, k: Tensor, v: Tensor, strength: Tensor, g: Tensor | None, state: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """The equation of `seqloom.ops.delta_steps`; shapes as in `delta_steps` there, T at least 1."""
+    """The equation of `seqloom.ops.delta_rule.delta_steps`; shapes as in `delta_steps` there, T at least 1."""
     S = v.new_zeros(*q.shape[:2], q.shape[3], v.shape[4]) if state is None else state
     write = strength[..., None] * k
     outputs = []
