@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from seqloom.mixers import mixer_config
 from seqloom.ops.bucketing import balanced as clustered
-from seqloom.ops.sinkhorn import balanced
+from seqloom.ops.bucketing.sinkhorn import balanced
 
 D, H, T, N = 8, 2, 24, 3
 

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from seqloom.mixers import mixer_config
-from seqloom.ops import sinkhorn
-from seqloom.ops.bucketing import choices
+from seqloom.ops.bucketing import choices, sinkhorn
 
 D, H, T, b = 8, 2, 13, 3
 N = 5

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seqloom.ops.sorted_blocks import price
+from seqloom.ops.bucketing.sorted_blocks import price
 
 DIM, HEADS, MOST = 8, 2, 300
 

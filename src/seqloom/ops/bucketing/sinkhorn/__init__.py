@@ -16,9 +16,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from seqloom.ops.bucketing.sinkhorn import reference
+from seqloom.ops.bucketing.sinkhorn.reference import price
 from seqloom.ops.op import Backend, Draw, Example, Op
-from seqloom.ops.sinkhorn import reference
-from seqloom.ops.sinkhorn.reference import price
 
 __all__ = ["OP", "balanced", "price"]
 

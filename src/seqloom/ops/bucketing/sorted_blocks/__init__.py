@@ -15,9 +15,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths
+from seqloom.ops.bucketing.sorted_blocks import blocks, reference
+from seqloom.ops.bucketing.sorted_blocks.reference import price
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
-from seqloom.ops.sorted_blocks import blocks, reference
-from seqloom.ops.sorted_blocks.reference import price
 
 __all__ = ["OP", "attend", "price"]
 
