@@ -11,8 +11,18 @@ from torch import Tensor
 
 from seqloom.analysis.measure import peak_bytes
 from seqloom.ops import backends
-from seqloom.ops.diagonal_states import OP, System, at_once, blocks, convolved, empty, filtered, kernel, respond
 from seqloom.ops.lag_sum import spectral
+from seqloom.ops.state_space.diagonal_states import (
+    OP,
+    System,
+    at_once,
+    blocks,
+    convolved,
+    empty,
+    filtered,
+    kernel,
+    respond,
+)
 
 D, N = 3, 2
 BACKENDS = tuple(OP.backends)

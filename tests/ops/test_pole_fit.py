@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.ops import pole_fit
-from seqloom.ops.pole_fit import Poles, bound, fit, largest, response, starts
-from seqloom.ops.pole_fit.refine import refine
-from seqloom.ops.pole_fit.weights import Target, fit_weights, misfit, waves
+from seqloom.ops.state_space import pole_fit
+from seqloom.ops.state_space.pole_fit import Poles, bound, fit, largest, response, starts
+from seqloom.ops.state_space.pole_fit.refine import refine
+from seqloom.ops.state_space.pole_fit.weights import Target, fit_weights, misfit, waves
 
 WAVES = [
     (32, (0.5,)),

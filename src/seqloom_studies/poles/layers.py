@@ -9,7 +9,7 @@ from torch import Tensor
 from seqloom.core.mixer import Mixer
 from seqloom.mixers.extractors.extractors import Extractor
 from seqloom.mixers.extractors.modal_extractor import ModalExtractor, ModalExtractorConfig
-from seqloom.ops.pole_fit import Poles, bound, response
+from seqloom.ops.state_space.pole_fit import Poles, bound, response
 
 
 @final

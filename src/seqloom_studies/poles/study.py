@@ -19,7 +19,7 @@ from seqloom.evaluation.scores import Scores, score
 from seqloom.face import load
 from seqloom.mixers.extractors.extractors import Extractor
 from seqloom.mixers.extractors.modal_extractor import ModalExtractor
-from seqloom.ops.pole_fit import Poles, fit
+from seqloom.ops.state_space.pole_fit import Poles, fit
 from seqloom.runs import checkpoint
 from seqloom.runs import model as stored
 from seqloom.runs.code import as_meta

@@ -34,9 +34,9 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.diagonal_states import filtered, kernel, respond
-from seqloom.ops.diagonal_states.reference import price
 from seqloom.ops.projection import Linear
+from seqloom.ops.state_space.diagonal_states import filtered, kernel, respond
+from seqloom.ops.state_space.diagonal_states.reference import price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 Taps: TypeAlias = Literal["channel", "shared"]

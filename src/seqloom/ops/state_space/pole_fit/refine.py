@@ -14,8 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seqloom.ops.pole_fit.starts import FASTEST
-from seqloom.ops.pole_fit.weights import Target, misfit, norms, waves
+from seqloom.ops.state_space.pole_fit.starts import FASTEST
+from seqloom.ops.state_space.pole_fit.weights import Target, misfit, norms, waves
 
 LARGEST_CHANGE = 1.0
 """the largest change of a, and of ω in radians, in one step"""

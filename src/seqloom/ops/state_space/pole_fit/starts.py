@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.linalg import eigh, eigvals, lstsq, qr
 
-from seqloom.ops.pole_fit.weights import Target, fit_weights, norms, waves
+from seqloom.ops.state_space.pole_fit.weights import Target, fit_weights, norms, waves
 
 FASTEST = 5.0
 """the largest rate of decay per token; a larger one would only have a larger weight"""

@@ -8,9 +8,9 @@ The state after the piece is computed as in `blocks`, with longer blocks, since 
 import torch
 from torch import Tensor
 
-from seqloom.ops.diagonal_states import blocks
-from seqloom.ops.diagonal_states.powers import doubled, kernel, powers, up_to
 from seqloom.ops.lag_sum import lags
+from seqloom.ops.state_space.diagonal_states import blocks
+from seqloom.ops.state_space.diagonal_states.powers import doubled, kernel, powers, up_to
 
 BLOCK = 256
 """tokens of a block for the computation of the state"""
@@ -30,5 +30,5 @@ def respond(u: Tensor, rates: Tensor, weights: Tensor, state: Tensor, lengths: T
 
 
 def filtered(u: Tensor, rates: Tensor, weights: Tensor) -> Tensor:
-    """See `seqloom.ops.diagonal_states.filtered`."""
+    """See `seqloom.ops.state_space.diagonal_states.filtered`."""
     return lags(u, kernel(rates, weights, u.shape[1]))

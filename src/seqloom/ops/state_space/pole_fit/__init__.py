@@ -19,10 +19,10 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
 
-from seqloom.ops.diagonal_states import kernel
-from seqloom.ops.pole_fit import starts
-from seqloom.ops.pole_fit.refine import refine
-from seqloom.ops.pole_fit.weights import Target, fit_weights
+from seqloom.ops.state_space.diagonal_states import kernel
+from seqloom.ops.state_space.pole_fit import starts
+from seqloom.ops.state_space.pole_fit.refine import refine
+from seqloom.ops.state_space.pole_fit.weights import Target, fit_weights
 
 __all__ = ["Poles", "bound", "fit", "largest", "response"]
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from seqloom.ops import ring
-from seqloom.ops.diagonal_states.powers import apart, facing, times, up_to
+from seqloom.ops.state_space.diagonal_states.powers import apart, facing, times, up_to
 
 BLOCK = 64
 """tokens of a block"""
@@ -26,7 +26,7 @@ def respond(u: Tensor, rates: Tensor, weights: Tensor, state: Tensor, lengths: T
 
 
 def filtered(u: Tensor, rates: Tensor, weights: Tensor) -> Tensor:
-    """See `seqloom.ops.diagonal_states.filtered`."""
+    """See `seqloom.ops.state_space.diagonal_states.filtered`."""
     M = min(BLOCK, u.shape[1])
     powers = up_to(rates, M)
     state = torch.zeros(len(u), *weights.shape, dtype=weights.dtype, device=u.device)
