@@ -6,8 +6,8 @@ from torch import Tensor
 
 from seqloom.analysis.count import count
 from seqloom.ops import backends, gated_decay, gated_norm, small_blocks
+from seqloom.ops.recurrence.slstm import slstm
 from seqloom.ops.short_convolution import convolve
-from seqloom.ops.slstm import slstm
 from tests.ops.needing import needs_native
 
 pytestmark = needs_native

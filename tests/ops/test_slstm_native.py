@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.slstm import native, slstm
+from seqloom.ops.recurrence.slstm import native, slstm
 from tests.ops.needing import needs_native
 
 pytestmark = needs_native

@@ -23,7 +23,6 @@ from seqloom.ops import (
     recurrence,
     ring,
     scans,
-    slstm,
     small_blocks,
     wkv_average,
 )
@@ -32,6 +31,7 @@ from seqloom.ops.attention.patterns import RandomBlocks, fixed, local, merged, s
 from seqloom.ops.cache import written
 from seqloom.ops.lag_sum import online
 from seqloom.ops.native import Entry, Signature
+from seqloom.ops.recurrence import slstm
 from seqloom.ops.selective_scan import selective
 from seqloom.ops.short_convolution import convolve
 from tests.sanitize.spoiling import WRONG, odd_strides, other_dtype

@@ -5,9 +5,10 @@ from functools import partial
 
 import torch
 
-from seqloom.ops import delta_rule, lag_sum, linear_decay, recurrence, scans, slstm, wkv_average
+from seqloom.ops import delta_rule, lag_sum, linear_decay, recurrence, scans, wkv_average
 from seqloom.ops.backends import forced
 from seqloom.ops.delta_rule import native as rule_in_c
+from seqloom.ops.recurrence import slstm
 from seqloom.ops.selective_scan import selective
 from tests.ops.native_forms.form import Draw, Form, Outputs, maybe, with_and_without
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from seqloom.ops import native
 from seqloom.ops.kernel import Kernel
 from seqloom.ops.recurrence.reference import state_after
-from seqloom.ops.slstm import reference
+from seqloom.ops.recurrence.slstm import reference
 
 KERNEL = Kernel("slstm", Path(__file__).with_name("cell.c"))
 STATES = " ".join(f"{name}(B T+1 H*K, written)" for name in "hcnm")

@@ -17,7 +17,7 @@ from torch.nn.functional import logsigmoid
 
 from seqloom.ops.autograd import differentiate
 from seqloom.ops.recurrence.reference import state_after
-from seqloom.ops.slstm import reference
+from seqloom.ops.recurrence.slstm import reference
 
 Tensors = tuple[Tensor, ...]
 

@@ -21,7 +21,7 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops.checked import checked
 from seqloom.ops.linear_decay.exponential_gate import NONE
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.slstm import looped, native, reference
+from seqloom.ops.recurrence.slstm import looped, native, reference
 
 States: TypeAlias = tuple[Float[Tensor, "B N"], Float[Tensor, "B N"], Float[Tensor, "B N"], Float[Tensor, "B N"]]
 """h, c, n and m, N = H K"""
