@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from seqloom.ops.backends import lacking, use
-from seqloom.ops.scans import OP, scan
+from seqloom.ops.scan import OP, scan
 
 transformers = pytest.importorskip("transformers")
 BACKENDS = [name for name in OP.backends if name not in {*lacking("scans"), "triton"}]

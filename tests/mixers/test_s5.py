@@ -11,8 +11,8 @@ from torch.nn.functional import gelu
 from seqloom.mixers import mixer_config
 from seqloom.mixers.state_space.s5 import S5
 from seqloom.ops import backends
-from seqloom.ops.scans import hold
-from seqloom.ops.scans.hold import zero_order_hold
+from seqloom.ops.scan import hold
+from seqloom.ops.scan.hold import zero_order_hold
 from seqloom.ops.state_space.hippo import normal
 
 D, P = 5, 8

@@ -1,6 +1,6 @@
 """Faults that change nothing, each with its proof: `path: line: before → after` as the runner prints them."""
 
-SPAN = "src/seqloom/ops/selective_scan/doubling.py: SPAN = 256: 256 → "
+SPAN = "src/seqloom/ops/scan/selective_scan/doubling.py: SPAN = 256: 256 → "
 SPANS = "a scan cut into spans is the whole scan wherever it is cut: `SPAN` bounds the memory that one span takes"
 
 COUNT = "count = max(1, SCORES // (chunks.queries.shape[1] * chunks.keys.shape[1]))"

@@ -21,10 +21,10 @@ from seqloom.ops.lag_sum import tiles
 from seqloom.ops.linear_decay import gpu as decay
 from seqloom.ops.linear_decay import gpu_kernels as chunks
 from seqloom.ops.linear_decay import gpu_slopes as slopes
-from seqloom.ops.scans import gpu as scan
-from seqloom.ops.scans import gpu_kernels as scans
-from seqloom.ops.selective_scan import gpu as selective
-from seqloom.ops.selective_scan import gpu_kernels as selectives
+from seqloom.ops.scan import gpu as scan
+from seqloom.ops.scan import gpu_kernels as scans
+from seqloom.ops.scan.selective_scan import gpu as selective
+from seqloom.ops.scan.selective_scan import gpu_kernels as selectives
 from seqloom.ops.wkv_average import gpu as wkv
 from seqloom.ops.wkv_average import gpu_kernels as averages
 

@@ -12,8 +12,8 @@ from seqloom.ops.attention import gpu as narrow
 from seqloom.ops.autograd import Operator, differentiate, paired
 from seqloom.ops.lag_sum import gpu as lag_gpu
 from seqloom.ops.linear_decay import gpu as decay_gpu
-from seqloom.ops.scans import gpu as scan_gpu
-from seqloom.ops.selective_scan import gpu as selective_gpu
+from seqloom.ops.scan import gpu as scan_gpu
+from seqloom.ops.scan.selective_scan import gpu as selective_gpu
 from seqloom.ops.wkv_average import gpu as wkv_gpu
 
 

@@ -17,7 +17,7 @@ import seqloom.ops
 from seqloom.ops import backends, native
 from seqloom.ops.attention import cached
 from seqloom.ops.native import Argument, Entry, Signature
-from seqloom.ops.selective_scan import selective
+from seqloom.ops.scan.selective_scan import selective
 from seqloom.ops.wkv_average import native as wkv_native
 from seqloom.ops.wkv_average import wkv
 from tests.ops.needing import lacking, needs_native

@@ -10,7 +10,7 @@ from jaxtyping import TypeCheckError
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.scans import OP, native, portable, scan
+from seqloom.ops.scan import OP, native, portable, scan
 from tests.ops.needing import lacking
 
 N = 3

@@ -11,7 +11,7 @@ from seqloom.analysis.count import count
 from seqloom.ops import backends
 from seqloom.ops.native import Entry
 from seqloom.ops.native.entry import is_without_numbers
-from seqloom.ops.scans import native, scan
+from seqloom.ops.scan import native, scan
 from tests.ops.needing import needs_native
 from tests.ops.test_scans import KINDS, numbers
 from tests.ops.test_scans import inputs as drawn

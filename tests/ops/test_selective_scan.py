@@ -10,7 +10,7 @@ from jaxtyping import TypeCheckError
 from torch import Tensor
 
 from seqloom.ops import backends
-from seqloom.ops.selective_scan import OP, doubling, kernels, selective, sequential
+from seqloom.ops.scan.selective_scan import OP, doubling, kernels, selective, sequential
 from tests.ops.needing import lacking
 
 D, N = 3, 2

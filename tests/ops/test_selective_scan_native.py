@@ -10,7 +10,7 @@ from torch.autograd import forward_ad
 from seqloom.ops import backends
 from seqloom.ops import native as code
 from seqloom.ops.native import Entry
-from seqloom.ops.selective_scan import kernels, native, selective
+from seqloom.ops.scan.selective_scan import kernels, native, selective
 from tests.ops.needing import needs_native
 from tests.ops.test_selective_scan import inputs
 

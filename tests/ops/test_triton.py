@@ -14,10 +14,10 @@ from seqloom.ops.lag_sum import gpu as lag_gpu
 from seqloom.ops.lag_sum import lags
 from seqloom.ops.linear_decay import decay
 from seqloom.ops.linear_decay import gpu as decay_gpu
-from seqloom.ops.scans import gpu as scan_gpu
-from seqloom.ops.scans import scan
-from seqloom.ops.selective_scan import gpu as selective_gpu
-from seqloom.ops.selective_scan import selective
+from seqloom.ops.scan import gpu as scan_gpu
+from seqloom.ops.scan import scan
+from seqloom.ops.scan.selective_scan import gpu as selective_gpu
+from seqloom.ops.scan.selective_scan import selective
 from seqloom.ops.wkv_average import empty, wkv
 from seqloom.ops.wkv_average import gpu as wkv_gpu
 from tests.ops.kernel_runs import DEVICE, every_type, everything, numbers, runs, same

@@ -22,17 +22,17 @@ from seqloom.ops import (
     linear_decay,
     recurrence,
     ring,
-    scans,
     small_blocks,
     wkv_average,
 )
+from seqloom.ops import scan as scans
 from seqloom.ops.attention import attend, cached, sparse
 from seqloom.ops.attention.patterns import RandomBlocks, fixed, local, merged, strided
 from seqloom.ops.cache import written
 from seqloom.ops.lag_sum import online
 from seqloom.ops.native import Entry, Signature
 from seqloom.ops.recurrence import slstm
-from seqloom.ops.selective_scan import selective
+from seqloom.ops.scan.selective_scan import selective
 from seqloom.ops.short_convolution import convolve
 from tests.sanitize.spoiling import WRONG, odd_strides, other_dtype
 

@@ -19,8 +19,8 @@ from seqloom.ops.backends import recorded, use
 from seqloom.ops.delta_rule.gated import gated
 from seqloom.ops.lag_sum import lags
 from seqloom.ops.linear_decay import decay
-from seqloom.ops.scans import scan
-from seqloom.ops.selective_scan import selective
+from seqloom.ops.scan import scan
+from seqloom.ops.scan.selective_scan import selective
 from seqloom.ops.wkv_average import wkv
 from seqloom.studies.perform import reason
 from seqloom.studies.study import Row, Study

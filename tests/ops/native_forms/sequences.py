@@ -5,11 +5,12 @@ from functools import partial
 
 import torch
 
-from seqloom.ops import delta_rule, lag_sum, linear_decay, recurrence, scans, wkv_average
+from seqloom.ops import delta_rule, lag_sum, linear_decay, recurrence, wkv_average
+from seqloom.ops import scan as scans
 from seqloom.ops.backends import forced
 from seqloom.ops.delta_rule import native as rule_in_c
 from seqloom.ops.recurrence import slstm
-from seqloom.ops.selective_scan import selective
+from seqloom.ops.scan.selective_scan import selective
 from tests.ops.native_forms.form import Draw, Form, Outputs, maybe, with_and_without
 
 ROWS = ((2, 33, 4), (1, 65, 9), (3, 2, 17), (5, 31, 7), (1, 32, 33), (2, 1, 3))

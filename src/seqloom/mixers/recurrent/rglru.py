@@ -36,8 +36,8 @@ from seqloom.ops.block_linear import BlockLinear
 from seqloom.ops.gated_decay import gated
 from seqloom.ops.gated_decay.reference import price
 from seqloom.ops.projection import Linear
-from seqloom.ops.scans import scan
-from seqloom.ops.scans.reference import price as scan_price
+from seqloom.ops.scan import scan
+from seqloom.ops.scan.reference import price as scan_price
 from seqloom.ops.short_convolution.layer import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")

@@ -37,8 +37,8 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear, project
 from seqloom.ops.rms_norm import rms_norm
-from seqloom.ops.selective_scan import initial_weights, selective
-from seqloom.ops.selective_scan.reference import price
+from seqloom.ops.scan.selective_scan import initial_weights, selective
+from seqloom.ops.scan.selective_scan.reference import price
 from seqloom.ops.short_convolution import convolve, window_after
 from seqloom.ops.short_convolution.reference import price as convolution_price
 

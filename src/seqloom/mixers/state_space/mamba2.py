@@ -34,7 +34,7 @@ from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.linear_decay import decay
 from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.projection import Linear, project
-from seqloom.ops.selective_scan.initial_weights import initialize_steps_
+from seqloom.ops.scan.selective_scan.initial_weights import initialize_steps_
 from seqloom.ops.short_convolution.layer import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")

@@ -44,8 +44,8 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.projection import Linear
-from seqloom.ops.scans.hold import continuous, zero_order_hold
-from seqloom.ops.scans.reference import price
+from seqloom.ops.scan.hold import continuous, zero_order_hold
+from seqloom.ops.scan.reference import price
 from seqloom.ops.state_space.hippo import normal
 
 TRAITS = Traits(causal="always", streams=True, state="constant")

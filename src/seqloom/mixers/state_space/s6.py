@@ -31,8 +31,8 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.projection import Linear, project
-from seqloom.ops.selective_scan import initial_weights, selective
-from seqloom.ops.selective_scan.reference import price
+from seqloom.ops.scan.selective_scan import initial_weights, selective
+from seqloom.ops.scan.selective_scan.reference import price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 

@@ -12,7 +12,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths
-from seqloom.ops.scans import OP, scan
+from seqloom.ops.scan import OP, scan
 from seqloom.ops.state_space.discretise import diagonal_zoh
 
 SLOWEST = -1e-4

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from seqloom.ops.autograd import GPU, Operator, paired
 from seqloom.ops.gpu import blocks
-from seqloom.ops.scans import recurrence
+from seqloom.ops.scan import recurrence
 
 BLOCK = 32
 """channels of a program, one for each thread of a warp"""
@@ -49,7 +49,7 @@ def _like(x: Tensor) -> Tensor:
 
 def _launch(name: str, a: Tensor, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> None:
     """Runs the kernel of this name; the second input is (B, T, N)."""
-    from seqloom.ops.scans import gpu_kernels
+    from seqloom.ops.scan import gpu_kernels
 
     B, T, N = inputs[1].shape
     dense = (tensor.resolve_conj().resolve_neg().contiguous() for tensor in inputs)

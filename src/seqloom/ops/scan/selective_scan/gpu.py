@@ -9,7 +9,7 @@ from torch import Tensor
 
 from seqloom.ops.autograd import GPU
 from seqloom.ops.gpu import blocks, power
-from seqloom.ops.selective_scan import walks
+from seqloom.ops.scan.selective_scan import walks
 
 BLOCK, CHUNK = 16, 32
 """channels of a program, and tokens from one saved state to the next"""
@@ -34,7 +34,7 @@ def _forward(
 
     See `walks.selective`; float32 or float64.
     """
-    from seqloom.ops.selective_scan import gpu_kernels
+    from seqloom.ops.scan.selective_scan import gpu_kernels
 
     (B, T, D), N = u.shape, log_rate.shape[1]
     y = u.new_empty(B, T, D) if lengths is None else u.new_zeros(B, T, D)
@@ -66,7 +66,7 @@ def _backward(
     dnew_state: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of u, delta, log_rate, b, c, the state, bias, skip and gate."""
-    from seqloom.ops.selective_scan import gpu_kernels
+    from seqloom.ops.scan.selective_scan import gpu_kernels
 
     (B, T, D), N = u.shape, log_rate.shape[1]
     allocate = u.new_empty if lengths is None else u.new_zeros  # gradients after the end of a row are 0

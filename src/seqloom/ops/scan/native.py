@@ -12,7 +12,7 @@ from torch import Tensor
 from seqloom.ops import native
 from seqloom.ops.autograd import Operator, paired
 from seqloom.ops.kernel import Kernel
-from seqloom.ops.scans import recurrence
+from seqloom.ops.scan import recurrence
 
 NUMBERS = "threads paired fixed B T N"
 KERNEL = Kernel("scans", Path(__file__).with_name("scan.c"), words=native.COMPLEX)

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from seqloom.ops import native
 from seqloom.ops.kernel import empty_for_none
-from seqloom.ops.selective_scan import walks
-from seqloom.ops.selective_scan.kernels import (
+from seqloom.ops.scan.selective_scan import walks
+from seqloom.ops.scan.selective_scan.kernels import (
     BACKWARD,
     BLOCK,
     BYTES,

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from seqloom.ops.autograd import CPU, Operator, differentiate, paired
 from seqloom.ops.pack import within
-from seqloom.ops.selective_scan import doubling
+from seqloom.ops.scan.selective_scan import doubling
 
 
 @runtime_checkable

@@ -22,7 +22,7 @@ from seqloom.ops import gpu as device
 from seqloom.ops.checked import checked
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.pack import within
-from seqloom.ops.scans import gpu, native, portable, recurrence, reference
+from seqloom.ops.scan import gpu, native, portable, recurrence, reference
 
 
 @checked("scan")
