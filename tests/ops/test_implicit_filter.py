@@ -7,8 +7,8 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from seqloom.core.state import measured
 from seqloom.ops.backends import recorded, use
-from seqloom.ops.implicit_filter import exact
-from seqloom.ops.implicit_filter.kept import Kept
+from seqloom.ops.fixed.implicit_filter import exact
+from seqloom.ops.fixed.implicit_filter.kept import Kept
 from seqloom.ops.lag_sum import lags
 
 SIZES = [(1, 1), (1, 5), (7, 3), (16, 16), (40, 9), (33, 64), (64, 33), (100, 100), (129, 17)]

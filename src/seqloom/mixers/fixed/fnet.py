@@ -27,8 +27,8 @@ from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops.fourier import fourier
-from seqloom.ops.fourier.reference import price
+from seqloom.ops.fixed.fourier import fourier
+from seqloom.ops.fixed.fourier.reference import price
 
 TRAITS = Traits(causal="never", streams=False, state="none")
 

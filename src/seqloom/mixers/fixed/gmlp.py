@@ -42,11 +42,11 @@ from seqloom.ops.attention import attend, causal, everywhere
 from seqloom.ops.attention.limit import positions
 from seqloom.ops.attention.reference import price as attention_price
 from seqloom.ops.cache import with_past
+from seqloom.ops.fixed.triangular import triangular
+from seqloom.ops.fixed.triangular.reference import price
 from seqloom.ops.lag_sum import centered, online, taps
 from seqloom.ops.pack import within
 from seqloom.ops.projection import Linear
-from seqloom.ops.triangular import triangular
-from seqloom.ops.triangular.reference import price
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 NEVER = Traits(causal="never", streams=False, state="none")

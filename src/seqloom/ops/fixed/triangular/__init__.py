@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from seqloom.ops.fixed.triangular import reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.triangular import reference
 
 Weights: TypeAlias = Float[Tensor, "L O L I"]
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
-from seqloom.ops.fourier import reference
+from seqloom.ops.fixed.fourier import reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 
