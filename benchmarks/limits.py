@@ -16,7 +16,7 @@ import torch
 
 from seqloom.analysis.count import count
 from seqloom.analysis.measure import race
-from seqloom.ops.projection import project
+from seqloom.ops.fused.projection import project
 
 SIDE, COPIED = 2048, 2**26
 """rows of a matrix; float32 numbers of a copy"""

@@ -5,9 +5,10 @@ import torch
 from torch import Tensor
 
 from seqloom.analysis.count import count
-from seqloom.ops import backends, gated_decay, gated_norm, small_blocks
+from seqloom.ops import backends
+from seqloom.ops.fused import gated_decay, gated_norm, small_blocks
+from seqloom.ops.fused.short_convolution import convolve
 from seqloom.ops.recurrence.slstm import slstm
-from seqloom.ops.short_convolution import convolve
 from tests.ops.needing import needs_native
 
 pytestmark = needs_native

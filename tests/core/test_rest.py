@@ -18,7 +18,7 @@ from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import score
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.dropout import Dropout
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 from tests.kinds import CAUSAL
 
 SECONDS = 60

@@ -17,7 +17,7 @@ from seqloom.mixers.handing import Handed, HandingMixer
 from seqloom.mixers.linear.linear import LinearConfig
 from seqloom.mixers.state_space.spade import SpadeConfig
 from seqloom.models.decoder import Decoder, DecoderConfig
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 
 DIM, VOCAB = 8, 11
 TRAITS = Traits(causal="always", streams=True, state="constant")

@@ -10,7 +10,7 @@ from torch.nn.modules.module import register_module_forward_hook
 import seqloom
 from seqloom.core.model import Model
 from seqloom.ops import backends
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 
 WHOLE: dict[str, dict[str, Any]] = {
     "attention": {"heads": 2},

@@ -11,8 +11,8 @@ from torch.utils.checkpoint import checkpoint
 
 from seqloom.ops import backends
 from seqloom.ops.attention import attend
+from seqloom.ops.fused.projection import project
 from seqloom.ops.lag_sum import lags
-from seqloom.ops.projection import project
 from seqloom.ops.recurrence import elman, looped
 
 

@@ -24,9 +24,9 @@ from seqloom.ops import backends, fla, gpu
 from seqloom.ops.delta_rule import delta
 from seqloom.ops.delta_rule.fla import GATED
 from seqloom.ops.delta_rule.gated import gated
-from seqloom.ops.gated_norm import Gate, normed
+from seqloom.ops.fused.gated_norm import Gate, normed
+from seqloom.ops.fused.short_convolution import convolve
 from seqloom.ops.linear_decay import by_size, decay, normalised
-from seqloom.ops.short_convolution import convolve
 from tests.training.recorded import on_a_cpu
 
 DEVICE, HALF = ("cpu", torch.float16) if gpu.INTERPRETED else ("cuda", torch.bfloat16)

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from seqloom.ops import backends
-from seqloom.ops.gated_norm import native, normed
+from seqloom.ops.fused.gated_norm import native, normed
 from tests.ops.needing import needs_native
 
 GATES = ("none", "silu", "sigmoid", "silu first")

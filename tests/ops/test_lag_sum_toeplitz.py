@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import backends
+from seqloom.ops.fused.projection import onednn
 from seqloom.ops.lag_sum import lags
-from seqloom.ops.projection import onednn
 
 by_either = pytest.mark.parametrize("faster", [True, False], ids=["onednn", "torch"])
 

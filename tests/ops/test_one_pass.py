@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
-from seqloom.ops import backends, gated_decay, small_blocks
+from seqloom.ops import backends
+from seqloom.ops.fused import gated_decay, small_blocks
 from tests.ops.needing import needs_native
 
 pytestmark = needs_native

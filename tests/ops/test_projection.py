@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from seqloom.ops import backends
-from seqloom.ops.projection import LEAST, Linear, onednn, outer, project
+from seqloom.ops.fused.projection import LEAST, Linear, onednn, outer, project
 
 pytestmark = pytest.mark.skipif("onednn" in backends.lacking("projection"), reason="this torch has no oneDNN")
 

@@ -11,9 +11,9 @@ from torch.autograd import gradcheck, gradgradcheck
 from seqloom.core.state import measured
 from seqloom.ops import backends
 from seqloom.ops import native as code
+from seqloom.ops.fused.short_convolution import convolve, native, window_after
+from seqloom.ops.fused.short_convolution.token import convolve_token
 from seqloom.ops.lag_sum import lags
-from seqloom.ops.short_convolution import convolve, native, window_after
-from seqloom.ops.short_convolution.token import convolve_token
 from tests.ops.needing import needs_native
 
 

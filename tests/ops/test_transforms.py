@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.func import jvp, vjp, vmap
 
 from seqloom.ops import backends
-from seqloom.ops.gated_decay.reference import STEEPEST, bounded_root
+from seqloom.ops.fused.gated_decay.reference import STEEPEST, bounded_root
 from seqloom.ops.op import Example, Op
 from seqloom.ops.state_space.discretise import growth
 

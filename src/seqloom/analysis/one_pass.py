@@ -2,10 +2,10 @@
 
 from seqloom.analysis.pointwise import Call, Rule, times
 from seqloom.core.cost import Cost, Span, gate, linear, rootnorm, sigmoid
-from seqloom.ops.gated_decay.reference import price as gates_price
+from seqloom.ops.fused.gated_decay.reference import price as gates_price
+from seqloom.ops.fused.short_convolution.reference import price as convolution_price
+from seqloom.ops.fused.small_blocks.reference import price as blocks_price
 from seqloom.ops.recurrence.slstm.reference import price as cell_price
-from seqloom.ops.short_convolution.reference import price as convolution_price
-from seqloom.ops.small_blocks.reference import price as blocks_price
 
 
 def _plain(price: Cost) -> Cost:

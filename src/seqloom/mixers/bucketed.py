@@ -27,8 +27,8 @@ from seqloom.ops import ring
 from seqloom.ops.bucketing import Rule, attend, by_bucket, newest
 from seqloom.ops.bucketing.choices import chosen
 from seqloom.ops.cache import extended, written
+from seqloom.ops.fused.projection import Linear
 from seqloom.ops.pack import within
-from seqloom.ops.projection import Linear
 
 PAST = Traits(causal="always", streams=True, state="grows")
 AHEAD = Traits(causal="always", streams=False, state="none", selects_ahead=True)

@@ -27,9 +27,9 @@ from seqloom.ops import ring
 from seqloom.ops.attention import fast
 from seqloom.ops.attention.scores import Scores
 from seqloom.ops.bucketing.choices import chosen
+from seqloom.ops.fused.projection import Linear
 from seqloom.ops.pack import within
 from seqloom.ops.past_inputs import PastInputs
-from seqloom.ops.projection import Linear
 
 By: TypeAlias = Literal["convolution", "max", "mean", "most_used"]
 Loss: TypeAlias = Literal["attention", "autoencoding", "none"]

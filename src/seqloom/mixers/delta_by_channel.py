@@ -27,10 +27,10 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.delta_rule.keys import unit, unit_price
+from seqloom.ops.fused.projection import Linear
+from seqloom.ops.fused.short_convolution.layer import ShortConvolution
 from seqloom.ops.head_norm import HeadNorm
-from seqloom.ops.projection import Linear
 from seqloom.ops.scan.selective_scan.initial_weights import initialize_steps_
-from seqloom.ops.short_convolution.layer import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 

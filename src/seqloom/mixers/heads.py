@@ -25,9 +25,9 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.ops.attention import Bias
 from seqloom.ops.attention.reference import decay_price, price
+from seqloom.ops.fused.projection import Linear, project
+from seqloom.ops.fused.rms_norm import RMSNorm
 from seqloom.ops.lag_sum import taps, window
-from seqloom.ops.projection import Linear, project
-from seqloom.ops.rms_norm import RMSNorm
 from seqloom.positions import AnyPosition
 
 PLACES: frozenset[Place] = frozenset({"queries_keys", "scores", "keys_values"})

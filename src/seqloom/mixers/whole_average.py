@@ -13,7 +13,7 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.view import View
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.biased_average.whole import whole
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 
 
 class WholeAverage(BidirectionalMixer, ABC):

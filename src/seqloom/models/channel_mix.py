@@ -27,7 +27,7 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.models.channel import Channel
 from seqloom.ops import token_shift
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 
 
 @final

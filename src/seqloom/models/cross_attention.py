@@ -31,7 +31,7 @@ from seqloom.ops.attention import attend, everywhere
 from seqloom.ops.attention.additive import additive
 from seqloom.ops.attention.additive.reference import price as additive_price
 from seqloom.ops.attention.reference import price as attention_price
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 
 
 @final

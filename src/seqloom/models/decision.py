@@ -33,7 +33,7 @@ from seqloom.models.cost import norm_cost, shared_cost
 from seqloom.models.decision_config import TOKENS, DecisionConfig
 from seqloom.models.transformer import Transformer
 from seqloom.models.verbs import ExtendVerb, ForwardVerb
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 
 Layers: TypeAlias = tuple[LayerState, ...]
 """what the layers hold of an episode so far"""

@@ -21,8 +21,8 @@ from seqloom.core.shapes import Stream
 from seqloom.models.config import BidirectionalConfig
 from seqloom.models.cost import norm_cost
 from seqloom.models.transformer import Transformer
-from seqloom.ops.activations import PRICES
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.activations import PRICES
+from seqloom.ops.fused.projection import Linear
 
 
 @final

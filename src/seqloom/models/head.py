@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from seqloom.core.shapes import Logits, Stream
 from seqloom.models.norm import NewNorm
-from seqloom.ops.projection import Linear, project
+from seqloom.ops.fused.projection import Linear, project
 
 
 @final

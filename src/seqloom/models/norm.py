@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from torch import nn
 
-from seqloom.ops.rms_norm import RMSNorm
+from seqloom.ops.fused.rms_norm import RMSNorm
 
 Norm: TypeAlias = Literal["layer", "rms"]
 NewNorm: TypeAlias = Callable[[int], nn.Module]

@@ -23,10 +23,10 @@ from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.models.channel import Channel
-from seqloom.ops.activations import PRICES
+from seqloom.ops.fused.activations import PRICES
+from seqloom.ops.fused.projection import Linear
 from seqloom.ops.lag_sum import centered, taps, window
 from seqloom.ops.pack import pack, unpack
-from seqloom.ops.projection import Linear
 
 KERNELS = 3, 5
 """tokens that each convolution reads"""

@@ -34,7 +34,7 @@ from seqloom.core.state import ModelState, bounded
 from seqloom.models import arguments
 from seqloom.models.config import TransformerConfig
 from seqloom.models.decoder import CausalTransformer
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 
 
 @final

@@ -38,7 +38,7 @@ from seqloom.models.loop import Layer, WithSignal
 from seqloom.models.recompute import RecomputeLoop
 from seqloom.models.verbs import ForwardVerb, LayerCall, Verb
 from seqloom.ops.cross_entropy import linear_cross_entropy
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 
 
 class Transformer(EmbeddedModel, ABC):

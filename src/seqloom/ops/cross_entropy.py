@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from seqloom.core.graphs import capturing
-from seqloom.ops.projection import convert_for_products, outer, project
+from seqloom.ops.fused.projection import convert_for_products, outer, project
 
 CHUNK = {"cpu": 1 << 20, "cuda": 1 << 26}
 """logits of a chunk, by the type of device: on a CPU they stay in its cache"""

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
-from seqloom.ops.gated_norm import Gate, normed
-from seqloom.ops.gated_norm.reference import price
+from seqloom.ops.fused.gated_norm import Gate, normed
+from seqloom.ops.fused.gated_norm.reference import price
 
 
 @final

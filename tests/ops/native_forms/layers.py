@@ -6,9 +6,9 @@ from typing import get_args
 
 import torch
 
-from seqloom.ops import gated_decay, gated_norm, short_convolution, small_blocks
 from seqloom.ops.attention import sparse
 from seqloom.ops.attention.patterns import Pattern, RandomBlocks, fixed, local, merged, strided
+from seqloom.ops.fused import gated_decay, gated_norm, short_convolution, small_blocks
 from tests.ops.native_forms.form import Draw, Form, Outputs, maybe, with_and_without
 
 HEADS = ((2, 33, 1, 4), (1, 65, 3, 9), (3, 1, 2, 17), (1, 64, 2, 7), (1, 129, 1, 33), (2, 3, 3, 1))

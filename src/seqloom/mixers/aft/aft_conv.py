@@ -36,7 +36,7 @@ from seqloom.ops.biased_average import biases, memory
 from seqloom.ops.biased_average.reference import price, standard_price
 from seqloom.ops.biased_average.whole import by_lag
 from seqloom.ops.biased_average.whole import price as whole_price
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 

@@ -37,7 +37,7 @@ from seqloom.ops.biased_average.memory import recall
 from seqloom.ops.biased_average.reference import factors_price, price
 from seqloom.ops.biased_average.whole import price as whole_price
 from seqloom.ops.cache import remembered
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 NEVER = Traits(causal="never", streams=False, state="none")

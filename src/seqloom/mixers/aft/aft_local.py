@@ -39,7 +39,7 @@ from seqloom.ops.biased_average import biases, memory
 from seqloom.ops.biased_average.reference import factors_price, price
 from seqloom.ops.biased_average.whole import by_lag, in_reach
 from seqloom.ops.biased_average.whole import price as whole_price
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 NEVER = Traits(causal="never", streams=False, state="none")

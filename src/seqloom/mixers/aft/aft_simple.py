@@ -27,7 +27,7 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 from seqloom.ops.wkv_average import sums_of, whole_average, wkv
 from seqloom.ops.wkv_average.reference import price
 

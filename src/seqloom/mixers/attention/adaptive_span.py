@@ -41,7 +41,7 @@ from seqloom.mixers.patterned import PlainHeads, require_undecayed
 from seqloom.ops import ring
 from seqloom.ops.attention.adaptive_span import spanned
 from seqloom.ops.attention.adaptive_span.reference import price
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 
 WINDOW = replace(TRAITS, state="window")
 

@@ -35,8 +35,8 @@ from seqloom.ops import ring
 from seqloom.ops.attention.additive import additive
 from seqloom.ops.attention.additive.reference import price
 from seqloom.ops.cache import extended, written
+from seqloom.ops.fused.projection import Linear
 from seqloom.ops.pack import within
-from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 

@@ -36,7 +36,7 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.ops.attention.combiner import Form, combine
 from seqloom.ops.attention.combiner.reference import price
 from seqloom.ops.cache import with_past
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 

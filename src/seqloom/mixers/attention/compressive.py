@@ -42,9 +42,9 @@ from seqloom.ops.attention.reference import price
 from seqloom.ops.attention.usage import usage
 from seqloom.ops.attention.usage.reference import price as usage_price
 from seqloom.ops.compressed_past import SLOT, CompressedPast
+from seqloom.ops.fused.projection import Linear
 from seqloom.ops.pack import pack, within
 from seqloom.ops.past_inputs import PastInputs, read_on, whole
-from seqloom.ops.projection import Linear
 from seqloom.positions.transformer_xl import TransformerXL
 
 TRAITS = Traits(causal="always", streams=True, state="window")

@@ -39,8 +39,8 @@ from seqloom.ops import ring
 from seqloom.ops.attention import attend, banded, weights
 from seqloom.ops.attention.reference import decay_price, price
 from seqloom.ops.cache import extended, written
+from seqloom.ops.fused.projection import Linear
 from seqloom.ops.head_norm import HeadNorm
-from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 

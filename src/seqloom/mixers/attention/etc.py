@@ -35,7 +35,7 @@ from seqloom.mixers.patterned import BIDIRECTIONAL
 from seqloom.ops.attention import attend, side_keys
 from seqloom.ops.attention.drawing import rows
 from seqloom.ops.attention.reference import price
-from seqloom.ops.projection import Linear, project
+from seqloom.ops.fused.projection import Linear, project
 
 
 @final

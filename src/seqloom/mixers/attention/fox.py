@@ -33,8 +33,8 @@ from seqloom.ops import ring
 from seqloom.ops.attention.forgetting import forgetting
 from seqloom.ops.attention.forgetting.reference import price, weighted
 from seqloom.ops.cache import extended, written
+from seqloom.ops.fused.projection import Linear
 from seqloom.ops.pack import within
-from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 

@@ -30,7 +30,7 @@ from seqloom.ops.attention import around as attend_around
 from seqloom.ops.attention import attend, everywhere, sparse
 from seqloom.ops.attention.patterns import Columns, Dilated, Pattern, Union, around, local
 from seqloom.ops.attention.reference import price
-from seqloom.ops.projection import Linear, project
+from seqloom.ops.fused.projection import Linear, project
 
 
 @final

@@ -38,8 +38,8 @@ from seqloom.ops.attention.recall import Old, recall
 from seqloom.ops.attention.recall.reference import price as recall_price
 from seqloom.ops.attention.reference import price
 from seqloom.ops.cache import extended, written
-from seqloom.ops.projection import Linear
-from seqloom.ops.rms_norm import RMSNorm
+from seqloom.ops.fused.projection import Linear
+from seqloom.ops.fused.rms_norm import RMSNorm
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 

@@ -38,8 +38,8 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.ops import ring
 from seqloom.ops.attention import attend, banded, weights
 from seqloom.ops.attention.reference import price
-from seqloom.ops.projection import Linear
-from seqloom.ops.rms_norm import RMSNorm
+from seqloom.ops.fused.projection import Linear
+from seqloom.ops.fused.rms_norm import RMSNorm
 from seqloom.positions.rotary import Rotary
 
 TRAITS = Traits(causal="always", streams=True, state="grows")

@@ -35,7 +35,7 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.ops import ring
 from seqloom.ops.attention import attend, banded, weights
 from seqloom.ops.attention.reference import price
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 from seqloom.positions.transformer_xl import TransformerXL
 
 TRAITS = Traits(causal="always", streams=True, state="window")

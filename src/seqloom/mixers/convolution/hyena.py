@@ -31,8 +31,8 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.fixed.implicit_filter import Shape, exact, filters, price
 from seqloom.ops.fixed.implicit_filter.kept import Kept
+from seqloom.ops.fused.projection import Linear
 from seqloom.ops.lag_sum import taps, window
-from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 

@@ -46,8 +46,8 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
+from seqloom.ops.fused.projection import Linear
 from seqloom.ops.lag_sum import centered, online, taps
-from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 

@@ -35,7 +35,7 @@ from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops import stretches
 from seqloom.ops.attention import attend, everywhere
 from seqloom.ops.attention.reference import price
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 
 TRAITS = Traits(causal="never", streams=False, state="none")
 Share: TypeAlias = Literal["none", "heads", "keys_values", "layers"]

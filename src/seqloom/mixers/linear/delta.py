@@ -34,9 +34,9 @@ from seqloom.mixers.base import PackedMixer
 from seqloom.ops.delta_rule.gated import gated
 from seqloom.ops.delta_rule.inputs import price as inputs_price
 from seqloom.ops.delta_rule.reference import price
+from seqloom.ops.fused.projection import Linear, convert_for_products
+from seqloom.ops.fused.short_convolution.layer import ShortConvolution
 from seqloom.ops.head_norm import HeadNorm
-from seqloom.ops.projection import Linear, convert_for_products
-from seqloom.ops.short_convolution.layer import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 

@@ -33,7 +33,7 @@ from seqloom.core.state import Entries, State
 from seqloom.mixers.delta_by_head import TRAITS, DeltaByHead, DeltaByHeadSettings
 from seqloom.ops.delta_rule.delta_steps import delta_steps
 from seqloom.ops.delta_rule.delta_steps.reference import price
-from seqloom.ops.projection import convert_for_products
+from seqloom.ops.fused.projection import convert_for_products
 
 
 @final

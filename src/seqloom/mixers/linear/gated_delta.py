@@ -29,7 +29,7 @@ from seqloom.core.state import Entries, State
 from seqloom.mixers.delta_by_head import TRAITS, DeltaByHead, DeltaByHeadSettings
 from seqloom.ops.delta_rule.gated import gated
 from seqloom.ops.delta_rule.reference import price
-from seqloom.ops.projection import Linear, convert_for_products
+from seqloom.ops.fused.projection import Linear, convert_for_products
 
 
 @final

@@ -36,7 +36,7 @@ from seqloom.core.view import View
 from seqloom.mixers.delta_by_channel import TRAITS, DeltaByChannel, DeltaByChannelSettings
 from seqloom.ops.delta_rule import delta
 from seqloom.ops.delta_rule.reference import price
-from seqloom.ops.projection import Linear, convert_for_products
+from seqloom.ops.fused.projection import Linear, convert_for_products
 
 
 @final

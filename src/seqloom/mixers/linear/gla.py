@@ -27,10 +27,10 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
+from seqloom.ops.fused.projection import Linear
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.linear_decay import decay
 from seqloom.ops.linear_decay.reference import price
-from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 

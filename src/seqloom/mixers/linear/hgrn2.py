@@ -31,10 +31,10 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
+from seqloom.ops.fused.projection import Linear
+from seqloom.ops.fused.rms_norm import RMSNorm
 from seqloom.ops.linear_decay import OP, decay
 from seqloom.ops.linear_decay.reference import price
-from seqloom.ops.projection import Linear
-from seqloom.ops.rms_norm import RMSNorm
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 EPSILON = 1e-5

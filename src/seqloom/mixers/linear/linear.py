@@ -34,10 +34,10 @@ from seqloom.core.transforms import transformed
 from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
+from seqloom.ops.fused.projection import Linear
 from seqloom.ops.linear_decay import normalised, total
 from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.linear_decay.weighted import parts, quotient
-from seqloom.ops.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 

@@ -38,7 +38,7 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 from seqloom.ops.random_features import LOWEST, average, draws, features, positive, positive_whole, whole
 from seqloom.ops.random_features.reference import average_price, features_price, whole_price
 

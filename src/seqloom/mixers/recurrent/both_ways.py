@@ -30,7 +30,7 @@ from seqloom.core.shapes import Keep, Stream
 from seqloom.core.view import View
 from seqloom.mixers.bidirectional import WholeSequenceMixer
 from seqloom.mixers.composed import ComposedConfig, ComposedMixer, chosen
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 
 TRAITS = Traits(causal="never", streams=False, state="none")
 DEFAULT = {"kind": "gru"}

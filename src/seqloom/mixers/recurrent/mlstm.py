@@ -36,14 +36,14 @@ from seqloom.core.state import Entries, State
 from seqloom.core.transforms import transformed
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
+from seqloom.ops.fused.projection import Linear, project
+from seqloom.ops.fused.short_convolution.layer import ShortConvolution
+from seqloom.ops.fused.small_blocks import products
+from seqloom.ops.fused.small_blocks.reference import price as blocks_price
 from seqloom.ops.linear_decay import exponential_gate, normalised
 from seqloom.ops.linear_decay.exponential_gate import stabilized
 from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.linear_decay.weighted import quotient
-from seqloom.ops.projection import Linear, project
-from seqloom.ops.short_convolution.layer import ShortConvolution
-from seqloom.ops.small_blocks import products
-from seqloom.ops.small_blocks.reference import price as blocks_price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 EPS = 1e-6

@@ -33,12 +33,12 @@ from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.block_linear import BlockLinear
-from seqloom.ops.gated_decay import gated
-from seqloom.ops.gated_decay.reference import price
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.gated_decay import gated
+from seqloom.ops.fused.gated_decay.reference import price
+from seqloom.ops.fused.projection import Linear
+from seqloom.ops.fused.short_convolution.layer import ShortConvolution
 from seqloom.ops.scan import scan
 from seqloom.ops.scan.reference import price as scan_price
-from seqloom.ops.short_convolution.layer import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 

@@ -33,10 +33,10 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.block_linear import BlockLinear
+from seqloom.ops.fused.short_convolution.layer import ShortConvolution
 from seqloom.ops.linear_decay.exponential_gate import NONE
 from seqloom.ops.recurrence.slstm import slstm
 from seqloom.ops.recurrence.slstm.reference import price
-from seqloom.ops.short_convolution.layer import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 UNDECAYED = ("w_h.weight", "w_h.bias", "conv.bias", "gain")

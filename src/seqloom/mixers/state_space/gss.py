@@ -32,7 +32,7 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 from seqloom.ops.state_space.diagonal_states import filtered, kernel, respond
 from seqloom.ops.state_space.diagonal_states.reference import GROWTH, price
 from seqloom.ops.state_space.discretise import growth

@@ -35,12 +35,12 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.projection import Linear, project
-from seqloom.ops.rms_norm import rms_norm
+from seqloom.ops.fused.projection import Linear, project
+from seqloom.ops.fused.rms_norm import rms_norm
+from seqloom.ops.fused.short_convolution import convolve, window_after
+from seqloom.ops.fused.short_convolution.reference import price as convolution_price
 from seqloom.ops.scan.selective_scan import initial_weights, selective
 from seqloom.ops.scan.selective_scan.reference import price
-from seqloom.ops.short_convolution import convolve, window_after
-from seqloom.ops.short_convolution.reference import price as convolution_price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 

@@ -30,12 +30,12 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
+from seqloom.ops.fused.projection import Linear, project
+from seqloom.ops.fused.short_convolution.layer import ShortConvolution
 from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.linear_decay import decay
 from seqloom.ops.linear_decay.reference import price
-from seqloom.ops.projection import Linear, project
 from seqloom.ops.scan.selective_scan.initial_weights import initialize_steps_
-from seqloom.ops.short_convolution.layer import ShortConvolution
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 

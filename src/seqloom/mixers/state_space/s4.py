@@ -40,7 +40,7 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 from seqloom.ops.state_space import low_rank, outputs
 from seqloom.ops.state_space.hippo import normal
 from seqloom.ops.state_space.reference import low_rank_price

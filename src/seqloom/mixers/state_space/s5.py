@@ -43,7 +43,7 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 from seqloom.ops.scan.hold import continuous, zero_order_hold
 from seqloom.ops.scan.reference import price
 from seqloom.ops.state_space.hippo import normal

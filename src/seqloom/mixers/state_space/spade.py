@@ -26,7 +26,7 @@ from seqloom.core.mixer_config import MixerConfig, Rounding, mixer_config, regis
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import Entries, State, bounded, counted, length_of
 from seqloom.mixers.composed import ComposedConfig, ComposedMixer, chosen
-from seqloom.ops.projection import Linear
+from seqloom.ops.fused.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 STATES = ("none", "constant", "window", "grows")

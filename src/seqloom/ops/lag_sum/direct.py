@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv1d, pad
 
+from seqloom.ops.fused.projection import onednn
 from seqloom.ops.lag_sum.reference import product
-from seqloom.ops.projection import onednn
 
 
 def lags(x: Tensor, w: Tensor) -> Tensor:

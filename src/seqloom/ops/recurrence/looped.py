@@ -13,7 +13,7 @@ from torch import Tensor
 
 from seqloom.ops import backends
 from seqloom.ops.autograd import differentiate
-from seqloom.ops.projection import outer, project
+from seqloom.ops.fused.projection import outer, project
 from seqloom.ops.recurrence import reference
 from seqloom.ops.recurrence.loops import LOOPS, Loop, Tensors
 

@@ -6,7 +6,7 @@ from typing import Protocol, final, runtime_checkable
 import torch
 from torch import Tensor
 
-from seqloom.ops.projection import outer
+from seqloom.ops.fused.projection import outer
 
 tanh_backward, sigmoid_backward = (
     operator.grad_input for operator in (torch.ops.aten.tanh_backward, torch.ops.aten.sigmoid_backward)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import native
-from seqloom.ops.gated_norm import reference
+from seqloom.ops.fused.gated_norm import reference
 from seqloom.ops.kernel import Kernel, empty_for_none
 
 GATES = ("none", "silu", "sigmoid", "silu first")

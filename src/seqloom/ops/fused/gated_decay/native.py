@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from seqloom.ops import native
-from seqloom.ops.gated_decay.reference import STRONGEST, from_logits
+from seqloom.ops.fused.gated_decay.reference import STRONGEST, from_logits
 from seqloom.ops.kernel import Kernel
 
 SPAN = 64

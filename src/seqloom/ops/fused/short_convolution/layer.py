@@ -17,9 +17,9 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
-from seqloom.ops.short_convolution import convolve, window_after
-from seqloom.ops.short_convolution.reference import price
-from seqloom.ops.short_convolution.token import convolve_token
+from seqloom.ops.fused.short_convolution import convolve, window_after
+from seqloom.ops.fused.short_convolution.reference import price
+from seqloom.ops.fused.short_convolution.token import convolve_token
 
 
 @final

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from seqloom.ops import fla as fla_kernels
 from seqloom.ops.checked import checked
-from seqloom.ops.gated_norm import fla, native, reference
+from seqloom.ops.fused.gated_norm import fla, native, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 
 Gate: TypeAlias = Literal["none", "silu", "sigmoid", "silu first"]

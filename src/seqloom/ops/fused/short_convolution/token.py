@@ -8,8 +8,8 @@ from seqloom.core.shapes import Token
 from seqloom.core.state import Length
 from seqloom.ops import ring
 from seqloom.ops.checked import checked
-from seqloom.ops.short_convolution import Bias, Taps, Window
-from seqloom.ops.short_convolution.reference import finished
+from seqloom.ops.fused.short_convolution import Bias, Taps, Window
+from seqloom.ops.fused.short_convolution.reference import finished
 
 
 def convolve_token(

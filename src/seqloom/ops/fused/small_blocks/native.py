@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import native
+from seqloom.ops.fused.small_blocks import reference
 from seqloom.ops.kernel import Kernel
-from seqloom.ops.small_blocks import reference
 
 SPAN = 64
 """rows of a task of `GATHER`, which has sums of its own for the gradient of w; the same number as in the C code"""

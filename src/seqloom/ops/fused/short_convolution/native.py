@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from seqloom.ops import native
+from seqloom.ops.fused.short_convolution import reference
 from seqloom.ops.kernel import Kernel, empty_for_none
-from seqloom.ops.short_convolution import reference
 
 SPAN = 128
 """tokens of a task, which has sums of its own for the gradients of taps and bias; the same number as in the C code"""

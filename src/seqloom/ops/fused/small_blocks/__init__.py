@@ -11,8 +11,8 @@ from torch import Tensor
 
 from seqloom.core.shapes import Stream
 from seqloom.ops.checked import checked
+from seqloom.ops.fused.small_blocks import native, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.small_blocks import native, reference
 
 
 @checked("small_blocks", x="B T N*n")

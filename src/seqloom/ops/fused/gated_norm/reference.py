@@ -5,7 +5,7 @@ from torch.nn.functional import sigmoid, silu
 
 from seqloom.core.cost import Cost, rootnorm
 from seqloom.core.cost import gate as gate_price
-from seqloom.ops.rms_norm import rms_norm
+from seqloom.ops.fused.rms_norm import rms_norm
 
 
 def normed(y: Tensor, z: Tensor | None, gain: Tensor, eps: float, gate: str) -> Tensor:

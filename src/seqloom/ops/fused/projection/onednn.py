@@ -50,7 +50,7 @@ def _processor() -> str:
 
 
 def project(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """See `seqloom.ops.projection.project`."""
+    """See `seqloom.ops.fused.projection.project`."""
     y: Tensor = _Projection.apply(x, weight, bias)  # type: ignore[no-untyped-call]  # torch does not type apply
     return y
 

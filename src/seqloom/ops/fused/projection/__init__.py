@@ -18,8 +18,8 @@ from seqloom.core import cost
 from seqloom.core.arguments import autocasts
 from seqloom.core.graphs import capturing
 from seqloom.ops.backends import forced
+from seqloom.ops.fused.projection import onednn, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.projection import onednn, reference
 
 LEAST = 1 << 23
 """the fewest products for which oneDNN is faster in spite of its overhead"""

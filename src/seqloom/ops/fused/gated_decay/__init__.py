@@ -16,7 +16,7 @@ from torch import Tensor
 
 from seqloom.core.shapes import Stream
 from seqloom.ops.checked import checked
-from seqloom.ops.gated_decay import native, reference
+from seqloom.ops.fused.gated_decay import native, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 
