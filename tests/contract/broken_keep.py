@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from seqloom.core.state import State
-from seqloom.ops.pack import pack
+from seqloom.ops.past.pack import pack
 from tests.contract.faults import caught_by
 from tests.contract.sound import Average
 from tests.contract.sound_others import Cached

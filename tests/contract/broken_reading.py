@@ -5,7 +5,7 @@ from torch import Tensor
 
 from seqloom.core.mixer import Traits
 from seqloom.core.state import State
-from seqloom.ops.ring import write_
+from seqloom.ops.past.ring import write_
 from tests.contract.faults import caught_by
 from tests.contract.sound import Average
 from tests.contract.sound_others import Ahead, Cached, Short

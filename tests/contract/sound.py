@@ -11,7 +11,7 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.state import State
-from seqloom.ops.pack import pack, unpack
+from seqloom.ops.past.pack import pack, unpack
 from tests.contract.cases import DIM, drawn
 
 

@@ -8,7 +8,7 @@ from seqloom.core.cost import Cost, Span, linear
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.state import State
-from seqloom.ops.ring import write, write_
+from seqloom.ops.past.ring import write, write_
 from tests.contract.cases import DIM
 from tests.contract.sound import Average, Weighted, tanh
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from seqloom.ops.pack import pack
+from seqloom.ops.past.pack import pack
 from tests.conftest import SHAPES
 from tests.contract.cases import DIM, Make, draw, every_mixer, fits, streams
 

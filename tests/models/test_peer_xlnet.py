@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from seqloom.core.model import Model
 from seqloom.core.state import ModelState
 from seqloom.models.kinds import model_config
-from seqloom.ops import ring
+from seqloom.ops.past import ring
 from seqloom.training.recipes import recipe
 from tests.models.drawing import ids
 

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.ops import backends, ring
+from seqloom.ops import backends
 from seqloom.ops.attention import attend, cached, causal
+from seqloom.ops.past import ring
 from tests.ops.needing import needs_native
 
 pytestmark = needs_native

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.ops.pack import by_length, join, pack, separate, unpack
+from seqloom.ops.past.pack import by_length, join, pack, separate, unpack
 
 
 def numbers(*shape: int) -> Tensor:

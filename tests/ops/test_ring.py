@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from seqloom.ops.ring import latest, pick, times, write, write_
+from seqloom.ops.past.ring import latest, pick, times, write, write_
 
 D = 2
 

@@ -3,7 +3,7 @@
 import torch
 
 from seqloom.core.state import bounded
-from seqloom.ops.token_shift import shifted
+from seqloom.ops.past.token_shift import shifted
 
 
 def test_a_piece_follows_the_last_token_of_each_row() -> None:

@@ -13,15 +13,16 @@ from torch import Tensor
 
 from seqloom.core.memory import start
 from seqloom.core.state import Length, State
-from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, recurrence, ring, wkv_average
+from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, recurrence, wkv_average
 from seqloom.ops import scan as scans
 from seqloom.ops.attention import attend, cached, sparse
 from seqloom.ops.attention.patterns import RandomBlocks, fixed, local, merged, strided
-from seqloom.ops.cache import written
 from seqloom.ops.fused import gated_decay, gated_norm, small_blocks
 from seqloom.ops.fused.short_convolution import convolve
 from seqloom.ops.lag_sum import online
 from seqloom.ops.native import Entry, Signature
+from seqloom.ops.past import ring
+from seqloom.ops.past.cache import written
 from seqloom.ops.recurrence import slstm
 from seqloom.ops.scan.selective_scan import selective
 from tests.sanitize.spoiling import WRONG, odd_strides, other_dtype

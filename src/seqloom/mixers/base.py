@@ -12,7 +12,7 @@ from seqloom.core.memory import with_room, with_slot
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
 from seqloom.core.state import Entries, State, bounded, copied, counted, length_of, measured, stepped
-from seqloom.ops.pack import pack, unpack
+from seqloom.ops.past.pack import pack, unpack
 
 
 class PackedMixer(Mixer):

@@ -9,7 +9,7 @@ from seqloom.core.cost import Cost, Per
 from seqloom.core.memory import Memory
 from seqloom.core.mixer import Mixer
 from seqloom.core.shapes import Keep, Lengths, Stream
-from seqloom.ops.pack import pack, unpack
+from seqloom.ops.past.pack import pack, unpack
 
 
 class WholeSequenceMixer(Mixer):

@@ -23,12 +23,12 @@ from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops import ring
 from seqloom.ops.bucketing import Rule, attend, by_bucket, newest
 from seqloom.ops.bucketing.choices import chosen
-from seqloom.ops.cache import extended, written
 from seqloom.ops.fused.projection import Linear
-from seqloom.ops.pack import within
+from seqloom.ops.past import ring
+from seqloom.ops.past.cache import extended, written
+from seqloom.ops.past.pack import within
 
 PAST = Traits(causal="always", streams=True, state="grows")
 AHEAD = Traits(causal="always", streams=False, state="none", selects_ahead=True)

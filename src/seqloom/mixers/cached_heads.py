@@ -1,6 +1,6 @@
 """Heads that keep the keys and values of the tokens that can still be attended to: a ring, or a buffer that grows.
 
-Both are rings of `seqloom.ops.ring`; a ring that has not wrapped is a buffer that grows.
+Both are rings of `seqloom.ops.past.ring`; a ring that has not wrapped is a buffer that grows.
 """
 
 from abc import ABC
@@ -16,9 +16,9 @@ from seqloom.core.shapes import Token
 from seqloom.core.state import Entries, Length, State, length_of
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.heads import Heads
-from seqloom.ops import ring
-from seqloom.ops.cache import extended, written
 from seqloom.ops.lag_sum import window
+from seqloom.ops.past import ring
+from seqloom.ops.past.cache import extended, written
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 

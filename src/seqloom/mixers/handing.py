@@ -16,7 +16,7 @@ from seqloom.core.shapes import Keep, Lengths, Stream, Token
 from seqloom.core.state import Entries, State, bounded, copied, counted, length_of, measured, stepped
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops.pack import pack, unpack
+from seqloom.ops.past.pack import pack, unpack
 
 Handed: TypeAlias = dict[str, Tensor]
 

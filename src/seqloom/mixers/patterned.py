@@ -25,12 +25,12 @@ from seqloom.core.view import View, of_heads
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.mixers.cached_heads import TRAITS, CachedHeads
 from seqloom.mixers.heads import Heads, HeadSettings
-from seqloom.ops import ring
 from seqloom.ops.attention import attend, everywhere, sparse, weights
 from seqloom.ops.attention.drawing import by_heads
 from seqloom.ops.attention.patterns import Pattern, Union, Within
 from seqloom.ops.attention.plan import keys, terms
 from seqloom.ops.attention.reference import price
+from seqloom.ops.past import ring
 
 EITHER = replace(TRAITS, causal="either")
 BIDIRECTIONAL = Traits(causal="never", streams=False, state="none")

@@ -25,7 +25,7 @@ from seqloom.mixers.sorter import Sorter, before, past_blocks, starts
 from seqloom.ops.attention.limit import positions
 from seqloom.ops.bucketing import sinkhorn, sorted_blocks
 from seqloom.ops.bucketing.sorted_blocks.blocks import mixed, read, shared
-from seqloom.ops.cache import with_past
+from seqloom.ops.past.cache import with_past
 
 
 @final

@@ -22,8 +22,8 @@ from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.models.channel import Channel
-from seqloom.ops import token_shift
 from seqloom.ops.fused.projection import Linear
+from seqloom.ops.past import token_shift
 
 
 @final

@@ -26,7 +26,7 @@ from seqloom.models.channel import Channel
 from seqloom.ops.fused.activations import PRICES
 from seqloom.ops.fused.projection import Linear
 from seqloom.ops.lag_sum import centered, taps, window
-from seqloom.ops.pack import pack, unpack
+from seqloom.ops.past.pack import pack, unpack
 
 KERNELS = 3, 5
 """tokens that each convolution reads"""

@@ -32,7 +32,7 @@ from seqloom.core.shapes import Ids, Keep, Stream
 from seqloom.models import arguments
 from seqloom.models.dropout import Dropout
 from seqloom.ops.fused.projection import Linear
-from seqloom.ops.pack import pack, within
+from seqloom.ops.past.pack import pack, within
 
 RANGE = 0.25
 """initial word vectors are uniform in [-RANGE, RANGE], as in Kim's code, with about the variance of word2vec's

@@ -7,12 +7,13 @@ import torch
 
 from seqloom.core.memory import start
 from seqloom.core.state import Length, State
-from seqloom.ops import lag_sum, ring
+from seqloom.ops import lag_sum
 from seqloom.ops.attention import attend, cached
 from seqloom.ops.backends import forced
-from seqloom.ops.cache import written
 from seqloom.ops.lag_sum import online
 from seqloom.ops.lag_sum.online import token
+from seqloom.ops.past import ring
+from seqloom.ops.past.cache import written
 from tests.ops.native_forms.form import Draw, Form, Outputs
 
 

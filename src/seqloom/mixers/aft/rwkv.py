@@ -31,8 +31,8 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops import token_shift
 from seqloom.ops.fused.projection import Linear
+from seqloom.ops.past import token_shift
 from seqloom.ops.wkv_average import sums_of, wkv
 from seqloom.ops.wkv_average.reference import price
 

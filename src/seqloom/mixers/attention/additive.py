@@ -31,12 +31,12 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops import ring
 from seqloom.ops.attention.additive import additive
 from seqloom.ops.attention.additive.reference import price
-from seqloom.ops.cache import extended, written
 from seqloom.ops.fused.projection import Linear
-from seqloom.ops.pack import within
+from seqloom.ops.past import ring
+from seqloom.ops.past.cache import extended, written
+from seqloom.ops.past.pack import within
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 

@@ -40,7 +40,6 @@ from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.mixers.cached_heads import TRAITS, CachedHeads
 from seqloom.mixers.heads import PLACES, Heads
 from seqloom.mixers.named_patterns import NamedPatterns
-from seqloom.ops import ring
 from seqloom.ops.attention import (
     Pattern,
     around,
@@ -54,6 +53,7 @@ from seqloom.ops.attention import (
     weights,
 )
 from seqloom.ops.attention.drawing import by_heads
+from seqloom.ops.past import ring
 
 
 @final

@@ -35,8 +35,8 @@ from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.attention.combiner import Form, combine
 from seqloom.ops.attention.combiner.reference import price
-from seqloom.ops.cache import with_past
 from seqloom.ops.fused.projection import Linear
+from seqloom.ops.past.cache import with_past
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 

@@ -4,7 +4,7 @@
     s_ij = ((q_i + u) · k_j + (q_i + w) · W_R r_{d(i,j)}) / √K       per head; see `seqloom.positions.transformer_xl`
     y_i = concat_h(Σ_j softmax_j(s_ij) v_j) W_out                    over the z and the tokens that i attends to
 
-Which block of c inputs is compressed when, and the distances d, are in `seqloom.ops.compressed_past`: N layers reach (M
+Which block of c inputs is compressed when, and the distances d, are in `seqloom.ops.past.compressed_past`: N layers reach (M
 + c S) N tokens back. How a block is compressed, and the loss for it, are in `seqloom.mixers.compression`. Like memory,
 z is projected again for each piece that is read. Code: M is `memory`, S `compressed`, c `rate`.
 
@@ -36,15 +36,15 @@ from seqloom.core.state import Entries, State, bounded, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.compression import By, Compression, Loss
-from seqloom.ops import ring
 from seqloom.ops.attention import attend, weights
 from seqloom.ops.attention.reference import price
 from seqloom.ops.attention.usage import usage
 from seqloom.ops.attention.usage.reference import price as usage_price
-from seqloom.ops.compressed_past import SLOT, CompressedPast
 from seqloom.ops.fused.projection import Linear
-from seqloom.ops.pack import pack, within
-from seqloom.ops.past_inputs import PastInputs, read_on, whole
+from seqloom.ops.past import ring
+from seqloom.ops.past.compressed_past import SLOT, CompressedPast
+from seqloom.ops.past.pack import pack, within
+from seqloom.ops.past.past_inputs import PastInputs, read_on, whole
 from seqloom.positions.transformer_xl import TransformerXL
 
 TRAITS = Traits(causal="always", streams=True, state="window")

@@ -35,12 +35,12 @@ from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops import ring
 from seqloom.ops.attention import attend, banded, weights
 from seqloom.ops.attention.reference import decay_price, price
-from seqloom.ops.cache import extended, written
 from seqloom.ops.fused.projection import Linear
 from seqloom.ops.head_norm import HeadNorm
+from seqloom.ops.past import ring
+from seqloom.ops.past.cache import extended, written
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 

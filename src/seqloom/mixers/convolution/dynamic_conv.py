@@ -30,11 +30,11 @@ from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops import ring
 from seqloom.ops.fused import gated_unit
 from seqloom.ops.fused.projection import Linear
 from seqloom.ops.lag_sum import centered, taps
-from seqloom.ops.pack import within
+from seqloom.ops.past import ring
+from seqloom.ops.past.pack import within
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 NEVER = Traits(causal="never", streams=False, state="none")

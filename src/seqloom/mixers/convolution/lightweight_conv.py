@@ -33,7 +33,7 @@ from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.fused import gated_unit
 from seqloom.ops.fused.projection import Linear
 from seqloom.ops.lag_sum import OP, centered, dilated, taps, window
-from seqloom.ops.pack import within
+from seqloom.ops.past.pack import within
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 NEVER = Traits(causal="never", streams=False, state="none")

@@ -41,12 +41,12 @@ from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.attention import attend, causal, everywhere
 from seqloom.ops.attention.limit import positions
 from seqloom.ops.attention.reference import price as attention_price
-from seqloom.ops.cache import with_past
 from seqloom.ops.fixed.triangular import triangular
 from seqloom.ops.fixed.triangular.reference import price
 from seqloom.ops.fused.projection import Linear
 from seqloom.ops.lag_sum import centered, online, taps
-from seqloom.ops.pack import within
+from seqloom.ops.past.cache import with_past
+from seqloom.ops.past.pack import within
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 NEVER = Traits(causal="never", streams=False, state="none")

@@ -37,9 +37,9 @@ from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.attention.limit import positions
-from seqloom.ops.cache import with_past
 from seqloom.ops.fixed.triangular import triangular
 from seqloom.ops.fixed.triangular.reference import price
+from seqloom.ops.past.cache import with_past
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 NEVER = Traits(causal="never", streams=False, state="none")

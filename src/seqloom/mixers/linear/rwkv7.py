@@ -40,11 +40,11 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.handing import Handed, HandingMixer
-from seqloom.ops import token_shift
 from seqloom.ops.delta_rule import delta
 from seqloom.ops.delta_rule.keys import direction, direction_price
 from seqloom.ops.delta_rule.reference import price
 from seqloom.ops.fused.projection import Linear
+from seqloom.ops.past import token_shift
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 SHIFTS = {"r": 0.2, "w": 0.9, "k": 0.7, "v": 0.7, "a": 0.9, "g": 0.2}

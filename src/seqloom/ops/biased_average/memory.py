@@ -12,9 +12,9 @@ import torch
 from seqloom.core.memory import Entry, Memory
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
-from seqloom.ops import ring
 from seqloom.ops.biased_average import Bias, average, joined
 from seqloom.ops.biased_average.total import Key, Keys, Past, Total
+from seqloom.ops.past import ring
 
 
 def entries(window: int, keys: int, dim: int) -> Memory:

@@ -17,7 +17,7 @@ from seqloom.core.cost import Cost
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import backends
 from seqloom.ops.biased_average.total import Keys
-from seqloom.ops.pack import within
+from seqloom.ops.past.pack import within
 
 
 def whole(k: Keys, v: Stream, w: Float[Tensor, "*K T T"], lengths: Lengths | None = None) -> Stream:

@@ -23,7 +23,7 @@ from seqloom.ops import fla as fla_kernels
 from seqloom.ops.checked import checked
 from seqloom.ops.delta_rule import chunked, fla, native, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
-from seqloom.ops.pack import within
+from seqloom.ops.past.pack import within
 
 
 @checked("delta_rule")

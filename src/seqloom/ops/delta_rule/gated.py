@@ -17,7 +17,7 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import gpu
 from seqloom.ops.delta_rule import OP, delta, fla
 from seqloom.ops.delta_rule.inputs import delta_inputs, require_sizes
-from seqloom.ops.pack import within
+from seqloom.ops.past.pack import within
 
 
 def gated(

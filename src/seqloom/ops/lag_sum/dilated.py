@@ -12,11 +12,11 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, Length, State, length_of
-from seqloom.ops import ring
 from seqloom.ops.lag_sum import Taps, lags
 from seqloom.ops.lag_sum.centered import centered
 from seqloom.ops.lag_sum.reference import product
 from seqloom.ops.lag_sum.window import summed
+from seqloom.ops.past import ring
 
 
 def dilated(z: Stream, w: Taps, dilation: int, around: bool = False) -> Stream:

@@ -17,9 +17,9 @@ from torch import Tensor
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, Length, State, length_of
 from seqloom.core.transforms import transformed
-from seqloom.ops import ring
 from seqloom.ops.lag_sum import Taps, lags
 from seqloom.ops.lag_sum.reference import product
+from seqloom.ops.past import ring
 
 Window: TypeAlias = Float[Tensor, "B P D"]
 ADDED = 1 << 18

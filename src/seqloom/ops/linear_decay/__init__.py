@@ -24,7 +24,7 @@ from seqloom.ops import gpu as device
 from seqloom.ops.checked import checked
 from seqloom.ops.linear_decay import chunked, fla, gpu, native, reference, weighted
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
-from seqloom.ops.pack import within
+from seqloom.ops.past.pack import within
 
 
 @checked("linear_decay")

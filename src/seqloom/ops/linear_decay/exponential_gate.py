@@ -21,7 +21,7 @@ from torch.nn.functional import pad
 
 from seqloom.core.cost import Cost
 from seqloom.core.shapes import Lengths
-from seqloom.ops.pack import within
+from seqloom.ops.past.pack import within
 
 NONE = -1e30
 """stands for -∞: differences of such numbers are finite"""

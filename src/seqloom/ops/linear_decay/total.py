@@ -9,7 +9,7 @@ from torch import Tensor
 
 from seqloom.core.cost import Cost
 from seqloom.core.shapes import Lengths
-from seqloom.ops.pack import within
+from seqloom.ops.past.pack import within
 
 
 def total(

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.pack import within
+from seqloom.ops.past.pack import within
 from seqloom.ops.random_features import reference, stable
 from seqloom.ops.random_features.features import hyperbolic_log, relu, softmax_log, trigonometric, unit
 from seqloom.ops.random_features.reading import SHARE, average, counted, gated, whole

@@ -19,7 +19,7 @@ from seqloom.core.shapes import Lengths
 from seqloom.ops.linear_decay import normalised
 from seqloom.ops.linear_decay.total import total
 from seqloom.ops.linear_decay.weighted import quotient
-from seqloom.ops.pack import within
+from seqloom.ops.past.pack import within
 from seqloom.ops.random_features.features import exact
 
 SHARE = 0.1

@@ -21,7 +21,7 @@ from seqloom.core.shapes import Lengths
 from seqloom.ops import gpu as device
 from seqloom.ops.checked import checked
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.pack import within
+from seqloom.ops.past.pack import within
 from seqloom.ops.scan import gpu, native, portable, recurrence, reference
 
 

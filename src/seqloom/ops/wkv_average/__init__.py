@@ -26,7 +26,7 @@ from seqloom.ops import backends
 from seqloom.ops import gpu as device
 from seqloom.ops.checked import checked
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.pack import within
+from seqloom.ops.past.pack import within
 from seqloom.ops.wkv_average import averages, doubling, gpu, native, reference, sequential
 
 

@@ -25,7 +25,7 @@ from seqloom.data.packing import PackedRows
 from seqloom.data.tokens import Tokens
 from seqloom.data.windows import Windows
 from seqloom.evaluation.scores import score, widened
-from seqloom.ops.pack import by_length, separate
+from seqloom.ops.past.pack import by_length, separate
 from seqloom.training.objectives.neighbors import neighbor_arguments
 from seqloom.training.objectives.text import TextObjectiveConfig
 

@@ -22,7 +22,7 @@ from seqloom.ops.checked import checked
 from seqloom.ops.delta_rule import delta
 from seqloom.ops.delta_rule.delta_steps import reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op, Streamed
-from seqloom.ops.pack import within
+from seqloom.ops.past.pack import within
 
 
 @checked("delta_steps")

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
-from seqloom.ops import lag_sum, ring
+from seqloom.ops import lag_sum
 from seqloom.ops.lag_sum import divide_and_conquer, native
+from seqloom.ops.past import ring
 
 DIRECT = 2048
 """the most lags that C sums one by one"""

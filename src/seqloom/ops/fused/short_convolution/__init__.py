@@ -16,10 +16,10 @@ from torch import Tensor
 
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import fla as fla_kernels
-from seqloom.ops import ring
 from seqloom.ops.checked import checked
 from seqloom.ops.fused.short_convolution import fla, native, reference
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
+from seqloom.ops.past import ring
 
 Window: TypeAlias = Float[Tensor, "B P D"]
 Taps: TypeAlias = Float[Tensor, "W D"]

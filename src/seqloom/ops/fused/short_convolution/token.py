@@ -6,10 +6,10 @@ from torch import Tensor
 
 from seqloom.core.shapes import Token
 from seqloom.core.state import Length
-from seqloom.ops import ring
 from seqloom.ops.checked import checked
 from seqloom.ops.fused.short_convolution import Bias, Taps, Window
 from seqloom.ops.fused.short_convolution.reference import finished
+from seqloom.ops.past import ring
 
 
 def convolve_token(

@@ -26,7 +26,7 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops import gpu as device
 from seqloom.ops.checked import checked
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.pack import within
+from seqloom.ops.past.pack import within
 from seqloom.ops.scan.selective_scan import doubling, gpu, kernels, native, reference, sequential, walks
 
 States: TypeAlias = Float[Tensor, "B D N"]

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from seqloom.ops.autograd import CPU, Operator, differentiate, paired
-from seqloom.ops.pack import within
+from seqloom.ops.past.pack import within
 from seqloom.ops.scan.selective_scan import doubling
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops.lag_sum import spectral
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
-from seqloom.ops.pack import within
+from seqloom.ops.past.pack import within
 from seqloom.ops.state_space.diagonal_states import blocks, convolved, reference
 from seqloom.ops.state_space.diagonal_states.powers import kernel
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from seqloom.ops import ring
+from seqloom.ops.past import ring
 from seqloom.ops.state_space.diagonal_states.powers import apart, facing, times, up_to
 
 BLOCK = 64

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from seqloom.core.shapes import Stream
 from seqloom.core.state import Length
-from seqloom.ops import ring
-from seqloom.ops.compressed_past import SLOT, CompressedPast
+from seqloom.ops.past import ring
+from seqloom.ops.past.compressed_past import SLOT, CompressedPast
 
 
 @final

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from seqloom.core.cost import Cost
 from seqloom.core.shapes import Lengths, Stream
-from seqloom.ops.pack import within
+from seqloom.ops.past.pack import within
 
 How: TypeAlias = Literal["mean", "max", "conv"]
 

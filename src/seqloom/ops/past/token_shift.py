@@ -9,7 +9,7 @@ import torch
 
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
-from seqloom.ops import ring
+from seqloom.ops.past import ring
 
 
 def shifted(x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:

@@ -7,7 +7,7 @@ from torch import Tensor
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, Length, State, length_of
 from seqloom.core.transforms import transformed
-from seqloom.ops import ring
+from seqloom.ops.past import ring
 
 
 def extended(cache: Tensor, length: Tensor, new: Tensor, lengths: Tensor | None) -> Tensor:

@@ -1,0 +1,1 @@
+"""What a state keeps of earlier tokens: rings, caches and compressed tokens, and rows of kept tokens."""
