@@ -16,9 +16,9 @@ from seqloom.core.progress import silent
 from seqloom.core.rest import Rest, in_training
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import score
+from seqloom.layers.linear import Linear
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.dropout import Dropout
-from seqloom.ops.fused.projection import Linear
 from tests.kinds import CAUSAL
 
 SECONDS = 60

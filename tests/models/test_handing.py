@@ -13,11 +13,11 @@ from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.state import Entries, State
+from seqloom.layers.linear import Linear
 from seqloom.mixers.handing import Handed, HandingMixer
 from seqloom.mixers.linear.linear import LinearConfig
 from seqloom.mixers.state_space.spade import SpadeConfig
 from seqloom.models.decoder import Decoder, DecoderConfig
-from seqloom.ops.fused.projection import Linear
 
 DIM, VOCAB = 8, 11
 TRAITS = Traits(causal="always", streams=True, state="constant")

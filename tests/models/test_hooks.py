@@ -9,8 +9,8 @@ from torch.nn.modules.module import register_module_forward_hook
 
 import seqloom
 from seqloom.core.model import Model
+from seqloom.layers.linear import Linear
 from seqloom.ops import backends
-from seqloom.ops.fused.projection import Linear
 
 WHOLE: dict[str, dict[str, Any]] = {
     "attention": {"heads": 2},

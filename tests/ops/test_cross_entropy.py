@@ -7,8 +7,8 @@ from torch.nn.functional import cross_entropy, linear
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from seqloom.ops import cross_entropy as losses
-from seqloom.ops.cross_entropy import IGNORED, chunked_cross_entropy, linear_cross_entropy
+from seqloom.ops.fused import cross_entropy as losses
+from seqloom.ops.fused.cross_entropy import IGNORED, chunked_cross_entropy, linear_cross_entropy
 from tests.training.recorded import no_reads
 
 N, D, W = 11, 5, 7

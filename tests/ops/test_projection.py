@@ -5,8 +5,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from seqloom.layers.linear import Linear
 from seqloom.ops import backends
-from seqloom.ops.fused.projection import LEAST, Linear, onednn, outer, project
+from seqloom.ops.fused.projection import LEAST, onednn, outer, project
 
 pytestmark = pytest.mark.skipif("onednn" in backends.lacking("projection"), reason="this torch has no oneDNN")
 

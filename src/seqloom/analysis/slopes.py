@@ -19,9 +19,9 @@ from seqloom.analysis.claims import Claim, Formula
 from seqloom.analysis.measure import peak_bytes
 from seqloom.core.cost import linear
 from seqloom.core.mixer import Mixer
+from seqloom.layers.linear import Linear
 from seqloom.mixers import mixer_config
 from seqloom.ops.backends import use
-from seqloom.ops.fused.projection import Linear
 
 Quantity: TypeAlias = Literal["core", "operations", "forward", "kept", "state"]
 """operations without those of learned matrices, all operations, bytes at the peak of a forward without gradients, bytes

@@ -21,11 +21,11 @@ from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View, of_heads
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.bucketing import Rule, attend, by_bucket, newest
 from seqloom.ops.bucketing.choices import chosen
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.past import ring
 from seqloom.ops.past.cache import extended, written
 from seqloom.ops.past.pack import within

@@ -23,10 +23,10 @@ from seqloom.core.cost import Cost
 from seqloom.core.cost import linear as product
 from seqloom.core.extras import Extras
 from seqloom.core.shapes import Lengths
+from seqloom.layers.linear import Linear
 from seqloom.ops.attention import fast
 from seqloom.ops.attention.scores import Scores
 from seqloom.ops.bucketing.choices import chosen
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.past import ring
 from seqloom.ops.past.pack import within
 from seqloom.ops.past.past_inputs import PastInputs

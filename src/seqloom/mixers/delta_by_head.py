@@ -25,11 +25,11 @@ from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.head_norm import HeadNorm
+from seqloom.layers.linear import Linear
+from seqloom.layers.short_convolution import ShortConvolution
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.delta_rule.keys import unit, unit_price
-from seqloom.ops.fused.projection import Linear
-from seqloom.ops.fused.short_convolution.layer import ShortConvolution
-from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.scan.selective_scan.initial_weights import initialize_steps_
 
 TRAITS = Traits(causal="always", streams=True, state="constant")

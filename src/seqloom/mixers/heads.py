@@ -23,9 +23,10 @@ from seqloom.core.mixer import Mixer
 from seqloom.core.position import Place, PositionConfig, QueriesKeysPosition, Relation, RelativePosition
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
+from seqloom.layers.linear import Linear
 from seqloom.ops.attention import Bias
 from seqloom.ops.attention.reference import decay_price, price
-from seqloom.ops.fused.projection import Linear, project
+from seqloom.ops.fused.projection import project
 from seqloom.ops.fused.rms_norm import RMSNorm
 from seqloom.ops.lag_sum import taps, window
 from seqloom.positions import AnyPosition

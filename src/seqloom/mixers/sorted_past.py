@@ -22,10 +22,10 @@ from seqloom.core.view import View, of_heads
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bucketed import PAST
 from seqloom.mixers.sorter import Sorter, before, past_blocks, starts
-from seqloom.ops.attention.limit import positions
 from seqloom.ops.bucketing import sinkhorn, sorted_blocks
 from seqloom.ops.bucketing.sorted_blocks.blocks import mixed, read, shared
 from seqloom.ops.past.cache import with_past
+from seqloom.ops.past.limit import positions
 
 
 @final

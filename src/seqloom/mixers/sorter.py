@@ -18,7 +18,7 @@ from seqloom.core.mixer import Mixer
 from seqloom.core.rest import in_training
 from seqloom.core.row_draws import RowDraws
 from seqloom.core.shapes import Stream
-from seqloom.ops.fused.projection import Linear
+from seqloom.layers.linear import Linear
 
 
 class Sorter(RowDraws, Mixer, ABC):

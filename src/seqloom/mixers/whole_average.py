@@ -11,9 +11,9 @@ from typing_extensions import override
 
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.biased_average.whole import whole
-from seqloom.ops.fused.projection import Linear
 
 
 class WholeAverage(BidirectionalMixer, ABC):

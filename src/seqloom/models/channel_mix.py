@@ -25,8 +25,8 @@ from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.layers.linear import Linear
 from seqloom.models.channel import Channel
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.past import token_shift
 
 

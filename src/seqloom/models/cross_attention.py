@@ -27,11 +27,11 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.parts import part_price
 from seqloom.core.shapes import Keep, Stream
 from seqloom.core.state import State
+from seqloom.layers.linear import Linear
 from seqloom.ops.attention import attend, everywhere
 from seqloom.ops.attention.additive import additive
 from seqloom.ops.attention.additive.reference import price as additive_price
 from seqloom.ops.attention.reference import price as attention_price
-from seqloom.ops.fused.projection import Linear
 
 
 @final

@@ -28,12 +28,12 @@ from seqloom.core.extras import Extras
 from seqloom.core.model import ModelTraits
 from seqloom.core.shapes import Ids, Keep, Stream
 from seqloom.core.state import LayerState
+from seqloom.layers.linear import Linear
 from seqloom.models import arguments
 from seqloom.models.cost import norm_cost, shared_cost
 from seqloom.models.decision_config import TOKENS, DecisionConfig
 from seqloom.models.transformer import Transformer
 from seqloom.models.verbs import ExtendVerb, ForwardVerb
-from seqloom.ops.fused.projection import Linear
 
 Layers: TypeAlias = tuple[LayerState, ...]
 """what the layers hold of an episode so far"""

@@ -18,11 +18,11 @@ from seqloom.core.cost import Cost, Per, linear
 from seqloom.core.model import ModelTraits
 from seqloom.core.parts import init_weights
 from seqloom.core.shapes import Stream
+from seqloom.layers.linear import Linear
 from seqloom.models.config import BidirectionalConfig
 from seqloom.models.cost import norm_cost
 from seqloom.models.transformer import Transformer
 from seqloom.ops.fused.activations import PRICES
-from seqloom.ops.fused.projection import Linear
 
 
 @final

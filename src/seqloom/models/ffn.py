@@ -21,9 +21,9 @@ from seqloom.core.cost import Cost, Span
 from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.layers.linear import Linear
 from seqloom.models.channel import Channel
 from seqloom.ops.fused.activations import FUNCTIONS, PRICES
-from seqloom.ops.fused.projection import Linear
 
 
 @final

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span, Step, linear, sigmoid
-from seqloom.ops.fused.projection import Linear
+from seqloom.layers.linear import Linear
 
 GateKind: TypeAlias = Literal["gru", "input", "output", "highway", "sigmoid_tanh"]
 BIAS = 2.0

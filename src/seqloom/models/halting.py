@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from seqloom.core.cost import Cost, Span, linear, sigmoid
 from seqloom.core.extras import Extras
 from seqloom.core.shapes import Keep
-from seqloom.ops.fused.projection import Linear
+from seqloom.layers.linear import Linear
 
 
 @final

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.core.shapes import Logits, Stream
+from seqloom.layers.linear import Linear
 from seqloom.models.norm import NewNorm
-from seqloom.ops.fused.projection import Linear, project
+from seqloom.ops.fused.projection import project
 
 
 @final

@@ -22,9 +22,9 @@ from seqloom.core.memory import Entry, Memory
 from seqloom.core.mixer import Traits
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
+from seqloom.layers.linear import Linear
 from seqloom.models.channel import Channel
 from seqloom.ops.fused.activations import PRICES
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.lag_sum import centered, taps, window
 from seqloom.ops.past.pack import pack, unpack
 

@@ -31,10 +31,10 @@ from seqloom.core.model import ModelTraits
 from seqloom.core.parts import init_weights
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.core.state import ModelState, bounded
+from seqloom.layers.linear import Linear
 from seqloom.models import arguments
 from seqloom.models.config import TransformerConfig
 from seqloom.models.decoder import CausalTransformer
-from seqloom.ops.fused.projection import Linear
 
 
 @final

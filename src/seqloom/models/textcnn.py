@@ -29,9 +29,9 @@ from seqloom.core.extras import Extras
 from seqloom.core.model import Model, ModelTraits
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.shapes import Ids, Keep, Stream
+from seqloom.layers.linear import Linear
 from seqloom.models import arguments
 from seqloom.models.dropout import Dropout
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.past.pack import pack, within
 
 RANGE = 0.25

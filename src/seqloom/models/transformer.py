@@ -26,6 +26,7 @@ from seqloom.core.mixer import Mixer
 from seqloom.core.model_config import ModelConfig
 from seqloom.core.parts import init_weights
 from seqloom.core.shapes import Ids, Keep, Logits, Stream
+from seqloom.layers.linear import Linear
 from seqloom.mixers.handing import Handing
 from seqloom.models import arguments, exits
 from seqloom.models.block import Block
@@ -37,8 +38,7 @@ from seqloom.models.head import TiedHead, plain_weights
 from seqloom.models.loop import Layer, WithSignal
 from seqloom.models.recompute import RecomputeLoop
 from seqloom.models.verbs import ForwardVerb, LayerCall, Verb
-from seqloom.ops.cross_entropy import linear_cross_entropy
-from seqloom.ops.fused.projection import Linear
+from seqloom.ops.fused.cross_entropy import linear_cross_entropy
 
 
 class Transformer(EmbeddedModel, ABC):

@@ -30,13 +30,13 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.whole_average import WholeAverage
 from seqloom.ops.biased_average import biases, memory
 from seqloom.ops.biased_average.reference import price, standard_price
 from seqloom.ops.biased_average.whole import by_lag
 from seqloom.ops.biased_average.whole import price as whole_price
-from seqloom.ops.fused.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 

@@ -28,16 +28,16 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.whole_average import WholeAverage
-from seqloom.ops.attention.limit import positions
 from seqloom.ops.biased_average import average, biases
 from seqloom.ops.biased_average.memory import recall
 from seqloom.ops.biased_average.reference import factors_price, price
 from seqloom.ops.biased_average.whole import price as whole_price
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.past import ring
 from seqloom.ops.past.cache import remembered
+from seqloom.ops.past.limit import positions
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 NEVER = Traits(causal="never", streams=False, state="none")

@@ -32,14 +32,14 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.whole_average import WholeAverage
-from seqloom.ops.attention.limit import positions
 from seqloom.ops.biased_average import biases, memory
 from seqloom.ops.biased_average.reference import factors_price, price
 from seqloom.ops.biased_average.whole import by_lag, in_reach
 from seqloom.ops.biased_average.whole import price as whole_price
-from seqloom.ops.fused.projection import Linear
+from seqloom.ops.past.limit import positions
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 NEVER = Traits(causal="never", streams=False, state="none")

@@ -25,9 +25,9 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.wkv_average import sums_of, whole_average, wkv
 from seqloom.ops.wkv_average.reference import price
 

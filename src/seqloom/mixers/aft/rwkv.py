@@ -30,8 +30,8 @@ from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.past import token_shift
 from seqloom.ops.wkv_average import sums_of, wkv
 from seqloom.ops.wkv_average.reference import price

@@ -36,11 +36,11 @@ from seqloom.core.rest import in_training
 from seqloom.core.shapes import Keep, Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View, of_heads
+from seqloom.layers.linear import Linear
 from seqloom.mixers.cached_heads import TRAITS, CachedHeads
 from seqloom.mixers.patterned import PlainHeads, require_undecayed
 from seqloom.ops.attention.adaptive_span import spanned
 from seqloom.ops.attention.adaptive_span.reference import price
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.past import ring
 
 WINDOW = replace(TRAITS, state="window")

@@ -29,11 +29,11 @@ from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.attention.additive import additive
 from seqloom.ops.attention.additive.reference import price
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.past import ring
 from seqloom.ops.past.cache import extended, written
 from seqloom.ops.past.pack import within

@@ -32,10 +32,10 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View, of_heads
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.attention.combiner import Form, combine
 from seqloom.ops.attention.combiner.reference import price
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.past.cache import with_past
 
 TRAITS = Traits(causal="always", streams=True, state="grows")

@@ -4,9 +4,9 @@
     s_ij = ((q_i + u) · k_j + (q_i + w) · W_R r_{d(i,j)}) / √K       per head; see `seqloom.positions.transformer_xl`
     y_i = concat_h(Σ_j softmax_j(s_ij) v_j) W_out                    over the z and the tokens that i attends to
 
-Which block of c inputs is compressed when, and the distances d, are in `seqloom.ops.past.compressed_past`: N layers reach (M
-+ c S) N tokens back. How a block is compressed, and the loss for it, are in `seqloom.mixers.compression`. Like memory,
-z is projected again for each piece that is read. Code: M is `memory`, S `compressed`, c `rate`.
+Which block of c inputs is compressed when, and the distances d, are in `seqloom.ops.past.compressed_past`: N layers
+reach (M + c S) N tokens back. How a block is compressed, and the loss for it, are in `seqloom.mixers.compression`. Like
+memory, z is projected again for each piece that is read. Code: M is `memory`, S `compressed`, c `rate`.
 
 Source: Rae et al., arXiv:1911.05507, section 3. There blocks are compressed when a segment ends; here when they leave
 the memory of a token, so that the result does not depend on how a text is cut. The loss of the task also trains C,
@@ -34,13 +34,13 @@ from seqloom.core.rest import in_training
 from seqloom.core.shapes import Keep, Lengths, Stream
 from seqloom.core.state import Entries, State, bounded, length_of
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.compression import By, Compression, Loss
 from seqloom.ops.attention import attend, weights
 from seqloom.ops.attention.reference import price
 from seqloom.ops.attention.usage import usage
 from seqloom.ops.attention.usage.reference import price as usage_price
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.past import ring
 from seqloom.ops.past.compressed_past import SLOT, CompressedPast
 from seqloom.ops.past.pack import pack, within

@@ -34,11 +34,11 @@ from seqloom.core.position import Place, QueriesKeysPosition
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View, of_heads
+from seqloom.layers.head_norm import HeadNorm
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.attention import attend, banded, weights
 from seqloom.ops.attention.reference import decay_price, price
-from seqloom.ops.fused.projection import Linear
-from seqloom.ops.head_norm import HeadNorm
 from seqloom.ops.past import ring
 from seqloom.ops.past.cache import extended, written
 

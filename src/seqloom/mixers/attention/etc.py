@@ -30,12 +30,13 @@ from seqloom.core.cost import Cost, Span, layernorm, linear
 from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
+from seqloom.layers.linear import Linear
 from seqloom.mixers.handing import BidirectionalHandingMixer, Handed
 from seqloom.mixers.patterned import BIDIRECTIONAL
 from seqloom.ops.attention import attend, side_keys
 from seqloom.ops.attention.drawing import rows
 from seqloom.ops.attention.reference import price
-from seqloom.ops.fused.projection import Linear, project
+from seqloom.ops.fused.projection import project
 
 
 @final

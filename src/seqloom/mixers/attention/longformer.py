@@ -25,12 +25,13 @@ from seqloom.core.layer import Layer
 from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import register
 from seqloom.core.shapes import Lengths, Stream
+from seqloom.layers.linear import Linear
 from seqloom.mixers.patterned import EITHER, BidirectionalPatterned, PatternConfig
 from seqloom.ops.attention import around as attend_around
 from seqloom.ops.attention import attend, everywhere, sparse
 from seqloom.ops.attention.patterns import Columns, Dilated, Pattern, Union, around, local
 from seqloom.ops.attention.reference import price
-from seqloom.ops.fused.projection import Linear, project
+from seqloom.ops.fused.projection import project
 
 
 @final

@@ -31,12 +31,12 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.attention import attend, banded
 from seqloom.ops.attention.recall import Old, recall
 from seqloom.ops.attention.recall.reference import price as recall_price
 from seqloom.ops.attention.reference import price
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.fused.rms_norm import RMSNorm
 from seqloom.ops.past import ring
 from seqloom.ops.past.cache import extended, written

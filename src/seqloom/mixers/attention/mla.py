@@ -34,10 +34,10 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View, of_heads
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.attention import attend, banded, weights
 from seqloom.ops.attention.reference import price
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.fused.rms_norm import RMSNorm
 from seqloom.ops.past import ring
 from seqloom.positions.rotary import Rotary

@@ -28,10 +28,10 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.fused import gated_unit
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.lag_sum import centered, taps
 from seqloom.ops.past import ring
 from seqloom.ops.past.pack import within

@@ -3,8 +3,8 @@
     [v, x^1, …, x^N]_t = Σ_{k<W} short_k ∘ (u W_in)_{t-k}                            inputs before the first are 0
     z^1 = v,    z^{n+1}_t = x^n_t ∘ (Σ_{k<L} h^n_k ∘ z^n_{t-k} + bias^n ∘ z^n_t),    y = z^{N+1} W_out
 
-N = `order`, L = `context`; the filters h are those of `seqloom.ops.fixed.implicit_filter`, 0 beyond the context, so that
-texts can have any length. W_in gives the streams in the order v, x^1, …, x^N, the network's last matrix h^1 before h^2.
+N = `order`, L = `context`; the filters h are those of `seqloom.ops.fixed.implicit_filter`, 0 beyond the context, so
+that texts can have any length. W_in gives the streams in the order v, x^1, …, x^N, the network's last matrix h^1 before h^2.
 
 Source: Poli et al., Hyena Hierarchy, arXiv:2302.10866, Definition 3.1 and Algorithms 1-3; the bias is from the authors'
 code. `order` is the paper's: N gates and N long convolutions. The authors' code at order N has a gate before the first
@@ -28,10 +28,10 @@ from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.fixed.implicit_filter import Shape, exact, filters, price
 from seqloom.ops.fixed.implicit_filter.kept import Kept
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.lag_sum import taps, window
 
 TRAITS = Traits(causal="always", streams=True, state="window")

@@ -44,9 +44,9 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.lag_sum import centered, online, taps
 
 TRAITS = Traits(causal="always", streams=True, state="window")

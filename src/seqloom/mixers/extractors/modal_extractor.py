@@ -33,8 +33,8 @@ from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.state_space.diagonal_states import filtered, kernel, respond
 from seqloom.ops.state_space.diagonal_states.reference import price
 

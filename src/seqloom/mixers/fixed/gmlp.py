@@ -36,16 +36,16 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream, Token
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.attention import attend, causal, everywhere
-from seqloom.ops.attention.limit import positions
 from seqloom.ops.attention.reference import price as attention_price
 from seqloom.ops.fixed.triangular import triangular
 from seqloom.ops.fixed.triangular.reference import price
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.lag_sum import centered, online, taps
 from seqloom.ops.past.cache import with_past
+from seqloom.ops.past.limit import positions
 from seqloom.ops.past.pack import within
 
 TRAITS = Traits(causal="always", streams=True, state="grows")

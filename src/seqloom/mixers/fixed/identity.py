@@ -14,8 +14,8 @@ from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.fused.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 

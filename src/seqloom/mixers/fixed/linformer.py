@@ -31,10 +31,10 @@ from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.bidirectional import BidirectionalMixer
 from seqloom.ops.attention import attend, everywhere
 from seqloom.ops.attention.reference import price
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.past import stretches
 
 TRAITS = Traits(causal="never", streams=False, state="none")

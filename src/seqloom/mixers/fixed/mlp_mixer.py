@@ -36,10 +36,10 @@ from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops.attention.limit import positions
 from seqloom.ops.fixed.triangular import triangular
 from seqloom.ops.fixed.triangular.reference import price
 from seqloom.ops.past.cache import with_past
+from seqloom.ops.past.limit import positions
 
 TRAITS = Traits(causal="always", streams=True, state="grows")
 NEVER = Traits(causal="never", streams=False, state="none")

@@ -30,13 +30,14 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.head_norm import HeadNorm
+from seqloom.layers.linear import Linear
+from seqloom.layers.short_convolution import ShortConvolution
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.delta_rule.gated import gated
 from seqloom.ops.delta_rule.inputs import price as inputs_price
 from seqloom.ops.delta_rule.reference import price
-from seqloom.ops.fused.projection import Linear, convert_for_products
-from seqloom.ops.fused.short_convolution.layer import ShortConvolution
-from seqloom.ops.head_norm import HeadNorm
+from seqloom.ops.fused.projection import convert_for_products
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
 

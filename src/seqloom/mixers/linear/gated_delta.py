@@ -26,10 +26,11 @@ from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
+from seqloom.layers.linear import Linear
 from seqloom.mixers.delta_by_head import TRAITS, DeltaByHead, DeltaByHeadSettings
 from seqloom.ops.delta_rule.gated import gated
 from seqloom.ops.delta_rule.reference import price
-from seqloom.ops.fused.projection import Linear, convert_for_products
+from seqloom.ops.fused.projection import convert_for_products
 
 
 @final

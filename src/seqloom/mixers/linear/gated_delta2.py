@@ -33,10 +33,11 @@ from seqloom.core.mixer_config import register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.delta_by_channel import TRAITS, DeltaByChannel, DeltaByChannelSettings
 from seqloom.ops.delta_rule import delta
 from seqloom.ops.delta_rule.reference import price
-from seqloom.ops.fused.projection import Linear, convert_for_products
+from seqloom.ops.fused.projection import convert_for_products
 
 
 @final

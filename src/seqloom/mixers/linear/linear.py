@@ -32,9 +32,9 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.transforms import transformed
 from seqloom.core.view import View, of_heads
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.linear_decay import normalised, total
 from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.linear_decay.weighted import parts, quotient

@@ -30,8 +30,8 @@ from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.linear_decay import decay
 from seqloom.ops.linear_decay.reference import price
 from seqloom.positions.rotary import angles, rotate, turns

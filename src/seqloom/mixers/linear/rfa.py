@@ -37,9 +37,9 @@ from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View, of_heads
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.random_features import SHARE, average, counted, draws, features, gated, whole
 from seqloom.ops.random_features.reference import (
     average_price,

@@ -39,11 +39,11 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.handing import Handed, HandingMixer
 from seqloom.ops.delta_rule import delta
 from seqloom.ops.delta_rule.keys import direction, direction_price
 from seqloom.ops.delta_rule.reference import price
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.past import token_shift
 
 TRAITS = Traits(causal="always", streams=True, state="constant")

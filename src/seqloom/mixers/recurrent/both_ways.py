@@ -28,9 +28,9 @@ from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, mixer_config, register
 from seqloom.core.shapes import Keep, Stream
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.bidirectional import WholeSequenceMixer
 from seqloom.mixers.composed import ComposedConfig, ComposedMixer, chosen
-from seqloom.ops.fused.projection import Linear
 
 TRAITS = Traits(causal="never", streams=False, state="none")
 DEFAULT = {"kind": "gru"}

@@ -29,8 +29,8 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.recurrence import gru, gru_after, orthogonal_
 from seqloom.ops.recurrence.reference import gru_price
 

@@ -35,9 +35,10 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.transforms import transformed
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
+from seqloom.layers.short_convolution import ShortConvolution
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.fused.projection import Linear, project
-from seqloom.ops.fused.short_convolution.layer import ShortConvolution
+from seqloom.ops.fused.projection import project
 from seqloom.ops.fused.small_blocks import products
 from seqloom.ops.fused.small_blocks.reference import price as blocks_price
 from seqloom.ops.linear_decay import exponential_gate, normalised

@@ -31,12 +31,12 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State, length_of
 from seqloom.core.view import View
+from seqloom.layers.block_linear import BlockLinear
+from seqloom.layers.linear import Linear
+from seqloom.layers.short_convolution import ShortConvolution
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.block_linear import BlockLinear
 from seqloom.ops.fused.gated_decay import gated
 from seqloom.ops.fused.gated_decay.reference import price
-from seqloom.ops.fused.projection import Linear
-from seqloom.ops.fused.short_convolution.layer import ShortConvolution
 from seqloom.ops.scan import scan
 from seqloom.ops.scan.reference import price as scan_price
 

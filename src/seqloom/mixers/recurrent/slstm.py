@@ -31,9 +31,9 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.block_linear import BlockLinear
+from seqloom.layers.short_convolution import ShortConvolution
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.block_linear import BlockLinear
-from seqloom.ops.fused.short_convolution.layer import ShortConvolution
 from seqloom.ops.linear_decay.exponential_gate import NONE
 from seqloom.ops.recurrence.slstm import slstm
 from seqloom.ops.recurrence.slstm.reference import price

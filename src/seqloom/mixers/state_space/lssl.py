@@ -32,8 +32,8 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.state_space import outputs, single
 from seqloom.ops.state_space.hippo import MEASURES, Measure
 from seqloom.ops.state_space.reference import single_price

@@ -34,8 +34,9 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.fused.projection import Linear, project
+from seqloom.ops.fused.projection import project
 from seqloom.ops.fused.rms_norm import rms_norm
 from seqloom.ops.fused.short_convolution import convolve, window_after
 from seqloom.ops.fused.short_convolution.reference import price as convolution_price

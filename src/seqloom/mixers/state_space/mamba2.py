@@ -29,10 +29,11 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.head_norm import HeadNorm
+from seqloom.layers.linear import Linear
+from seqloom.layers.short_convolution import ShortConvolution
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.fused.projection import Linear, project
-from seqloom.ops.fused.short_convolution.layer import ShortConvolution
-from seqloom.ops.head_norm import HeadNorm
+from seqloom.ops.fused.projection import project
 from seqloom.ops.linear_decay import decay
 from seqloom.ops.linear_decay.reference import price
 from seqloom.ops.scan.selective_scan.initial_weights import initialize_steps_

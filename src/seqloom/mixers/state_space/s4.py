@@ -39,8 +39,8 @@ from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.state_space import low_rank, outputs
 from seqloom.ops.state_space.hippo import normal
 from seqloom.ops.state_space.reference import low_rank_price

@@ -41,9 +41,9 @@ from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops.fused.projection import Linear
 from seqloom.ops.scan.hold import continuous, zero_order_hold
 from seqloom.ops.scan.reference import price
 from seqloom.ops.state_space.hippo import normal

@@ -29,8 +29,9 @@ from seqloom.core.mixer_config import MixerConfig, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
-from seqloom.ops.fused.projection import Linear, project
+from seqloom.ops.fused.projection import project
 from seqloom.ops.scan.selective_scan import initial_weights, selective
 from seqloom.ops.scan.selective_scan.reference import price
 

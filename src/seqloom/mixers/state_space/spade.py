@@ -25,8 +25,8 @@ from seqloom.core.mixer import Mixer, Traits
 from seqloom.core.mixer_config import MixerConfig, Rounding, mixer_config, register
 from seqloom.core.shapes import Keep, Stream, Token
 from seqloom.core.state import Entries, State, bounded, counted, length_of
+from seqloom.layers.linear import Linear
 from seqloom.mixers.composed import ComposedConfig, ComposedMixer, chosen
-from seqloom.ops.fused.projection import Linear
 
 TRAITS = Traits(causal="always", streams=True, state="window")
 STATES = ("none", "constant", "window", "grows")

@@ -49,8 +49,8 @@ def attend(
 ) -> Float[Tensor, "B H 1 V"]:
     """Attention of a token over its own key and those of the `length` (B,) tokens before it, C keys at most.
 
-    `keys` and `values` are rings (`seqloom.ops.past.ring`); the token is written into them, over the oldest of a full ring.
-    Raises ValueError where sizes do not agree, a length is negative, or there is no native code.
+    `keys` and `values` are rings (`seqloom.ops.past.ring`); the token is written into them, over the oldest of a full
+    ring. Raises ValueError where sizes do not agree, a length is negative, or there is no native code.
     """
     y = q.new_empty(*q.shape[:3], v.shape[3])
     threads = min(native.threads(keys.numel()), len(k) * k.shape[1])

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import layer_norm, pad
 
 from seqloom.ops import backends
-from seqloom.ops.attention.limit import Positions
+from seqloom.ops.past.limit import Positions
 
 Absolute: TypeAlias = Float[Tensor, "..."]
 """a table of biases, or two factors of a table"""

@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 def attend(
     q: Tensor, k: Tensor, v: Tensor, weights: Tensor, block: int, causal: bool, cut: int | None, lengths: Tensor | None
 ) -> Tensor:
-    """Attention of each block to its own and its sorted block: `seqloom.ops.bucketing.sorted_blocks.attend` by blocks."""
+    """Attention of each block to its own and its sorted block: `attend` of the package, by blocks."""
     T, N = q.shape[2], weights.shape[2]
     real = torch.arange(N * block, device=q.device) < (T if lengths is None else lengths[:, None])  # not padding
     real = real.expand(len(q), -1)

@@ -8,10 +8,8 @@ there. Both compute in float32.
 Source: the matrix product; only the choice of the library is ours.
 """
 
-from typing import final
-
 from jaxtyping import Float
-from torch import Tensor, float32, get_autocast_dtype, nn
+from torch import Tensor, float32, get_autocast_dtype
 from torch.nn.functional import linear
 
 from seqloom.core import cost
@@ -56,15 +54,6 @@ def outer(a: Float[Tensor, "R O"], b: Float[Tensor, "R I"]) -> Float[Tensor, "O 
     if backend is None and a.numel() * b.shape[1] >= LEAST and onednn.outer_faster():
         backend = "onednn"
     return onednn.outer(a, b) if backend == "onednn" and onednn.able(a, b, None) else a.T @ b
-
-
-@final
-class Linear(nn.Linear):
-    """torch's linear layer, by `project`."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """(…, in_features) → (…, out_features)."""
-        return project(input, self.weight, self.bias)
 
 
 def by_size() -> str:

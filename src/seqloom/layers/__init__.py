@@ -1,0 +1,1 @@
+"""Modules with parameters that several mixers use; their equations are in `seqloom.ops`."""
