@@ -4,7 +4,8 @@
     z^1 = v,    z^{n+1}_t = x^n_t ∘ (Σ_{k<L} h^n_k ∘ z^n_{t-k} + bias^n ∘ z^n_t),    y = z^{N+1} W_out
 
 N = `order`, L = `context`; the filters h are those of `seqloom.ops.fixed.implicit_filter`, 0 beyond the context, so
-that texts can have any length. W_in gives the streams in the order v, x^1, …, x^N, the network's last matrix h^1 before h^2.
+that texts can have any length. W_in gives the streams in the order v, x^1, …, x^N, the network's last matrix h^1 before
+h^2.
 
 Source: Poli et al., Hyena Hierarchy, arXiv:2302.10866, Definition 3.1 and Algorithms 1-3; the bias is from the authors'
 code. `order` is the paper's: N gates and N long convolutions. The authors' code at order N has a gate before the first
