@@ -122,7 +122,9 @@ def with_slot(memory: Memory, state: State, doubles: bool) -> State:
     if not torch.compiler.is_compiling():
         return with_room(memory, state, 1, doubles)
     for name, entry in memory.items():
-        size = state[name].shape[1 + entry.axis] if entry.grows else entry.max_slots
+        if not entry.grows:
+            continue
+        size = state[name].shape[1 + entry.axis]
         if size != entry.max_slots:  # a ring that is as long as it may be overwrites its oldest token
             torch._assert_async((state["length"] < size).all(), NO_ROOM)
     return state

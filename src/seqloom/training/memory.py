@@ -17,7 +17,7 @@ import torch
 from seqloom.core.available_memory import available_memory, require_memory
 from seqloom.core.layered import LayeredConfig
 from seqloom.core.model_config import ModelConfig, weightless
-from seqloom.ops.cross_entropy import tokens_of_chunk
+from seqloom.ops.fused.cross_entropy import tokens_of_chunk
 
 if TYPE_CHECKING:
     from seqloom.training.config import TrainConfig
