@@ -80,6 +80,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "list_mixers": (seqloom.list_mixers, {}),
     "save": (seqloom.save, {"model": MODEL, "folder": "saved", "tokenizer": Eleven()}),
+    "swap": (seqloom.swap, {"model": decoder(), "layers": {0: "he"}, "init": "fresh"}),
     "load": (seqloom.load, {"folder": "run"}),
     "generate": (seqloom.generate, {"model": MODEL, "prompt": [1, 2], "max_tokens": 2}),
     "generate_ids": (generate_ids, {"model": MODEL, "prompts": IDS, "max_tokens": 2}),
@@ -201,6 +202,7 @@ WRONG: dict[str, list[Any]] = {
     "reuse": [None, 1, "yes"],
     "compile": [1, "yes"],
     "on": [None, 1, "yes"],
+    "init": [None, 3, "copied"],
     "neighbors": [3, "store", {}],
     "show": [None, True, 3, "yes"],
     "exits": [
@@ -241,6 +243,7 @@ WRONG: dict[str, list[Any]] = {
 """malformed values by the name of the parameter"""
 OWN: dict[tuple[str, str], list[Any]] = {
     ("crop", "tokens"): COUNTS,
+    ("swap", "layers"): [None, 3, {}, {7: "he"}, {0: "attenton"}, {"0": "he"}, {0: {"kind": "fnet"}}],
     ("reserve", "tokens"): COUNTS,
     ("translate", "model"): [*WRONG["model"], MODEL],
     ("translate_best", "model"): [*WRONG["model"], MODEL],

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from seqloom.face import load as load
     from seqloom.face import mixer as mixer
     from seqloom.face import save as save
+    from seqloom.face import swap as swap
 
 __version__ = "0.1.0"
-__all__ = ["decoder", "generate", "list_mixers", "load", "mixer", "save"]
+__all__ = ["decoder", "generate", "list_mixers", "load", "mixer", "save", "swap"]
 
 
 def __getattr__(name: str) -> Any:

@@ -18,7 +18,7 @@ from tests.cli.conftest import STEP, TINY, Answer
 Seqloom = Callable[..., Answer]
 NAMES = (
     *("list", "settings", "cost", "train", "generate", "evaluate", "data", "compare", "demo"),
-    *("study", "distill", "report", "bench", "doctor", "knn", "export", "runs", "verify"),
+    *("study", "swap", "report", "bench", "doctor", "knn", "export", "runs", "verify"),
 )
 """the commands and groups, of which 18 are the most that a reader looks through"""
 

@@ -10,7 +10,6 @@ from seqloom.cli.compare import compare
 from seqloom.cli.cost import cost
 from seqloom.cli.data import data
 from seqloom.cli.demo import demo
-from seqloom.cli.distill import distill
 from seqloom.cli.doctor import doctor
 from seqloom.cli.evaluate import evaluate
 from seqloom.cli.export import export
@@ -21,6 +20,7 @@ from seqloom.cli.report import report
 from seqloom.cli.runs import runs
 from seqloom.cli.settings import settings
 from seqloom.cli.study import studies
+from seqloom.cli.swap import swap
 from seqloom.cli.time_limit import time_limited
 from seqloom.cli.train import train
 from seqloom.cli.verify import verify
@@ -61,17 +61,17 @@ Options = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "Models": (time_limited(train), generate, evaluate),
+    "Models": (time_limited(train), generate, evaluate, swap),
     "Comparisons": (time_limited(compare), bench, cost, verify),
     "Information": (report, list_mixers, settings, runs, doctor),
-    "More": (distill, demo),
+    "More": (demo,),
 }
 """the commands as the help groups them"""
 NAMES = {list_mixers: "list"}
 
 for _panel, _commands in PANELS.items():
     for _command in _commands:
-        _settings = Options if _command in (cost, distill) else None
+        _settings = Options if _command is cost else None
         app.command(NAMES.get(_command), rich_help_panel=_panel, context_settings=_settings)(_command)
     if _panel == "Models":
         app.add_typer(knn, name="knn", rich_help_panel=_panel)

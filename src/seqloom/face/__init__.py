@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from seqloom.face.models import decoder as decoder
     from seqloom.face.models import load as load
     from seqloom.face.models import save as save
+    from seqloom.face.models import swap as swap
     from seqloom.generation.decode import generate as generate
 
 MODULES = {
@@ -18,9 +19,10 @@ MODULES = {
     "load": "seqloom.face.models",
     "mixer": "seqloom.face.mixers",
     "save": "seqloom.face.models",
+    "swap": "seqloom.face.models",
 }
 """where each name is; a mixer alone loads no models"""
-__all__ = ["decoder", "generate", "list_mixers", "load", "mixer", "save"]
+__all__ = ["decoder", "generate", "list_mixers", "load", "mixer", "save", "swap"]
 
 
 def __getattr__(name: str) -> Any:

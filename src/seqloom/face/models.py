@@ -1,6 +1,6 @@
-"""Models: `seqloom.decoder`, `seqloom.load` and `seqloom.save`."""
+"""Models: `seqloom.decoder`, `seqloom.load`, `seqloom.save` and `seqloom.swap`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from numbers import Integral
 from pathlib import Path
@@ -16,8 +16,10 @@ from seqloom.core.mixer_config import find
 from seqloom.core.model import Model, require_model
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.face.build import build_checked
+from seqloom.models import swap as swapped
 from seqloom.models.decoder import Decoder, DecoderConfig
 from seqloom.models.foreign import load as foreign
+from seqloom.models.swap import Init
 from seqloom.retrieval.lookup import attach
 from seqloom.runs import model as stored
 
@@ -136,3 +138,25 @@ def _folder_path(folder: Any) -> Path:
     if not str(folder).strip():
         raise ValueError("folder is empty: give the path of a run")
     return Path(folder)
+
+
+def swap(
+    model: Model,
+    layers: Mapping[int, str | Mapping[str, Any]],
+    *,
+    init: Init = "projections",
+) -> Model:
+    """A copy of the model with other mixers in place of attention, by the number of the layer, from 0.
+
+    A mixer is a kind or its settings. With init="projections" it takes over the matrices of queries, keys, values and
+    outputs where the shapes agree. Without training the result writes noise. Raises TypeError unless `model` is one of
+    seqloom (`load` reads folders of transformers), ValueError for layers without attention and mixers that do not fit.
+    """
+    require_model(model)
+    if not isinstance(layers, Mapping) or not all(isinstance(number, int) for number in layers):
+        raise TypeError(f"layers gives layers their mixer, such as {{0: 'gated_delta'}}, not {described(layers)}")
+    if init not in ("projections", "fresh"):
+        raise ValueError(f"init is 'projections' or 'fresh', not {init!r}")
+    other, _ = swapped.swap(model, layers, init=init)
+    other.tokenizer = model.tokenizer
+    return other
