@@ -28,7 +28,7 @@ PAIRS = [
     translates("encoder", "model.encoder.mixer.kind=mamb", "model.encoder", "unknown mixer 'mamb'", "'mamba'"),
     translates("cross", "model.cross.heads=5", "cross.heads=5", "divide dim"),
     translates("objective", "training.objective.kind=next_token", "choose training.objective.kind=pairs"),
-    translates("channel", "model.channel=none", "model.channel"),
+    translates("channel", "model.channel=none", "kind ffn, not none"),
 ]
 
 SETTINGS = [
@@ -72,7 +72,7 @@ SETTINGS = [
         ["train", "encoder/small", "--out", "new", "--set", "model.mixer={kind: linformer, k: 999}"],
         ("999 landmarks of", "choose a k of at most the context"),
     ),
-    trains("chunk-none", "model.ffn_chunk=0", "ffn_chunk", "greater than or equal to 1"),
+    trains("chunk-none", "model.ffn_chunk=0", "model.ffn.chunk", "greater than or equal to 1"),
     trains("groups", "model.mixer.groups=5", "dim 32", "groups 5"),
     trains("groups-zero", "model.mixer.groups=0", "groups", "greater than or equal to 1"),
     trains("groups-negative", "model.mixer={kind: extractor, groups: -1}", "groups -1"),

@@ -11,7 +11,7 @@ import seqloom.mixers  # noqa: F401  # which registers every kind
 from seqloom.core.model import Model
 from seqloom.models.head import plain_weights
 from seqloom.models.kinds import model_config
-from seqloom.ops import cross_entropy as losses
+from seqloom.ops.fused import cross_entropy as losses
 
 KINDS: dict[str, dict[str, Any]] = {
     "decoder": {"kind": "decoder"},

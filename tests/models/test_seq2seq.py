@@ -246,7 +246,7 @@ def test_greedy_targets_end_by_row() -> None:
         ({"mixer": "fnet"}, "bidirectional"),
         ({"cross": {"heads": 3}}, "cross.heads=3"),
         ({"cross": {"kind": "additive", "scale": 1.0}}, "leave it out"),
-        ({"channel": "none"}, "channel"),
+        ({"channel": "none"}, "of kind ffn, not none"),
         ({"sublayers": "parallel"}, "sublayers"),
     ],
 )

@@ -8,6 +8,7 @@ import torch
 
 from seqloom.analysis.match import match
 from seqloom.analysis.measure import Timing
+from seqloom.analysis.sizes import size_of
 from seqloom.data.noise import noise
 from seqloom.models.decoder import DecoderConfig
 from seqloom.studies import clock as module
@@ -56,7 +57,7 @@ def times(monkeypatch: pytest.MonkeyPatch) -> Callable[[Formula], Times]:
 
 def affine(aim: float, floor: float, slope: float, by: str = "ffn") -> Formula:
     def formula(config: DecoderConfig) -> float:
-        return aim if config == ATTENTION else floor + slope * float(getattr(config, by))
+        return aim if config == ATTENTION else floor + slope * size_of(config, by)
 
     return formula
 

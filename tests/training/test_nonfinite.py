@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
+from seqloom.models import transformer
 from seqloom.runs.model import load
 from seqloom.training.losses import NotFinite, require_finite
-from seqloom.training.objectives import next_token
 from seqloom.training.settings import resolve
 from seqloom.training.train import Outcome
 from tests.training.running import newest, rows, same, saved, tiny
 from tests.training.stepping import decoder, descent, updates, windows, with_loss
 
-real = next_token.cross_entropy
+real = transformer.linear_cross_entropy
 
 
 def planted(at: int, value: float) -> Callable[..., Tensor]:
@@ -43,7 +43,7 @@ def test_a_loss_that_is_not_finite(
     whole: Callable[..., Outcome], out: Path, monkeypatch: pytest.MonkeyPatch, value: float
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(next_token, "cross_entropy", planted(1 + 8, value))  # first to see the backends
+        patch.setattr(transformer, "linear_cross_entropy", planted(1 + 8, value))  # first to see the backends
         with pytest.raises(NotFinite, match=rf"step 8: the training loss is {value}") as caught:
             tiny(out)
     assert "\n" not in str(caught.value)
@@ -79,8 +79,8 @@ def test_a_gradient_that_is_not_finite(out: Path, monkeypatch: pytest.MonkeyPatc
 
     calls = iter(range(1, 1000))
     monkeypatch.setattr(
-        next_token,
-        "cross_entropy",
+        transformer,
+        "linear_cross_entropy",
         lambda *given: (Broken.apply if next(calls) == 1 + 6 else Tensor.clone)(real(*given)),
     )
     with pytest.raises(NotFinite, match=r"step 6: the norm of the gradient is nan"):
@@ -110,7 +110,7 @@ def test_the_message_claims_no_checkpoint_where_there_is_none(out: Path) -> None
 
 
 def test_the_second_piece_of_a_batch(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(next_token, "cross_entropy", planted(1 + 4, math.nan))
+    monkeypatch.setattr(transformer, "linear_cross_entropy", planted(1 + 4, math.nan))
     with pytest.raises(NotFinite, match="step 2"):
         tiny(out, "training.accumulate=2", "training.save_every=1")
     assert newest(out).step == 1
@@ -137,7 +137,7 @@ def test_the_losses_of_a_step_are_read_once(monkeypatch: pytest.MonkeyPatch) -> 
     with_loss(mixer, lambda: mixer.get_parameter("w_ext").sum())
     update = updates(model, descent(model, 0.0), windows(), resolve("tiny", ["training.accumulate=4"]).training)
     losses: list[Tensor] = []
-    monkeypatch.setattr(next_token, "cross_entropy", lambda *values: losses.append(real(*values)) or losses[-1])
+    monkeypatch.setattr(transformer, "linear_cross_entropy", lambda *values: losses.append(real(*values)) or losses[-1])
     with monkeypatch.context() as patch:
         patch.setattr(Tensor, "tolist", lambda self: reads.append(self.numel()) or tolist(self))
         patch.setattr(Tensor, "item", lambda self: pytest.fail("a value was read alone"))

@@ -129,7 +129,7 @@ def _by_time(config: LayeredConfig, to: LayeredConfig, by: By, row: TimedSizes |
         raise ValueError("to match time, time it first: row=seqloom.studies.clock.clock(config, to, by, training)")
     row.require(config, to, by)
     size = row.nearest
-    result = Match(at(config, by, size), to, "time", by, getattr(config, by), size, row.seconds(size), row.other.median)
+    result = Match(at(config, by, size), to, "time", by, size_of(config, by), size, row.seconds(size), row.other.median)
     if result.close:
         return result
     own_title, advice = title(config), f"match by {' or '.join(_others(by))} instead"

@@ -16,7 +16,7 @@ import torch
 
 from seqloom.analysis.match import By, match
 from seqloom.analysis.measure import Timing, race
-from seqloom.analysis.sizes import allowed, at, buildable, quantity, title
+from seqloom.analysis.sizes import allowed, at, buildable, quantity, size_of, title
 from seqloom.analysis.timed import TimedSize, TimedSizes
 from seqloom.core.device import chosen
 from seqloom.core.layered import LayeredConfig
@@ -58,7 +58,7 @@ def clock(config: LayeredConfig, to: LayeredConfig, by: By, training: TrainConfi
         return TimedSizes(config, to, by, Timing(tuple(to_times)), dict(timed_sizes))
 
     coarse = min(COARSE, repeats)
-    measure({_smallest(config, by), getattr(config, by)}, coarse)
+    measure({_smallest(config, by), size_of(config, by)}, coarse)
     while timed_sizes[max(timed_sizes)].ratio.median < 1:
         larger = _larger(config, by, max(timed_sizes), training)
         if larger is None:
@@ -103,7 +103,7 @@ def _pooled(first: TimedSize, second: TimedSize) -> TimedSize:
 def _smallest(config: LayeredConfig, by: By) -> int:
     """The smallest size with which the model can be built."""
     smallest = buildable(config, by, allowed(config, by).start)
-    return getattr(config, by) if smallest is None else smallest
+    return size_of(config, by) if smallest is None else smallest
 
 
 def _larger(config: LayeredConfig, by: By, size: int, training: TrainConfig) -> int | None:
