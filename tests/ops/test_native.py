@@ -82,6 +82,22 @@ def test_compiled_once_and_reported_once(source: Path, tmp_path: Path, capfd: py
 
 
 @needs_compiler
+def test_as_many_at_once_as_there_are_cores(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    others = [tmp_path / name for name in ("bad.c", "good.c", "late.c")]
+    for other in others:
+        other.write_text("int" if other.name == "bad.c" else SUM)
+    monkeypatch.setattr(loaded, "OPS", tmp_path)
+    monkeypatch.setattr(loaded, "_needed", {each: set() for each in (source, *others)})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2})
+    assert summed(native.library(source)) == (499_500, 1)
+    assert capfd.readouterr().err.startswith("seqloom: compiled sum.c, good.c for this CPU in ")
+    assert [path.stem.partition("-")[0] for path in libraries(tmp_path)] == ["good", "sum"]
+    assert "error" in native.why(others[0])
+
+
+@needs_compiler
 def test_torchs_own_openmp_and_its_threads(source: Path) -> None:
     assert summed(native.library(source), threads=2)[1] == 2
     assert summed(native.library(source), threads=1)[1] == 1
