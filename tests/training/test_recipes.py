@@ -57,8 +57,9 @@ def test_the_package_holds_every_recipe() -> None:
 
 def test_gpt2_has_the_parameters_of_gpt2() -> None:
     """At the sizes of the small one: 124,439,808."""
-    sizes = {"dim": 768, "depth": 12, "context": 1024, "ffn": 3072, "vocab": 50257}
+    sizes = {"dim": 768, "depth": 12, "context": 1024, "vocab": 50257}
     values = recipe("gpt2/small")["model"]
+    values["ffn"]["width"] = 3072
     values["mixer"]["heads"] = 12
     model = model_config({**values, **sizes, "position": {"kind": "learned"}}).build
     with torch.device("meta"):
@@ -67,8 +68,9 @@ def test_gpt2_has_the_parameters_of_gpt2() -> None:
 
 def test_llama_has_the_parameters_of_llama() -> None:
     """At the sizes of Llama 3.2 with 3 billion parameters, whose output is tied: 3,212,749,824."""
-    sizes = {"dim": 3072, "depth": 28, "context": 8192, "ffn": 8192, "vocab": 128256, "tie": True}
+    sizes = {"dim": 3072, "depth": 28, "context": 8192, "vocab": 128256, "tie": True}
     values = {**recipe("llama/small")["model"], **sizes}
+    values["ffn"]["width"] = 8192
     values["mixer"] |= {"heads": 24, "kv_heads": 8}
     with torch.device("meta"):
         model = model_config(values).build(layers=1)
@@ -85,7 +87,8 @@ def test_mamba_has_the_parameters_of_mamba() -> None:
 
 def test_rwkv_has_the_parameters_of_rwkv4() -> None:
     """At the sizes of the one with 169 million parameters: 169,342,464."""
-    values = {**recipe("rwkv4/small")["model"], "dim": 768, "depth": 12, "vocab": 50277, "ffn": 3072}
+    values = {**recipe("rwkv4/small")["model"], "dim": 768, "depth": 12, "vocab": 50277}
+    values["ffn"]["width"] = 3072
     with torch.device("meta"):
         assert sum(p.numel() for p in model_config(values).build().parameters()) == 169_342_464
 

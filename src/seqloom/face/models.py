@@ -44,10 +44,11 @@ def decoder(
 ) -> Decoder:
     """The paper's Transformer around a mixer, or around a list of mixers that the layers repeat.
 
-    `settings` are the mixer's own and further ones of the model, as `seqloom settings model` lists them: activation,
-    glu, tie and others. `ffn` is 4 `dim` unless given. Whole RWKV-4: kind "rwkv" with position="none",
-    channel="channel_mix" and embed_norm=True. Whole Mamba: kind "mamba" with position="none", channel="none" and
-    norm="rms". Raises ValueError or TypeError for settings that are none or do not fit into the memory.
+    `settings` are the mixer's own and further ones of the model, as `seqloom settings model` lists them: tie, residual
+    and others. `ffn` is the width of the feed-forward network, 4 `dim` unless given, or its settings, such as
+    {"activation": "silu", "gated": True}, or a list of such for the layers to repeat; `channel` is its kind. Whole
+    RWKV-4: kind "rwkv" with position="none", channel="channel_mix" and embed_norm=True. Whole Mamba: kind "mamba" with
+    position="none", channel="none" and norm="rms". Raises ValueError or TypeError for settings that are none or do not fit into the memory.
     """
     model_settings = {name: settings.pop(name) for name in MODEL_SETTINGS if name in settings}
     for name, size in {"vocab": vocab, "dim": dim, "depth": depth, "context": context}.items():

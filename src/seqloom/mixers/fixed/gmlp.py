@@ -9,7 +9,7 @@ w is L × L and b has L numbers, L = `context`. With `toeplitz` w_tj is w_{t-j} 
 `me`, and without attention texts can have any length. If causal, the sums and attention run over j ≤ t. Before training
 w is uniform in ±10⁻³/L and b is 1, so that at initialization tokens are hardly mixed.
 
-It includes a network over channels; in the paper no feed-forward network follows (`model.channel: none`).
+It includes a network over channels; in the paper no feed-forward network follows (`model.ffn.kind: none`).
 
 Source: Liu et al., Pay Attention to MLPs, arXiv:2105.08050, sections 2 and 4 (tiny attention: one head of 64 channels);
 the residual and the first norm are the block's. The range of w is ours, "near zero" there, and so is the causal form of
