@@ -11,15 +11,18 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from docs.making.command import exit_code
 from docs.making.decision import PEER, decision
 from docs.making.results import RESULTS
 from docs.making.template import render
 from seqloom.core.statistics import FEWEST, LEVEL
+from seqloom.core.table import written
 from seqloom.mixers import kinds
 from seqloom.report.comparison import LOSS
-from seqloom.report.needs import LOSSES, NEAR, TIE, TIME, Row, cell, needs
+from seqloom.report.measured import LOSSES, RIGHT, TIME_AT, Measured
+from seqloom.report.needs import NEAR, TIE, needs
 from seqloom.report.stored import read_rows, write_rows
 from seqloom_studies.board import larger, section
 from seqloom_studies.recall import recalled, tracked
@@ -81,10 +84,10 @@ def page(path: Path = ROWS) -> str | None:
         decision=decision(),
         file=path.name,
         sizes=_sizes(rows[0]),
-        needs=needs(built),
+        needs=needs([Measured.from_row(row) for row in built]),
         missing=_missing(rows),
         columns=("mixer", *columns),
-        mixers=[(row["contender"], *(cell(name, row[name]) for name in columns)) for row in built],
+        mixers=[(row["contender"], *(_cell(name, row[name]) for name in columns)) for row in built],
         limitations=limitations,
         several_seeds=any(len(row[LOSSES]) > 1 for row in built),
         fewest_seeds=FEWEST,
@@ -93,14 +96,19 @@ def page(path: Path = ROWS) -> str | None:
         tied_shares=TIE["right"],
         near=f"{NEAR:.0%}",
         stretch=f"{rows[0]['stretch']:,}",
-        has_times=any(name.startswith(TIME) for name in first),
-        has_probes=any(name.endswith(" right") for name in first),
+        has_times=any(name.startswith(TIME_AT) for name in first),
+        has_probes=any(name.endswith(RIGHT) for name in first),
         probe_batches=f"{rows[0]['probe_batches'] or 0:,}",
         command=rows[0]["command"],
     )
 
 
-def _missing(rows: Sequence[Row]) -> str:
+def _cell(column: str, value: float | None) -> str:
+    """A number of a column as text; shares of right answers in percent."""
+    return f"{value:.1%}" if value is not None and column.endswith(RIGHT) else written(value)
+
+
+def _missing(rows: Sequence[dict[str, Any]]) -> str:
     """How many of the mixers that a decoder can have are without a row, in words; "" for none."""
     there = {row["kind"] for row in rows if "kind" in row} | {row["contender"] for row in rows}
     causal = [kind for kind, config in kinds().items() if config.traits.causal != "never"]
@@ -108,7 +116,7 @@ def _missing(rows: Sequence[Row]) -> str:
     return f"{len(missing)} of the {len(causal)} mixers that a decoder can have" if missing else ""
 
 
-def _sizes(row: Row) -> str:
+def _sizes(row: dict[str, Any]) -> str:
     """What was run: preset, batches, seeds, text, machine and commit."""
     seeds = "one seed" if row["seeds"] == 1 else f"{row['seeds']} seeds"
     amount = f"{row['batches']:,} batches of {row['batch']:,} rows of {row['context']:,} tokens"

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from docs.making.results import RESULTS, rows
 from seqloom.core.mixer import Traits
-from seqloom.report.needs import PROBES, Need, Row, needs
+from seqloom.report.measured import Measured
+from seqloom.report.needs import PROBES, Need, needs
 from seqloom_studies.board import section
 
 FEW = 0.5
@@ -32,10 +33,11 @@ def use(kind: str, traits: Traits) -> dict[str, object]:
     rows_of_mixers = [row for row in rows("all") if "left_out" not in row]
     rows_of_kind = [row for row in rows_of_mixers if row["kind"] == kind]
     good = [FOR[traits.state]] if traits.state in FOR else []
-    for need in needs(rows_of_mixers):
-        if len(_best(need)) <= MANY * len(rows_of_mixers) and any(row in _best(need) for row in rows_of_kind):
+    names = {row["contender"] for row in rows_of_kind}
+    for need in needs([Measured.from_row(row) for row in rows_of_mixers]):
+        if len(_best(need)) <= MANY * len(rows_of_mixers) and any(row.contender in names for row in _best(need)):
             good.append(_named(need))
-    bad = _limits(traits) + _failed(rows_of_kind)
+    bad = _limits(traits) + _failed([Measured.from_row(row) for row in rows_of_kind])
     return {"good": good, "bad": bad, "measured": _measured(kind, bool(rows_of_kind))}
 
 
@@ -63,7 +65,7 @@ def _limits(traits: Traits) -> list[str]:
     return limits
 
 
-def _best(need: Need) -> Sequence[Row]:
+def _best(need: Need) -> Sequence[Measured]:
     """The rows that are best at a need; of losses that were observed once only the lowest."""
     return need.taken[:1] if need.observed_once else need.taken
 
@@ -74,11 +76,11 @@ def _named(need: Need) -> str:
     return need.name + (f" (tied with {tied} other{'s' * (tied > 1)})" if tied else "")
 
 
-def _failed(rows: Sequence[Row]) -> list[str]:
+def _failed(rows: Sequence[Measured]) -> list[str]:
     """The probes that none of the rows passes, with the best share of right answers."""
     failed = []
     for probe, words in PROBES.items():
-        right = [row[f"{probe} right"] for row in rows if row.get(f"{probe} right") is not None]
+        right = [share for row in rows if (share := row.right.get(probe)) is not None]
         if right and max(right) < FEW:
             failed.append(f"{words} ({max(right):.0%} of the answers right)")
     return failed

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from seqloom.report import page
-from seqloom.report.needs import needs, rows_of
+from seqloom.report.measured import measured
+from seqloom.report.needs import needs
 from seqloom.report.page import Report
 from seqloom.report.read import read
 from seqloom.runs.rows import encode
@@ -42,7 +43,7 @@ def test_a_report_of_one_number(tmp_path: Path, part: str, number: float) -> Non
 
     rows = read(changed(tmp_path, change))
     assert len(Report.from_rows(rows).table) == 7
-    assert all(need.taken for need in needs(rows_of(rows)))
+    assert all(need.taken for need in needs(measured(rows)))
 
 
 def test_a_page_of_minus_ones(tmp_path: Path) -> None:

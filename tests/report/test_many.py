@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from seqloom.report import page
+from seqloom.report.measured import Measured
 from seqloom.report.needs import farthest
 from seqloom.report.read import read as found_in
 from seqloom.report.tradeoffs import pareto, tradeoffs
@@ -94,10 +95,11 @@ def test_a_mixer_that_was_not_trained_has_a_row_without_numbers(document: Elemen
     [([FAR[1]], 65_536), ([FAR[0], FAR[1]], 65_536), ([FAR[0]], 128), ([], 0)],
 )
 def test_prices_are_drawn_at_the_length_that_most_have(out: Path, known: list[str], expected: int) -> None:
-    rows = [{name: contender.value(name) for name in known} for contender in found_in(out).contenders]
-    assert farthest(rows) == expected
+    contenders = found_in(out).contenders
+    rows = [{"contender": each.name, **{name: each.value(name) for name in known}} for each in contenders]
+    assert farthest([Measured.from_row(row) for row in rows]) == expected
     rare = [*rows[:2], *({**row, FAR[1]: None} for row in rows[2:])]
-    assert farthest(rare) == (128 if FAR[0] in known else 0)
+    assert farthest([Measured.from_row(row) for row in rare]) == (128 if FAR[0] in known else 0)
 
 
 def test_the_fronts_of_all(out: Path) -> None:

@@ -1,13 +1,16 @@
 """Which mixer for which need: chosen by stated rules from invented rows; the report shows it."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from seqloom.report import page
-from seqloom.report.needs import constant, farthest, needs, tied
+from seqloom.report.measured import Measured
+from seqloom.report.needs import Need, constant, farthest, is_as_fast, is_as_right, is_equal
+from seqloom.report.needs import needs as needs_of
 from tests.report.making import comparison
 from tests.report.reading import read as html_of
 
@@ -49,6 +52,14 @@ def rows(**changes: Any) -> list[dict[str, Any]]:
     ]
 
 
+def measured(made: list[dict[str, Any]]) -> list[Measured]:
+    return [Measured.from_row(row) for row in made]
+
+
+def needs(made: list[dict[str, Any]]) -> list[Need]:
+    return needs_of(measured(made))
+
+
 WANTED = {
     "the lowest loss on held-out text": ["attention", "mamba", "she", "me", "rnn"],
     "the cheapest training step, at nearly the lowest loss": ["me"],
@@ -61,13 +72,13 @@ WANTED = {
 
 @pytest.mark.parametrize(("need", "names"), WANTED.items())
 def test_each_need_is_met_by_its_rule(need: str, names: list[str]) -> None:
-    result = {need.name: [row["contender"] for row in need.taken] for need in needs(rows())}
+    result = {need.name: [row.contender for row in need.taken] for need in needs(rows())}
     assert result[need] == names
 
 
 def test_needs_at_nearly_the_lowest_loss() -> None:
     near = [need for need in needs(rows()) if need.name.endswith(", at nearly the lowest loss")]
-    assert [(each.column, [row["contender"] for row in each.taken]) for each in near] == [
+    assert [(each.quantity.heading, [row.contender for row in each.taken]) for each in near] == [
         ("ms a step", ["me"]),
         ("ms a token at 65,536", ["mamba", "me"]),
         ("state bytes at 65,536", ["mamba"]),
@@ -79,7 +90,7 @@ def test_what_was_not_measured_is_no_need() -> None:
     some = [
         {name: value for name, value in row.items() if "right" not in name and " at " not in name} for row in rows()
     ]
-    assert [need.column for need in needs(some)] == ["held-out loss", "ms a step"]
+    assert [need.quantity.heading for need in needs(some)] == ["held-out loss", "ms a step"]
 
 
 def test_the_order_of_the_rows_changes_nothing() -> None:
@@ -88,18 +99,18 @@ def test_the_order_of_the_rows_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "best", "expected"),
+    ("tied", "value", "best", "expected"),
     [
-        ("ms a step", 10.9, 10.0, True),
-        ("ms a step", 11.1, 10.0, False),
-        ("mqar right", 0.97, 0.985, True),
-        ("mqar right", 0.96, 0.985, False),
-        ("state bytes at 128", 101, 100, False),
-        ("state bytes at 128", 100, 100, True),
+        (is_as_fast, 10.9, 10.0, True),
+        (is_as_fast, 11.1, 10.0, False),
+        (is_as_right, 0.97, 0.985, True),
+        (is_as_right, 0.96, 0.985, False),
+        (is_equal, 101, 100, False),
+        (is_equal, 100, 100, True),
     ],
 )
-def test_ties(column: str, value: float, best: float, expected: bool) -> None:
-    assert tied({column: value}, {column: best}, column) is expected
+def test_ties(tied: Callable[[float, float], bool], value: float, best: float, expected: bool) -> None:
+    assert tied(value, best) is expected
 
 
 def seeded(wide: float) -> list[dict[str, Any]]:
@@ -115,15 +126,15 @@ def seeded(wide: float) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(("wide", "level"), [(0.0001, ["rnn"]), (0.01, ["mamba", "she", "rnn"])])
 def test_losses_of_several_seeds_are_tied_where_no_difference_is_settled(wide: float, level: list[str]) -> None:
     first = needs(seeded(wide))[0]
-    assert [row["contender"] for row in first.taken] == ["attention", *level]
+    assert [row.contender for row in first.taken] == ["attention", *level]
     assert not first.observed_once
 
 
 def test_the_length_that_most_mixers_have() -> None:
-    assert farthest(rows()) == 65_536
-    assert farthest(rows(**{"ms a token at 65,536": None})) == 128
-    assert farthest([{"contender": "me"}]) == 0
-    assert [row["contender"] for row in constant(rows())] == ["mamba", "rnn"]
+    assert farthest(measured(rows())) == 65_536
+    assert farthest(measured(rows(**{"ms a token at 65,536": None}))) == 128
+    assert farthest(measured([{"contender": "me"}])) == 0
+    assert [row.contender for row in constant(measured(rows()))] == ["mamba", "rnn"]
 
 
 def test_the_report_shows_what_each_is_best_at(tmp_path: Path) -> None:

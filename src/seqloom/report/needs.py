@@ -5,20 +5,18 @@ are tied with it: held-out losses whose difference to the lowest is not settled 
 that qualify); times within a tenth; shares of right answers within 0.02; sizes only where they are equal. Held-out
 losses of one seed were observed once, so that nothing says which are tied: the next ones are listed instead.
 
-    needs(rows_of(comparison))      those of a comparison; docs/choose.md has those of all mixers
+    needs(measured(comparison))     those of a comparison; docs/choose.md has those of all mixers
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import final
 
 from seqloom.core.statistics import differences
 from seqloom.core.table import written
-from seqloom.report.comparison import LOSS, Comparison
+from seqloom.report.comparison import LOSS
+from seqloom.report.measured import PEAK, RIGHT, STATE, STATE_AT, STEP, TIME_AT, TOKEN, Measured
 
-Row: TypeAlias = dict[str, Any]
-LOSSES, TIME, STATE = "held-out losses", "ms a token at ", "state bytes at "
-"""columns; `LOSSES` are the held-out losses of the seeds, in order"""
 TIE = {"time": 0.1, "right": 0.02}
 """a share of the lower time; a difference of shares"""
 NEXT = 5
@@ -40,6 +38,42 @@ PROBES = {
 
 @final
 @dataclass(frozen=True)
+class Quantity:
+    """A number of a contender, its heading, and which values cannot be distinguished from the best one."""
+
+    heading: str
+    of: Callable[[Measured], float | None]
+    is_tied: Callable[[float, float], bool]
+    """(value, best value) → whether they are tied"""
+    share: bool = False
+    """whether it is written in percent"""
+
+    def text(self, row: Measured) -> str:
+        """The number of a row as text."""
+        value = self.of(row)
+        return f"{value:.1%}" if self.share and value is not None else written(value)
+
+
+def is_equal(value: float, best: float) -> bool:
+    """Sizes are tied where they are equal."""
+    return value == best
+
+
+def is_as_fast(value: float, best: float) -> bool:
+    """Times are tied within a share of the lower one."""
+    return value <= best + TIE["time"] * abs(best)
+
+
+def is_as_right(value: float, best: float) -> bool:
+    """Shares of right answers are tied within a difference."""
+    return best - value <= TIE["right"]
+
+
+HELD_OUT = Quantity(LOSS, lambda row: row.held_out, is_equal)
+
+
+@final
+@dataclass(frozen=True)
 class Need:
     """What is asked for, the rule in words, and the rows that it takes: the best first, then those tied with it.
 
@@ -48,81 +82,81 @@ class Need:
 
     name: str
     rule: str
-    column: str
-    taken: list[Row]
+    quantity: Quantity
+    taken: list[Measured]
     observed_once: bool = False
 
     @property
     def best(self) -> str:
         """The name of the first of them."""
-        return str(self.taken[0]["contender"])
+        return self.taken[0].contender
 
     @property
     def details(self) -> str:
         """Its number, and who is tied with it or comes next."""
         first, *others = self.taken
-        text = cell(self.column, first[self.column])
+        text = self.quantity.text(first)
         text = f"({text}, observed once)" if self.observed_once else f"({text})"
         if not others:
             return text
-        names = [f"{row['contender']} ({cell(self.column, row[self.column])})" for row in others]
+        names = [f"{row.contender} ({self.quantity.text(row)})" for row in others]
         if len(names) > MANY:
             names[MANY:] = [f"{len(names) - MANY} more"]
         return f"{text}; {'next' if self.observed_once else 'tied'}: {', '.join(names)}"
 
 
-def cell(column: str, value: float | None) -> str:
-    """A number of a column as text; shares of right answers in percent."""
-    return f"{value:.1%}" if value is not None and column.endswith(" right") else written(value)
-
-
-def rows_of(comparison: Comparison) -> list[Row]:
-    """The row of each contender of a comparison."""
-    return [
-        {
-            "contender": contender.name,
-            "paired": comparison.paired,
-            **contender.row,
-            LOSSES: [loss for loss in contender.spread.get(LOSS, [contender.value(LOSS)]) if loss is not None],
-        }
-        for contender in comparison.contenders
-    ]
-
-
-def needs(rows: Sequence[Row]) -> list[Need]:
-    """Every need that the rows have the columns for."""
-    losses = [row[LOSS] for row in rows if row.get(LOSS) is not None]
-    lowest = min(losses, default=0.0)
+def needs(rows: Sequence[Measured]) -> list[Need]:
+    """Every need that the rows have the numbers for."""
+    lowest = min((row.held_out for row in rows if row.held_out is not None), default=0.0)
     limit = lowest + NEAR * abs(lowest)
-    near_lowest = [row for row in rows if row.get(LOSS) is not None and row[LOSS] <= limit]
+    near_lowest = [row for row in rows if row.held_out is not None and row.held_out <= limit]
     among = f"among those within {NEAR:.0%} of the lowest held-out loss"
+    step = Quantity(STEP, lambda row: row.step_ms, is_as_fast)
+    peak = Quantity(PEAK, lambda row: row.peak_mb, is_equal)
     longest = farthest(rows)
-    time, state = (f"{TIME}{longest:,}", f"{STATE}{longest:,}") if longest else ("ms a generated token", "state bytes")
+    time, state = token_and_state(longest)
     token = f"token after {longest:,} tokens" if longest else "generated token"
     candidates = [
-        _need("the lowest loss on held-out text", LOSS, rows),
-        _need("the cheapest training step, at nearly the lowest loss", "ms a step", near_lowest, among),
-        _need("the least memory in training, at nearly the lowest loss", "peak MB a step", near_lowest, among),
+        _need("the lowest loss on held-out text", HELD_OUT, rows),
+        _need("the cheapest training step, at nearly the lowest loss", step, near_lowest, among),
+        _need("the least memory in training, at nearly the lowest loss", peak, near_lowest, among),
         _need(f"the fastest {token}", time, rows),
         _need(f"the fastest {token}, at nearly the lowest loss", time, near_lowest, among),
         _need("the smallest state", state, rows),
         _need("a small state, at nearly the lowest loss", state, near_lowest, among),
-        _need("a state of constant size, and the lowest loss", LOSS, constant(rows), "among states of equal size"),
-        *(_need(words, f"{name} right", rows, most=True) for name, words in PROBES.items()),
+        _need("a state of constant size, and the lowest loss", HELD_OUT, constant(rows), "among states of equal size"),
+        *(_need(words, right_answers(probe), rows, most=True) for probe, words in PROBES.items()),
     ]
     return [need for need in candidates if need is not None]
 
 
-def farthest(rows: Sequence[Row]) -> int:
+def token_and_state(length: int) -> tuple[Quantity, Quantity]:
+    """The time of a token and the size of the state after `length` tokens; 0: those of a window."""
+    if not length:
+        return Quantity(TOKEN, lambda row: row.token_ms, is_as_fast), Quantity(
+            STATE, lambda row: row.state_bytes, is_equal
+        )
+    return (
+        Quantity(f"{TIME_AT}{length:,}", lambda row: row.token_ms_at.get(length), is_as_fast),
+        Quantity(f"{STATE_AT}{length:,}", lambda row: row.state_bytes_at.get(length), is_equal),
+    )
+
+
+def right_answers(probe: str) -> Quantity:
+    """The share of right answers of a probe."""
+    return Quantity(f"{probe}{RIGHT}", lambda row: row.right.get(probe), is_as_right, share=True)
+
+
+def farthest(rows: Sequence[Measured]) -> int:
     """The greatest length after which most contenders have a time; 0 where there is none."""
-    names = {name for row in rows for name in row if name.startswith(TIME)}
-    measured_by_most = [name for name in names if sum(row.get(name) is not None for row in rows) > len(rows) / 2]
-    return max((int(name.removeprefix(TIME).replace(",", "")) for name in measured_by_most), default=0)
+    lengths = {length for row in rows for length in row.token_ms_at}
+    by_most = [n for n in lengths if sum(row.token_ms_at.get(n) is not None for row in rows) > len(rows) / 2]
+    return max(by_most, default=0)
 
 
-def constant(rows: Sequence[Row]) -> list[Row]:
+def constant(rows: Sequence[Measured]) -> list[Measured]:
     """The rows whose state was measured after several lengths and has the same size after all of them."""
-    sizes = [[value for name, value in row.items() if name.startswith(STATE)] for row in rows]
+    sizes = [list(row.state_bytes_at.values()) for row in rows]
     return [
         row
         for row, sizes_of_row in zip(rows, sizes, strict=True)
@@ -130,32 +164,28 @@ def constant(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def tied(row: Row, best: Row, column: str) -> bool:
-    """Whether a row cannot be distinguished from the best one, in a column that is no loss."""
-    value, best_value = row[column], best[column]
-    if column.startswith("ms "):
-        return bool(value <= best_value + TIE["time"] * abs(best_value))
-    return bool(best_value - value <= TIE["right"]) if column.endswith(" right") else value == best_value
-
-
-def _need(name: str, column: str, rows: Sequence[Row], among: str = "", *, most: bool = False) -> Need | None:
-    """The need for the least of a column, or for the `most`; None where no row has the column."""
-    ranked = [row for row in rows if row.get(column) is not None]
-    if not ranked:
-        return None
+def _need(
+    name: str, quantity: Quantity, rows: Sequence[Measured], among: str = "", *, most: bool = False
+) -> Need | None:
+    """The need for the least of a quantity, or for the `most`; None where no row has it."""
     sign = -1 if most else 1
-    ranked.sort(key=lambda row: (sign * row[column], row.get(LOSS) or 0.0, row["contender"]))
-    rule = " ".join(filter(None, ("most" if most else "least", f"`{column}`", among)))
-    if column != LOSS:
-        return Need(name, rule, column, [row for row in ranked if tied(row, ranked[0], column)])
-    if all(len(row[LOSSES]) == 1 for row in ranked):
-        return Need(name, rule, column, ranked[: 1 + NEXT], observed_once=True)
-    return Need(name, rule, column, [ranked[0], *_not_settled(ranked)])
+    values = [(row, value) for row in rows if (value := quantity.of(row)) is not None]
+    if not values:
+        return None
+    values.sort(key=lambda pair: (sign * pair[1], pair[0].held_out or 0.0, pair[0].contender))
+    ranked = [row for row, _ in values]
+    rule = " ".join(filter(None, ("most" if most else "least", f"`{quantity.heading}`", among)))
+    if quantity is not HELD_OUT:
+        best = values[0][1]
+        return Need(name, rule, quantity, [row for row, value in values if quantity.is_tied(value, best)])
+    if all(len(row.losses) == 1 for row in ranked):
+        return Need(name, rule, quantity, ranked[: 1 + NEXT], observed_once=True)
+    return Need(name, rule, quantity, [ranked[0], *_not_settled(ranked)])
 
 
-def _not_settled(ranked: Sequence[Row]) -> list[Row]:
+def _not_settled(ranked: Sequence[Measured]) -> list[Measured]:
     """The rows whose difference to the first one is not settled."""
-    runs = {row["contender"]: dict(enumerate(row[LOSSES])) for row in ranked}
-    to_first = differences(runs, dict.fromkeys(runs, ranked[0]["contender"]), paired=ranked[0]["paired"])
+    runs = {row.contender: dict(enumerate(row.losses)) for row in ranked}
+    to_first = differences(runs, dict.fromkeys(runs, ranked[0].contender), paired=ranked[0].paired)
     settled = {name for name, difference in to_first.items() if difference.word == "higher"}
-    return [row for row in ranked[1:] if row["contender"] not in settled]
+    return [row for row in ranked[1:] if row.contender not in settled]

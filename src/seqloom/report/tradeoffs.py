@@ -7,6 +7,7 @@ from functools import partial
 from seqloom.report.charts.chart import Axis, Chart, Choice, Spec, Table, all_rounded
 from seqloom.report.charts.style import LineStyle
 from seqloom.report.comparison import LOSS, Column, Comparison
+from seqloom.report.measured import measured
 from seqloom.report.needs import farthest
 
 PRICES = (
@@ -27,7 +28,7 @@ Point = tuple[float, float, float | None, float | None]
 
 def tradeoffs(rows: Comparison) -> list[Chart]:
     """A chart of the loss over each price that is known."""
-    length = f"{farthest([contender.row for contender in rows.contenders]):,}"
+    length = f"{farthest(measured(rows)):,}"
     columns = [column for name in PRICES if (column := rows.column(name.format(length)))]
     charts = []
     for column in columns:
