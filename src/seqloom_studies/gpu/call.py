@@ -43,7 +43,7 @@ class Call:
     @property
     def lines_before(self) -> list[Path]:
         """The files of rows of calls before."""
-        return sorted(self.earlier.glob("*.jsonl"))
+        return sorted(self.earlier.glob("rows*.jsonl"))
 
 
 def require_minutes(minutes: float) -> None:

@@ -1,5 +1,6 @@
 """`seqloom study gpu`: what it needs, one line each where that is missing, and the plan."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,20 @@ def test_the_plan_lists_the_items_and_writes_nothing(here: Path, capsys: pytest.
     assert lines[2].split()[-1] == "whole"
     assert lines[-2].split()[-1] == "no"
     assert not list(here.iterdir())
+
+
+def test_rows_that_came_back_count_and_other_files_beside_them_do_not(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = here / "results" / "gpu"
+    folder.mkdir(parents=True)
+    (folder / "comparison-card.jsonl").write_text('{"contender": "he"}\n')
+    line = {"item": "A1", "ended": True, "code": ITEMS[0].code, "card": {"name": "a card"}, "commit": "abc1234"}
+    (folder / "rows-2026-11-28.jsonl").write_text(json.dumps(line) + "\n")
+    assert command(["study", "gpu", "--plan"]) == 0
+    first, second = capsys.readouterr().out.splitlines()[2:4]
+    assert first.split()[-1] == "ended"
+    assert second.split()[-1] == "begun"
 
 
 def test_every_item_has_code_and_minutes() -> None:
