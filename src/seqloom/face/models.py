@@ -48,7 +48,8 @@ def decoder(
     and others. `ffn` is the width of the feed-forward network, 4 `dim` unless given, or its settings, such as
     {"activation": "silu", "gated": True}, or a list of such for the layers to repeat; `channel` is its kind. Whole
     RWKV-4: kind "rwkv" with position="none", channel="channel_mix" and embed_norm=True. Whole Mamba: kind "mamba" with
-    position="none", channel="none" and norm="rms". Raises ValueError or TypeError for settings that are none or do not fit into the memory.
+    position="none", channel="none" and norm="rms". Raises ValueError or TypeError for settings that are none or do not
+    fit into the memory.
     """
     model_settings = {name: settings.pop(name) for name in MODEL_SETTINGS if name in settings}
     for name, size in {"vocab": vocab, "dim": dim, "depth": depth, "context": context}.items():
