@@ -318,7 +318,7 @@ def test_a_cuda_graph_records_what_runs_without_it(monkeypatch: pytest.MonkeyPat
     on_a_cpu(monkeypatch)
     monkeypatch.setattr(fla, "why", lambda: "")
     monkeypatch.setattr(gpu, "able", lambda device: True)
-    queries = SimpleNamespace(device=torch.device("cuda"), dtype=torch.bfloat16, shape=(2, 4, 64, 32))
+    queries = SimpleNamespace(device=torch.device("cuda"), dtype=HALF, shape=(2, 4, 64, 32))
     with torch.cuda.graph(torch.cuda.CUDAGraph()):
         assert by_size(queries, False) == "fla"
     with as_in_a_graph(True):
