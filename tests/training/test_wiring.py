@@ -83,14 +83,14 @@ def test_windows_within_documents(out: Path, monkeypatch: pytest.MonkeyPatch, wi
 
 @pytest.mark.parametrize("expected", [True, False])
 def test_compile_compiles(out: Path, monkeypatch: pytest.MonkeyPatch, expected: bool) -> None:
-    """The layers and the output layer, and nothing is left on them."""
+    """The layers and what reads the last one, and nothing is left on them."""
     compiled: list[Any] = []
     monkeypatch.setattr(torch, "compile", lambda part, **options: compiled.append(part) or part)
     model = tiny(out, f"training.compile={str(expected).lower()}").model
-    parts = [*(block._call_impl for block in model.blocks), model.output]
+    parts = [*(block._call_impl for block in model.blocks), model.output, model.head_input]
     assert compiled == (parts if expected else [])
     assert all(block._compiled_call_impl is None for block in model.blocks)
-    assert "output" not in vars(model)
+    assert not {"output", "head_input"} & vars(model).keys()
 
 
 def test_the_clip_and_the_precision(out: Path) -> None:

@@ -3,7 +3,8 @@
     norm | mixer | x + dropout(y), norm, feed-forward, + dropout(·)          compiled | as it is | compiled
 
 A layer is traced once for all layers of its kind. Its mixer is not traced: it runs by the backend that its op chooses
-without a compiler, so that neither compiling nor capturing changes a backend. The output layer is compiled, too.
+without a compiler, so that neither compiling nor capturing changes a backend. The norm before the output layer is
+compiled, too, and that layer where its logits are asked for.
 
 Compiled code rounds differently, and its dropout draws other numbers. Importing this imports torch's compiler.
 """
@@ -39,7 +40,7 @@ class CompiledParts:
         compile_part = partial(torch.compile, dynamic=False)
         layers = [module for module in model.modules() if isinstance(module, Block)]
         self._layers = {layer: _Around(compile_part(layer._call_impl)) for layer in layers}
-        self._output = compile_part(model.output)
+        self._methods = {name: compile_part(getattr(model, name)) for name in ("output", "head_input")}
         self._model = model
         self._compiles = True
 
@@ -61,13 +62,14 @@ class CompiledParts:
         """Inside the block calls of the parts run compiled code."""
         for layer, call in self._layers.items():
             layer._compiled_call_impl = call  # as `Module.compile` sets it
-        vars(self._model)["output"] = self._output
+        vars(self._model).update(self._methods)
         try:
             yield
         finally:
             for layer in self._layers:
                 layer._compiled_call_impl = None
-            del vars(self._model)["output"]
+            for name in self._methods:
+                del vars(self._model)[name]
 
 
 @final

@@ -57,7 +57,7 @@ class TrainConfig(Config):
     compile: bool = Field(
         False,
         description="whether torch.compile compiles the layers around their mixers, which run as they are, and the "
-        "output layer",
+        "norm before the output layer",
     )
     seed: Seed = Field(0, description="seed of the initial weights and of dropout")
     save_every: int = Field(1000, ge=1, le=LARGEST, description="steps between checkpoints")
