@@ -11,8 +11,9 @@ from torch.utils._pytree import tree_map
 
 from seqloom.core.graphs import as_in_a_graph
 from seqloom.ops import backends
-from seqloom.ops.op import Backend, Example, Op, Streamed
+from seqloom.ops.op import Backend, Example, Op
 from tests.ops.needing import lacking
+from tests.ops.streamed import STREAMED, Streamed
 
 CASES = [
     pytest.param(op, name, marks=pytest.mark.skipif(name in lacking(op.name), reason=lacking(op.name).get(name, "")))
@@ -115,10 +116,10 @@ def test_an_op_is_known_by_its_name(doubled: Op) -> None:
         backends.check({"doubled": "smal"})
 
 
-STREAMED = [
-    pytest.param((op, form), id=f"{op.name} {number}")
-    for op in backends.ops().values()
-    for number, form in enumerate(op.streamed)
+FORMS = [
+    pytest.param((backends.ops()[name], form), id=f"{name} {number}")
+    for name, forms in STREAMED.items()
+    for number, form in enumerate(forms)
 ]
 T, MORE = 9, 3
 """tokens of a sequence, and of one more piece after it, which tells states apart"""
@@ -147,7 +148,7 @@ class Reader:
         return torch.cat([*outputs, self.run(*self.later, state=state)[0]], 1)
 
 
-@pytest.fixture(params=STREAMED)
+@pytest.fixture(params=FORMS)
 def reader(request: pytest.FixtureRequest) -> Reader:
     return Reader(*request.param)
 
@@ -172,13 +173,6 @@ def test_padding_behind_lengths_is_never_read(reader: Reader) -> None:
             torch.testing.assert_close(y[row : row + 1, :length], alone, rtol=0, atol=1e-10)
         expected, _ = reader.run(*(x[row : row + 1] for x in reader.later), state=before)
         torch.testing.assert_close(following[row : row + 1], expected, rtol=0, atol=1e-10)
-
-
-def test_these_ops_read_on() -> None:
-    assert {name for name, op in backends.ops().items() if op.streamed} == {
-        *("linear_decay", "wkv_average", "scans", "selective_scan", "state_space", "diagonal_states", "recurrence"),
-        *("random_features", "delta_rule", "delta_steps", "slstm"),
-    }
 
 
 @pytest.mark.parametrize("op", backends.ops().values(), ids=lambda op: op.name)

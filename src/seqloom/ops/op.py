@@ -32,17 +32,6 @@ class Example(Protocol):
         """The outputs of the op, which must agree for all backends."""
 
 
-@runtime_checkable
-class Streamed(Protocol):
-    """An op with a state, in the form in which tests call it: `op(…, state=None, lengths=None) → y, state`.
-
-    `streamed(draw, B, T)` returns the op as a function of its inputs along time, each (B, T, …), and these inputs.
-    """
-
-    def __call__(self, draw: Draw, B: int, T: int, /) -> tuple[Callable[..., tuple[Tensor, Any]], tuple[Tensor, ...]]:
-        """`run(*inputs, state=None, lengths=None) → y (B, T, …), state`, and the inputs."""
-
-
 def _always(*arguments: Any) -> bool:
     return True
 
@@ -74,15 +63,12 @@ class Op:
         rule: Callable[..., str],
         examples: tuple[Example, ...],
         price: Any = None,
-        streamed: tuple[Streamed, ...] = (),
     ) -> None:
         self.name = name
         self.backends = ways
         self.rule = rule
         """maps the arguments of `choose` to the name of the fastest backend"""
         self.examples = examples
-        self.streamed = streamed
-        """the forms with a state"""
         self.price = price
         """the price as `seqloom.core.cost` counts it: a function, or a mapping with a function for each form"""
         backends.register(self)

@@ -12,7 +12,6 @@ arXiv:2503.14456, Eq. 17, whose state is transposed. Nothing differs.
 """
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -22,7 +21,7 @@ from seqloom.core.shapes import Lengths
 from seqloom.ops import fla as fla_kernels
 from seqloom.ops.checked import checked
 from seqloom.ops.delta_rule import chunked, fla, native, reference
-from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.past.pack import within
 
 
@@ -107,22 +106,6 @@ def _by_channel(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     return delta(q, k, v, erase=erase, write=write, log_decay=g, state=state)
 
 
-def _streamed(decays: tuple[int, ...] | None, writes: bool) -> Streamed:
-    """The op as a streamed example, heads last; `decays` are the axes of g after rows and tokens."""
-
-    def streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
-        def run(*inputs: Tensor, state: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
-            q, k, v, erase, write, *g = (x.transpose(1, 2) for x in inputs)
-            optional = {"write": write if writes else None, "log_decay": g[0] if g else None}
-            y, new_state = delta(q, k, v, erase=erase, **optional, state=state, lengths=lengths)
-            return y.transpose(1, 2), new_state
-
-        arguments = _drawn(draw, B, T, 4, CHANNELS // 4)
-        return run, arguments if decays is None else (*arguments, -draw(B, T, *decays).square())
-
-    return streamed
-
-
 OP = Op(
     "delta_rule",
     {
@@ -134,9 +117,4 @@ OP = Op(
     rule=by_size,
     examples=(_plain, _by_head, _by_channel),
     price=reference.price,
-    streamed=(
-        _streamed(None, False),
-        _streamed((4,), False),
-        _streamed((4, CHANNELS // 4), True),
-    ),
 )

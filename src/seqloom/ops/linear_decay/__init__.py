@@ -12,7 +12,6 @@ arXiv:2404.07904, where each channel of the keys has one. Nothing differs.
 """
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -23,7 +22,7 @@ from seqloom.ops import fla as fla_kernels
 from seqloom.ops import gpu as device
 from seqloom.ops.checked import checked
 from seqloom.ops.linear_decay import chunked, fla, gpu, native, reference, weighted
-from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.past.pack import within
 
 
@@ -150,26 +149,6 @@ def _by_channel(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     return decay(q, k, v, -g.square(), draw(B, 4, CHANNELS // 4, CHANNELS // 4))
 
 
-def _streamed(decays: tuple[int, ...] | None) -> Streamed:
-    """The op as a streamed example, heads last; `decays` are the axes of g after rows and tokens, None for g (H,)."""
-
-    def streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
-        fixed = -draw(4).square()
-
-        def run(
-            q: Tensor, k: Tensor, v: Tensor, *g: Tensor, state: Tensor | None = None, lengths: Tensor | None = None
-        ) -> tuple[Tensor, Tensor]:
-            q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-            log_decay = g[0].transpose(1, 2) if g else fixed
-            y, new_state = decay(q, k, v, log_decay, state, lengths=lengths)
-            return y.transpose(1, 2), new_state
-
-        inputs = tuple(draw(B, T, 4, CHANNELS // 4) for _ in range(3))
-        return run, inputs if decays is None else (*inputs, -draw(B, T, *decays).square())
-
-    return streamed
-
-
 OP = Op(
     "linear_decay",
     {
@@ -184,9 +163,4 @@ OP = Op(
     rule=by_size,
     examples=(_by_token, _by_channel),
     price=reference.price,
-    streamed=(
-        _streamed(None),
-        _streamed((4,)),
-        _streamed((4, CHANNELS // 4)),
-    ),
 )

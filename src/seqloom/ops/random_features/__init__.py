@@ -17,8 +17,6 @@ sequence, which looks ahead and is done here only for bidirectional rows; and th
 makes a bias and is not done here.
 """
 
-from typing import Any
-
 from jaxtyping import Float
 from torch import Tensor
 
@@ -89,24 +87,10 @@ def _example(draw: Draw, B: int, T: int) -> Tensor:
     return average(q_features, k_features, v, log_decay)[0]  # the features' common factors cancel in the average
 
 
-def _streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
-    def run(
-        q: Tensor, k: Tensor, v: Tensor, state: Any = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, tuple[Tensor, Tensor | None]]:
-        sums, peak = (None, None) if state is None else state
-        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-        q_features, k_features, log_decay, peak = positive(q, k, peak, lengths=lengths)
-        y, sums = average(q_features, k_features, v, log_decay, sums, lengths=lengths)
-        return y.transpose(1, 2), (sums, peak)
-
-    return run, tuple(draw(B, T, 4, CHANNELS // 4) for _ in range(3))
-
-
 OP = Op(
     "random_features",
     {"reference": Backend(reference.exponentials), "stable": Backend(stable.exponentials, plain=True)},
     rule=lambda: "stable",
     examples=(_example,),
     price=reference.features_price,
-    streamed=(_streamed,),
 )

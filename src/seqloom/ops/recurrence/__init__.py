@@ -14,9 +14,7 @@ forget gate of Gers et al., 2000; Cho et al., arXiv:1406.1078, Eq. 5-8, and the 
 gate comes after the matrix. What differs from the first two papers is in `mixers/elman.py` and `mixers/lstm.py`.
 """
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -25,7 +23,7 @@ from torch import Tensor
 from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops.checked import checked
-from seqloom.ops.op import CHANNELS, Backend, Draw, Op, Streamed
+from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.recurrence import kernel, looped, native, reference
 from seqloom.ops.recurrence.initial_weights import orthogonal_
 
@@ -184,23 +182,6 @@ def _gru_after(draw: Draw, B: int, T: int) -> tuple[Tensor, ...]:
     return gru_after(*_example_inputs(draw, B, T, 3), draw(CHANNELS // 4), draw(B, CHANNELS // 4))
 
 
-def _streamed(cell: str) -> Streamed:
-    def streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
-        x, *weights = _example_inputs(draw, B, T, GATES[cell])
-        inner = [draw(CHANNELS // 4)] if cell == "gru_after" else []
-
-        def run(x: Tensor, **state: Any) -> tuple[Tensor, Any]:
-            y, new_state = CELLS[cell](x, *weights, *inner, **state)
-            return y, new_state
-
-        return run, (x,)
-
-    return streamed
-
-
-CELLS: dict[str, Callable[..., tuple[Tensor, Any]]] = {"elman": elman, "lstm": lstm, "gru": gru, "gru_after": gru_after}
-
-
 OP = Op(
     "recurrence",
     {
@@ -216,5 +197,4 @@ OP = Op(
         "lstm": reference.lstm_price,
         "gru": reference.gru_price,
     },
-    streamed=tuple(_streamed(cell) for cell in CELLS),
 )

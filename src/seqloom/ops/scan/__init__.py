@@ -9,9 +9,6 @@ Source: Blelloch, Prefix Sums and Their Applications, 1990, section 1.4; Smith e
 Nothing differs.
 """
 
-from functools import partial
-from typing import Any
-
 import torch
 from jaxtyping import Inexact
 from torch import Tensor
@@ -82,15 +79,6 @@ def _complex(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     return scan(a, torch.complex(draw(B, T, CHANNELS), draw(B, T, CHANNELS)))
 
 
-def _streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
-    return scan, (draw(B, T, CHANNELS).tanh(), draw(B, T, CHANNELS))
-
-
-def _fixed_streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
-    a = torch.polar(draw(CHANNELS).sigmoid(), draw(CHANNELS))
-    return partial(scan, a), (torch.complex(draw(B, T, CHANNELS), draw(B, T, CHANNELS)),)
-
-
 OP = Op(
     "scans",
     {
@@ -103,8 +91,4 @@ OP = Op(
     rule=by_size,
     examples=(_example, _complex),
     price=reference.price,
-    streamed=(
-        _streamed,
-        _fixed_streamed,
-    ),
 )

@@ -12,7 +12,6 @@ and arXiv:2111.00396 (`low_rank`, with P P* for P Q*).
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -209,18 +208,6 @@ def _low_rank(draw: Draw, B: int, T: int) -> Tensor:
     return outputs("low_rank", draw(B, T, CHANNELS), _low_rank_system(draw))
 
 
-def _joint_streamed(draw: Draw, B: int, T: int) -> Any:
-    return partial(joint, system=_joint_system(draw), method="bilinear"), (draw(B, T, CHANNELS),)
-
-
-def _single_streamed(draw: Draw, B: int, T: int) -> Any:
-    return partial(single, system=_single_system(draw), method="bilinear"), (draw(B, T, CHANNELS),)
-
-
-def _low_rank_streamed(draw: Draw, B: int, T: int) -> Any:
-    return partial(low_rank, system=_low_rank_system(draw)), (draw(B, T, CHANNELS),)
-
-
 OP = Op(
     "state_space",
     {
@@ -238,5 +225,4 @@ OP = Op(
         "single": reference.single_price,
         "low_rank": reference.low_rank_price,
     },
-    streamed=(_joint_streamed, _single_streamed, _low_rank_streamed),
 )

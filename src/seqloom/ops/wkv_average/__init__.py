@@ -12,9 +12,6 @@ the distance twice and prints e^u + k_t in the denominator (Eq. 19, 21); seed 00
 argument is the logarithm of w, the learned parameter, so that a step and a sequence have the same price per token.
 """
 
-from functools import partial
-from typing import Any
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -114,11 +111,6 @@ def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     return y, new_state[:, 0] / new_state[:, 1]  # does not depend on the scale of the state
 
 
-def _streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
-    run = partial(wkv, log_rate=draw(CHANNELS), bonus=draw(CHANNELS))
-    return run, (draw(B, T, CHANNELS), draw(B, T, CHANNELS))
-
-
 OP = Op(
     "wkv_average",
     {
@@ -131,5 +123,4 @@ OP = Op(
     rule=by_size,
     examples=(_example,),
     price=reference.price,
-    streamed=(_streamed,),
 )

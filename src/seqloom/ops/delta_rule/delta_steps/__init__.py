@@ -10,8 +10,6 @@ length 1 they are reflections. `micro_steps` computes it as the delta rule over 
 Source: Siems et al., DeltaProduct, arXiv:2502.10297, as the authors' flash-linear-attention has it.
 """
 
-from typing import Any
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, promote_types
@@ -21,7 +19,7 @@ from seqloom.core.shapes import Lengths
 from seqloom.ops.checked import checked
 from seqloom.ops.delta_rule import delta
 from seqloom.ops.delta_rule.delta_steps import reference
-from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op, Streamed
+from seqloom.ops.op import CHANNELS, Backend, Draw, Example, Op
 from seqloom.ops.past.pack import within
 
 
@@ -84,29 +82,13 @@ def micro_steps(
     return y[:, :, n - 1 :: n], new_state
 
 
-def _streamed(steps: int, decays: bool) -> Streamed:
-    """The op as a streamed example, heads last, with keys so short that the state stays small."""
-
-    def streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
-        def run(*inputs: Tensor, state: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
-            q, k, v, strength, *g = (x.transpose(1, 2) for x in inputs)
-            log_decay = g[0] if g else None
-            y, new_state = delta_steps(q, k, v, strength, log_decay=log_decay, state=state, lengths=lengths)
-            return y.transpose(1, 2), new_state
-
-        K = CHANNELS // 4
-        k, v = draw(B, T, 4, steps, K) / 4, draw(B, T, 4, steps, K)
-        arguments = draw(B, T, 4, K), k, v, draw(B, T, 4, steps).sigmoid()
-        return run, (*arguments, -draw(B, T, 4).square()) if decays else arguments
-
-    return streamed
-
-
-def _whole_example(steps: int, decays: bool) -> Example:
+def _example(steps: int, decays: bool) -> Example:
     def example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
-        run, inputs = _streamed(steps, decays)(draw, B, T)
-        y, new_state = run(*inputs, state=draw(B, 4, CHANNELS // 4, CHANNELS // 4) if decays else None)
-        return y, new_state
+        K = CHANNELS // 4
+        q, strength = draw(B, 4, T, K), draw(B, 4, T, steps).sigmoid()
+        k, v = draw(B, 4, T, steps, K) / 4, draw(B, 4, T, steps, K)  # keys so short that the state stays small
+        log_decay, state = (-draw(B, 4, T).square(), draw(B, 4, K, K)) if decays else (None, None)
+        return delta_steps(q, k, v, strength, log_decay=log_decay, state=state)
 
     return example
 
@@ -115,7 +97,6 @@ OP = Op(
     "delta_steps",
     {"reference": Backend(reference.delta_steps), "micro_steps": Backend(micro_steps, plain=True)},
     rule=by_size,
-    examples=(_whole_example(2, True), _whole_example(3, False)),
+    examples=(_example(2, True), _example(3, False)),
     price=reference.price,
-    streamed=(_streamed(2, True), _streamed(3, False)),
 )

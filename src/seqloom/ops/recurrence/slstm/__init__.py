@@ -10,7 +10,7 @@ Source: Beck et al., xLSTM, arXiv:2405.04517, Eq. 8-17. What differs: f is alway
 """
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -82,15 +82,6 @@ def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, ...]:
     return y, h, c, n, m
 
 
-def _streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
-    w, bias = _example_inputs(draw)
-
-    def run(a: Tensor, **state: Any) -> tuple[Tensor, Any]:
-        return slstm(a, w, bias, **state)
-
-    return run, (draw(B, T, 4, CHANNELS),)
-
-
 OP = Op(
     "slstm",
     {
@@ -101,5 +92,4 @@ OP = Op(
     rule=by_size,
     examples=(_example,),
     price=reference.price,
-    streamed=(_streamed,),
 )

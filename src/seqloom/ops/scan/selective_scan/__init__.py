@@ -15,7 +15,7 @@ so that a step and a sequence have the same price per token.
 """
 
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -92,15 +92,6 @@ def _example(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     return selective(u, delta, log_rate, b, c, state, bias=draw(CHANNELS), skip=draw(CHANNELS), gate=gate)
 
 
-def _streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
-    log_rate, bias, skip = draw(CHANNELS, 16), draw(CHANNELS), draw(CHANNELS)
-
-    def run(u: Tensor, delta: Tensor, b: Tensor, c: Tensor, gate: Tensor, **state: Any) -> tuple[Tensor, Tensor]:
-        return selective(u, delta, log_rate, b, c, bias=bias, skip=skip, gate=gate, **state)
-
-    return run, (*(draw(B, T, CHANNELS) for _ in range(2)), *(draw(B, T, 16) for _ in range(2)), draw(B, T, CHANNELS))
-
-
 OP = Op(
     "selective_scan",
     {
@@ -113,5 +104,4 @@ OP = Op(
     rule=by_size,
     examples=(_example,),
     price=reference.price,
-    streamed=(_streamed,),
 )

@@ -11,8 +11,7 @@ with B folded into w. Seed 004 does not have it.
 """
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Complex
@@ -128,11 +127,6 @@ def _responded(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:
     return respond(draw(B, T, CHANNELS), lambda: system, state)
 
 
-def _streamed(draw: Draw, B: int, T: int) -> tuple[Any, tuple[Tensor, ...]]:
-    system = _system(draw)
-    return partial(respond, system=lambda: system), (draw(B, T, CHANNELS),)
-
-
 OP = Op(
     "diagonal_states",
     {
@@ -143,5 +137,4 @@ OP = Op(
     rule=lambda fastest: fastest,  # `by_size` or `at_once`, as the caller chooses
     examples=(_filtered, _responded),
     price=reference.price,
-    streamed=(_streamed,),
 )
