@@ -5,7 +5,7 @@ All models have the same sizes and a context of 4,096; the ids that they read ar
 is not timed. Attention and `he` are in the paper's Transformer, with learned positions as in GPT-2; RWKV-4 and Mamba
 are whole models, as their authors build them. A run reads 64 tokens. `he` computes blocks of its sums ahead, from time
 to time a long one: its run has all 2,048 tokens to the end of the context, so that every block is included. No run
-copies its cache while it is timed.
+copies its cache while it is timed. Our models read with their own step, and with that of `generate --compile`.
 
 GPT-2 runs in the fastest configuration that we know: SDPA, the activation as one operation (`gelu_pytorch_tanh`, the
 same function as its default `gelu_new`), and the faster of its two caches, which a short measurement selects first.
@@ -21,6 +21,7 @@ import torch
 from harness import append, compare, gate
 
 import seqloom
+from seqloom.generation.compiled import CompiledStep
 from seqloom.training.memory import keep_freed_memory
 
 DIM, DEPTH, HEADS, VOCAB = 128, 4, 4, 2000
@@ -34,7 +35,7 @@ WHOLE = {
     "mamba": {"channel": "none", "norm": "rms", "position": "none"},
 }
 GOALS = {"attention": 0.7, "he": 0.4, "rwkv": 0.4, "mamba": 0.4}
-"""shares of GPT-2's token, at most"""
+"""shares of GPT-2's token, at most, of the compiled step"""
 CACHES = ("DynamicCache", "StaticCache")
 
 
@@ -100,6 +101,18 @@ class Ours(Run):
 
     def whole(self, ids):
         return self.model(ids)
+
+
+class Compiled(Ours):
+    """The same with a compiled step; `agree` compiles it, before anything is timed."""
+
+    def __init__(self, kind):
+        super().__init__(kind)
+        self.step = CompiledStep(self.model)
+
+    def token(self, id):
+        logits, self.cache = self.step(id, self.cache)
+        return logits
 
 
 class Theirs(Run):
@@ -175,12 +188,19 @@ def timed(group, peer, repeats):
 def rows(repeats=15, trial=3):
     """A row for each model and peer: milliseconds a token, and how often as long as the peer's in the same round."""
     ours = runs({kind: partial(Ours, kind) for kind in WHOLE})
+    ours |= runs({compiled(kind): partial(Compiled, kind) for kind in WHOLE})
     caches = runs({f"transformers gpt2, {cache}": partial(gpt2, cache) for cache in CACHES})
     times = timed(caches, min(caches), trial)["ms_median_quartiles"]
     yield from paired({**caches, **ours}, min(times, key=lambda name: times[name][0]), repeats)
     for kind, build in {"rwkv": rwkv, "mamba": mamba}.items():
         peer = f"transformers {kind}"
-        yield from paired({**runs({peer: build}), kind: ours[kind]}, peer, repeats)
+        own = {name: ours[name] for name in (kind, compiled(kind))}
+        yield from paired({**runs({peer: build}), **own}, peer, repeats)
+
+
+def compiled(kind):
+    """The name of a run with a compiled step."""
+    return f"{kind}, compiled"
 
 
 def paired(group, peer, repeats):
@@ -189,7 +209,7 @@ def paired(group, peer, repeats):
         share = group[peer].tokens / run.tokens
         median, *quartiles = (float(f"{ms / run.tokens:.4g}") for ms in found["ms_median_quartiles"][name])
         ratio, *between = (float(f"{share * each:.4g}") for each in found["ratio_median_quartiles"][name])
-        goal = GOALS.get(name) if "gpt2" in peer else None
+        goal = {compiled(kind): share for kind, share in GOALS.items()}.get(name) if "gpt2" in peer else None
         yield {
             "model": name,
             "read": READ,

@@ -17,10 +17,12 @@ def peers(script: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
     for name, size in sizes.items():
         monkeypatch.setattr(module, name, size)
     monkeypatch.setitem(module.WHOLE, "attention", {"heads": 2})
+    compile = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda step, **options: compile(step, backend="eager", **options))
     return module
 
 
-NAMES = dict.fromkeys(("attention", "he", "rwkv", "mamba"), "Decoder") | {
+NAMES = dict.fromkeys(("attention", "he", "rwkv", "mamba", "he, compiled"), "Decoder") | {
     "DynamicCache": "GPT2LMHeadModel",
     "StaticCache": "GPT2LMHeadModel",
     "transformers rwkv": "RwkvForCausalLM",
@@ -32,6 +34,7 @@ def builders(peers: Any) -> dict[str, Callable[[], Any]]:
     """Every run of the benchmark by name."""
     ours = {kind: partial(peers.Ours, kind) for kind in peers.WHOLE}
     caches = {cache: partial(peers.gpt2, cache) for cache in peers.CACHES}
+    ours["he, compiled"] = partial(peers.Compiled, "he")
     return {**ours, **caches, "transformers rwkv": peers.rwkv, "transformers mamba": peers.mamba}
 
 
@@ -41,7 +44,7 @@ def test_every_model_agrees_with_its_cache_and_is_rewound(peers: Any) -> None:
         run.rewind()
         torch.testing.assert_close(run(), first, rtol=0, atol=0, msg=name)
         assert first.shape == (11,)
-        assert run.tokens == (7 if name == "he" else 3), "he pays for every block up to the end of its context"
+        assert run.tokens == (7 if name.startswith("he") else 3), "he pays for every block up to the end of its context"
 
 
 def test_both_caches_are_of_the_same_gpt2(peers: Any) -> None:
@@ -79,13 +82,17 @@ def test_a_wrong_cache_is_not_timed(peers: Any) -> None:
 def test_rows(peers: Any) -> None:
     rows = list(peers.rows(repeats=2, trial=1))
     against_gpt2 = [row for row in rows if "gpt2" in row["peer"]]
-    assert [row["model"] for row in against_gpt2][2:] == list(peers.WHOLE)
-    assert [(row["model"], row["peer"]) for row in rows[6:]] == [
-        (name, f"transformers {kind}") for kind in ("rwkv", "mamba") for name in (f"transformers {kind}", kind)
+    compiled = [f"{kind}, compiled" for kind in peers.WHOLE]
+    assert [row["model"] for row in against_gpt2][2:] == [*peers.WHOLE, *compiled]
+    assert [(row["model"], row["peer"]) for row in rows[10:]] == [
+        (name, f"transformers {kind}")
+        for kind in ("rwkv", "mamba")
+        for name in (f"transformers {kind}", kind, f"{kind}, compiled")
     ]
     assert all(row["ms_a_token_median"] > 0 and row["repeats"] == 2 for row in rows)
     assert all(row["ratio_median"] == 1 for row in rows if row["model"] == row["peer"])
-    assert {row["model"]: row["goal"] for row in against_gpt2 if row["goal"]} == peers.GOALS
+    goals = dict(zip(compiled, peers.GOALS.values(), strict=True))
+    assert {row["model"]: row["goal"] for row in against_gpt2 if row["goal"]} == goals
     assert all((row["met"] is None) == (row["goal"] is None) for row in rows)
 
 
