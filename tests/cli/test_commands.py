@@ -103,7 +103,7 @@ def test_the_help_groups_the_commands(seqloom: Seqloom) -> None:
     heads = [line.split()[1] for line in lines if line.startswith("╭")]
     assert heads == ["Options", "Models", "Comparisons", "Information", "More"]
     names = [line.split()[0] for line in lines if line.split() and line.split()[0] in NAMES]
-    assert names[:7] == ["train", "generate", "evaluate", "knn", "export", "compare", "bench"]
+    assert names[:8] == ["train", "generate", "evaluate", "swap", "knn", "export", "compare", "bench"]
 
 
 def test_the_help_has_no_color_where_none_is_wanted(seqloom: Seqloom, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ torch's Conv1d. Nothing differs.
 from typing import final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.memory import Entry
@@ -20,6 +20,27 @@ from seqloom.core.state import Entries, State, length_of
 from seqloom.ops.fused.short_convolution import convolve, window_after
 from seqloom.ops.fused.short_convolution.reference import price
 from seqloom.ops.fused.short_convolution.token import convolve_token
+
+
+def convolve_after(
+    x: Stream,
+    weight: Tensor,
+    bias: Tensor | None,
+    state: State | None,
+    lengths: Lengths | None = None,
+    silu: bool = True,
+) -> tuple[Stream, Entries]:
+    """The convolution of x (B, T, D) by taps `weight` (W, D), and the window after it.
+
+    Without a `state`, whose `window` (B, W-1, D) has the inputs before x, no window is computed.
+    """
+    if state is None:
+        return convolve(x, weight, bias, silu=silu), {}
+    window = state["window"]
+    if x.shape[1] == 1 and lengths is None:
+        y, new_window = convolve_token(x[:, 0], weight, bias, window, length_of(state), silu)
+        return y[:, None], {"window": new_window}
+    return convolve(x, weight, bias, window, silu), {"window": window_after(x, window, lengths)}
 
 
 @final
@@ -45,13 +66,7 @@ class ShortConvolution(nn.Module):
 
     def forward(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         """The convolution of x (B, T, D), and the window after it; without a `state` none is computed."""
-        if state is None:
-            return convolve(x, self.weight, self.bias, silu=self.silu), {}
-        window = state["window"]
-        if x.shape[1] == 1 and lengths is None:
-            y, new_window = convolve_token(x[:, 0], self.weight, self.bias, window, length_of(state), self.silu)
-            return y[:, None], {"window": new_window}
-        return convolve(x, self.weight, self.bias, window, self.silu), {"window": window_after(x, window, lengths)}
+        return convolve_after(x, self.weight, self.bias, state, lengths, self.silu)
 
     def price(self, span: Span) -> Cost:
         """The operations and the critical path for the tokens of `span` in one row."""

@@ -14,7 +14,7 @@ from seqloom_studies.board.study import Board
 
 def prepare_ahead(books: str, changes: Sequence[str], folds: int) -> None:
     """Starts the process. It ends with this one, and what it says and whether it fails is of no account."""
-    words = [sys.executable, "-m", __name__, books, str(folds), *changes]
+    words = [sys.executable, "-P", "-m", __name__, books, str(folds), *changes]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     atexit.register(process.kill)
 

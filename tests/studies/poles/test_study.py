@@ -221,10 +221,3 @@ def test_what_was_distilled_has_no_taps_left(seqloom: Seqloom, tmp_path: Path) -
     again = seqloom("study", "poles", tmp_path / "once", "--order", 2, "--out", tmp_path / "twice")
     assert again.code == 2
     assert "attention is no Extractor; modal_extractor is no Extractor" in again.err
-
-
-def test_the_old_verb_says_where_it_is(seqloom: Seqloom) -> None:
-    answer = seqloom("distill", "runs/a b", "--order", 2)
-    assert answer.code == 2
-    words = "seqloom study poles 'runs/a b' --order 2"
-    assert answer.err == f"seqloom: `seqloom distill` is `seqloom study poles` now: {words}\n"

@@ -35,10 +35,11 @@ from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
+from seqloom.layers.short_convolution import convolve_after
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.fused.projection import project
 from seqloom.ops.fused.rms_norm import rms_norm
-from seqloom.ops.fused.short_convolution import convolve, window_after
+from seqloom.ops.fused.short_convolution import convolve
 from seqloom.ops.fused.short_convolution.reference import price as convolution_price
 from seqloom.ops.scan.selective_scan import initial_weights, selective
 from seqloom.ops.scan.selective_scan.reference import price
@@ -84,14 +85,13 @@ class Mamba(PackedMixer):
     @override
     def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
         u, z = self.in_proj(x).chunk(2, -1)
-        window, old_state = (state["window"], state["h"]) if state else (None, None)
-        convolved = convolve(u, self.conv_weight, self.conv_bias, window)
+        convolved, window = convolve_after(u, self.conv_weight, self.conv_bias, state, lengths)
+        old_state = state["h"] if state else None
         rank, B, C = self._rank_b_c(self.x_proj(convolved))
         delta = project(rank, self.dt_proj.weight)  # the scan adds its bias
         bias = self.dt_proj.bias
         y, h = selective(convolved, delta, self.a_log, B, C, old_state, bias=bias, skip=self.d, gate=z, lengths=lengths)
-        entries = {} if window is None else {"window": window_after(u, window, lengths), "h": h}
-        return self.out_proj(y), entries
+        return self.out_proj(y), {**window, "h": h} if state else {}
 
     @override
     def views(self, x: Stream) -> list[View]:
