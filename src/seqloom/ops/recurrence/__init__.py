@@ -29,8 +29,6 @@ from seqloom.ops.recurrence.initial_weights import orthogonal_
 
 __all__ = ["elman", "gru", "gru_after", "lstm", "orthogonal_"]
 
-GATES = {"elman": 1, "lstm": 4, "gru": 3, "gru_after": 3}
-"""rows of a matrix for each unit, by cell"""
 STATES = {"elman": 1, "lstm": 2, "gru": 1, "gru_after": 1}
 
 
