@@ -12,6 +12,7 @@ C gets the numbers, then the steps, the arguments, what it makes, and its scratc
 """
 
 import ctypes
+import functools
 import inspect
 import re
 from collections.abc import Callable, Sequence
@@ -64,7 +65,10 @@ class Kernel:
 
     def size(self, name: str, dtype: torch.dtype, *sizes: int) -> int:
         """The size of the scratch memory of a function, from the function `name` of C for tensors of this dtype."""
-        return native.size(self.op, self.source, f"{name}_{self._words[dtype]}", *sizes, backend=self._backend)
+        for size in sizes:
+            if isinstance(size, torch.SymInt):  # in a graph that is captured no memory is needed
+                return 0
+        return _size(self.op, self.source, f"{name}_{self._words[dtype]}", self._backend, sizes)
 
     def function(self, name: str, numbers: str, reads: str, makes: str = "", room: str = "", fails: str = "") -> Entry:
         """A function of C: its numbers, arguments, outputs and scratch memory; `fails` is what it means by not 0."""
@@ -119,6 +123,11 @@ class Kernel:
             differentiable=differentiable,
             results=results,
         )
+
+
+@functools.lru_cache(1024)
+def _size(op: str, source: Path, name: str, backend: str, sizes: tuple[int, ...]) -> int:
+    return native.size(op, source, name, *sizes, backend=backend)
 
 
 def empty_for_none(like: Tensor, *tensors: Tensor | None) -> tuple[Tensor, ...]:

@@ -48,12 +48,7 @@ def is_without_numbers(tensors: Sequence[Tensor | None]) -> bool:
 
 
 def size(op: str, source: Path, name: str, *sizes: int, backend: str = "native") -> int:
-    """The size of the memory that a C function needs, from the C function `name` of ints, which returns a `size_t`.
-
-    0 where a size is a symbol, as in a graph that is captured.
-    """
-    if any(isinstance(size, torch.SymInt) for size in sizes):
-        return 0
+    """The size of the memory that a C function needs, from the C function `name` of ints, which returns a `size_t`."""
     if max(sizes) > LARGEST:
         raise ValueError(f"{op}: a size of {max(sizes)} is too large: at most {LARGEST}")
     function = need(op, source, name, backend)
@@ -91,7 +86,8 @@ class Entry:
         )
         self.name = name
         self._op, self._source, self._backend, self._words = op, source, backend, words
-        self._dtypes = [argument.dtype for argument in (*makes, *room)]
+        dtypes = [argument.dtype for argument in (*makes, *room)]
+        self._dtypes = [dtype if isinstance(dtype, torch.dtype) else None for dtype in dtypes]
         self._outputs, self._fails = len(makes), fails
         steps = {argument.step for argument in arguments if argument.step}
         types = [ctypes.c_int64 if number in steps else integer for number in numbers.split()]
@@ -126,7 +122,7 @@ class Entry:
     def _make(self, shapes: tuple[tuple[int, ...] | None, ...], like: Tensor | None) -> list[Tensor | None]:
         assert like is not None
         return [
-            None if shape is None else like.new_empty(shape, dtype=dtype if isinstance(dtype, torch.dtype) else None)
+            None if shape is None else like.new_empty(shape, dtype=dtype)
             for shape, dtype in zip(shapes, self._dtypes, strict=False)
         ]
 
