@@ -21,6 +21,7 @@ WORDS = {
     "study board": [],  # it reads a folder of books by their authors
     "swap": [],  # it reads a run, and its tests are its own
     "study gpu": [],  # its plan is of a card, and its tests are its own
+    "swap": [],  # it takes a run, whose tests are its own
 }
 
 
