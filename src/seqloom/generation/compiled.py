@@ -26,10 +26,13 @@ LONG = 10_000
 """tokens from which on compiling is worth its time where nothing else is said (docs/log.md)"""
 GRAPHS = 64
 """the most graphs of one model, each for other sizes of the state"""
-COMPILER = (torch._dynamo.exc.TorchDynamoException, torch._dynamo.exc.FailOnRecompileLimitHit)
-"""the errors of torch's compiler"""
 Compiled: TypeAlias = Callable[[Model, Tensor, ModelState], tuple[Tensor, ModelState]]
 _compiled: WeakKeyDictionary[Model, Compiled] = WeakKeyDictionary()
+
+
+def compiler_errors() -> tuple[type[Exception], ...]:
+    """The errors of torch's compiler, which takes seconds to import."""
+    return torch._dynamo.exc.TorchDynamoException, torch._dynamo.exc.FailOnRecompileLimitHit
 
 
 @final
@@ -55,7 +58,7 @@ class CompiledStep:
             _compiled[self._model] = _compile()
         try:
             result = _compiled[self._model](self._model, ids, state)
-        except COMPILER as error:  # before anything ran: the state is as it was
+        except compiler_errors() as error:  # before anything ran: the state is as it was
             self._failed = True
             print(f"seqloom: the model's step is not compiled: {_reason(error)}", file=sys.stderr)
             return self._model.step(ids, state, reuse=True)
