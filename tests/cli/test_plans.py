@@ -19,7 +19,6 @@ WORDS = {
     "study markov-gap": ["study", "markov-gap", "he", "--orders", "1", "--batches", "1"],
     "study paper": ["study", "paper", "fig8", "--scale", "tiny", "--source", "stories:300:0", "--only", "he"],
     "study board": [],  # it reads a folder of books by their authors
-    "swap": [],  # it reads a run, and its tests are its own
     "study gpu": [],  # its plan is of a card, and its tests are its own
     "swap": [],  # it takes a run, whose tests are its own
 }
