@@ -97,7 +97,7 @@ def test_ours_are_there_without_plugins(install: Install) -> None:
         ),
         (
             "from seqloom.core.mixer_config import unregister\nunregister('linear')\n" + MIXER.format(kind="linear"),
-            "ValueError: it takes the name of linear, which is a mixer already",
+            "ValueError: a mixer is called 'linear' already",
         ),
     ],
     ids=[

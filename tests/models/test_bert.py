@@ -10,7 +10,7 @@ from seqloom.training.recipes import recipe
 
 transformers = pytest.importorskip("transformers")
 V, D, T, HEADS, WIDTH, DEPTH = 13, 16, 9, 4, 24, 3
-SIZES = {"vocab": V, "dim": D, "depth": DEPTH, "context": 12, "ffn": WIDTH, "dropout": 0.0}
+SIZES = {"vocab": V, "dim": D, "depth": DEPTH, "context": 12, "dropout": 0.0}
 INSIDE = {
     "mixer.w_out.weight": "attention.output.dense.weight",
     "mixer.w_out.bias": "attention.output.dense.bias",
@@ -61,7 +61,7 @@ def test_the_whole_model_is_bert(padded: bool) -> None:
         torch.nn.init.normal_(parameter, mean=centre, std=0.3)
     peer.bert.embeddings.token_type_embeddings.weight.data[0] = 0.0
     values = recipe("bert/small")["model"]
-    own = {**values, **SIZES, "mixer": {**values["mixer"], "heads": HEADS}}
+    own = {**values, **SIZES, "ffn": {**values["ffn"], "width": WIDTH}, "mixer": {**values["mixer"], "heads": HEADS}}
     model = model_config(own).build().double().train()
     model.load_state_dict(ours_of(peer.state_dict()))
     ids = torch.randint(V, (3, T))

@@ -154,7 +154,7 @@ PEERS = {
             "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0},
         },
         {
-            **{"position": {"kind": "rotary"}, "sublayers": "parallel", "activation": "gelu", "tie": False},
+            **{"position": {"kind": "rotary"}, "sublayers": "parallel", "ffn": {"activation": "gelu"}, "tie": False},
             "mixer": {"kind": "attention", "heads": HEADS, "bias": "all"},
         },
         {
@@ -405,8 +405,9 @@ def theirs(peer: Peer) -> nn.Module:
 def ours(peer: Peer) -> Model:
     values = recipe(peer.recipe)["model"]
     position = values["position"] if isinstance(values["position"], dict) else {"kind": values["position"]}
-    sizes = {"vocab": VOCAB, "dim": D, "depth": DEPTH, "context": CONTEXT, "ffn": WIDTH, "dropout": 0.0}
-    return model_config({**values, "position": position, **sizes, **peer.ours}).build().double()
+    sizes = {"vocab": VOCAB, "dim": D, "depth": DEPTH, "context": CONTEXT, "dropout": 0.0}
+    ffn = {**values["ffn"], "width": WIDTH, **peer.ours.get("ffn", {})}
+    return model_config({**values, "position": position, **sizes, **peer.ours, "ffn": ffn}).build().double()
 
 
 def translated(peer: Peer, weights: Weights) -> dict[str, Tensor]:

@@ -49,8 +49,9 @@ def written(text: Tensor, w: dict[str, Tensor], eps: float) -> Tensor:
 
 
 def test_the_model_of_the_recipe_is_the_papers() -> None:
-    sizes = {"vocab": VOCAB, "dim": D, "depth": DEPTH, "context": 12, "ffn": WIDTH, "position": {"kind": "none"}}
-    config = model_config({**recipe("retnet/small")["model"], **sizes})
+    values = recipe("retnet/small")["model"]
+    sizes = {"vocab": VOCAB, "dim": D, "depth": DEPTH, "context": 12, "position": {"kind": "none"}}
+    config = model_config({**values, **sizes, "ffn": {**values["ffn"], "width": WIDTH}})
     model = config.build().double().eval().requires_grad_(False)
     generator = torch.Generator().manual_seed(2)
     for parameter in model.parameters():

@@ -203,7 +203,7 @@ def _unpack_wheels(folder: Path, packages: Sequence[str], *, needs: bool = False
     """
     systems = [word for system in SYSTEMS for word in ("--platform", system)]
     with TemporaryDirectory() as wheels:
-        words = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:"]
+        words = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--only-binary=:all:"]
         words += [] if needs else ["--no-deps"]
         words += ["--python-version", PYTHON, "--implementation", "cp", *systems, "--dest", wheels, *packages]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
