@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
+from seqloom.models import transformer
 from seqloom.runs.metrics import Metrics
 from seqloom.training.losses import NotFinite
-from seqloom.training.objectives import next_token
 from seqloom.training.settings import resolve
 from seqloom.training.together import _Lane, train_together
 from seqloom.training.train import Outcome
@@ -83,7 +83,7 @@ def test_a_fault_of_ours_ends_all_of_them(out: Path, monkeypatch: pytest.MonkeyP
     """Each at its last checkpoint, from which it goes on: nothing stays locked."""
     runs = {"0": ("training.seed=0",), "1": ("training.seed=1",)}
     calls = iter(range(1, 1000))
-    real = next_token.cross_entropy
+    real = transformer.linear_cross_entropy
 
     def cross_entropy(*values: Any) -> Any:
         if next(calls) == 2 + 2 * 4 + 1:  # two look at the backends first
@@ -91,7 +91,7 @@ def test_a_fault_of_ours_ends_all_of_them(out: Path, monkeypatch: pytest.MonkeyP
         return real(*values)
 
     with monkeypatch.context() as patch:
-        patch.setattr(next_token, "cross_entropy", cross_entropy)
+        patch.setattr(transformer, "linear_cross_entropy", cross_entropy)
         with pytest.raises(OSError, match="the disk is gone"):
             together(out / "together", runs)
     assert all(isinstance(one, Outcome) for one in together(out / "together", runs))
