@@ -18,6 +18,10 @@ ROWS = ((2, 33, 4), (1, 65, 9), (3, 2, 17), (5, 31, 7), (1, 32, 33), (2, 1, 3))
 HEADS = ((2, 33, 2, 4, 17), (1, 31, 1, 9, 4), (1, 65, 3, 17, 9), (2, 2, 2, 3, 31), (1, 32, 1, 6, 33), (1, 1, 4, 5, 7))
 """B, T, H, K and V: saved states are 32 or 64 tokens apart"""
 
+CELLS = {name: getattr(recurrence, name) for name in recurrence.STATES}
+GATES = {"elman": 1, "lstm": 4, "gru": 3, "gru_after": 3}
+"""rows of a matrix for each unit, by cell"""
+
 
 def forms() -> Iterator[Form]:
     """Each of them."""
@@ -43,7 +47,7 @@ def forms() -> Iterator[Form]:
         yield Form(name, "selective_scan", partial(_selective, *given), sizes)
     for name, given in with_and_without("wkv_average", "log_rate", "bonus", "state"):
         yield Form(name, "wkv_average", partial(_wkv, *given), ROWS, portable="doubling")
-    for cell in recurrence.CELLS:
+    for cell in CELLS:
         for name, given in with_and_without(f"recurrence {cell},", "state"):
             sizes = ((4, 3, 4, 4), (5, 2, 3, 9), (3, 9, 7, 17), (1, 1, 2, 8), (9, 2, 1, 7), (2, 5, 4, 33))
             yield Form(name, "recurrence", partial(_cell, cell, *given), sizes)
@@ -129,10 +133,10 @@ def _wkv(log_rate: bool, bonus: bool, state: bool, draw: Draw, B: int, T: int, D
 
 
 def _cell(cell: str, state: bool, draw: Draw, B: int, T: int, D: int, N: int) -> Outputs:
-    gates = recurrence.GATES[cell] * N
+    gates = GATES[cell] * N
     weights = [draw(gates, D), draw(gates), draw(gates, N) / N**0.5, *([draw(N)] if cell == "gru_after" else [])]
     before = [draw(B, N) for _ in range(2 if cell == "lstm" else 1)] if state else [None]
-    y, after = recurrence.CELLS[cell](draw(B, T, D), *weights, tuple(before) if len(before) == 2 else before[0])
+    y, after = CELLS[cell](draw(B, T, D), *weights, tuple(before) if len(before) == 2 else before[0])
     return y, *(after if isinstance(after, tuple) else (after,))
 
 
