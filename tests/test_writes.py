@@ -42,11 +42,12 @@ GROWS = "a file that grows in place, opened by `open_regular` without following 
 NATIVE = "compiled libraries, below `runs` in the layers: in a folder that only the user can write"
 ENDS = "removes what a process of its own made"
 NOT_A_FILE = "/dev/null, or standard error"
+PACK = "what travels to a GPU, made again by one command; or in a new folder of the system's"
 ALLOWED = {
     ("analysis/measure.py", "_silent_stderr", "os.open"): NOT_A_FILE,
     ("cli/__init__.py", "_command", "os.open"): NOT_A_FILE,
     ("cli/__init__.py", "_leave", "os.write"): NOT_A_FILE,
-    ("cli/bench.py", "timed", "TemporaryDirectory"): "the run that is timed, in a new folder of the system's",
+    ("cli/work/bench.py", "timed", "TemporaryDirectory"): "the run that is timed, in a new folder of the system's",
     ("core/files.py", "open_regular", "os.open"): "the one place that opens files to append to",
     ("data/archive.py", "_members", "open"): "reads: the mode of an archive is its second argument",
     ("data/archive.py", "_tokenizer", "TemporaryDirectory"): "a tokenizer as the file that its reader takes",
@@ -99,6 +100,33 @@ ALLOWED = {
     ): "event files with names of their own, in a folder that is no link",
     ("training/trackers.py", "start", "trackio.init"): "trackio's own folder",
     ("training/trackers.py", "start", "wandb.init"): "W&B's folder in the run, which is no link",
+    **{
+        ("hf/export.py", "export", name): CHECKPOINT
+        for name in ("chmod", "mkdir", "mkdtemp", "os.replace", "rmtree", "save_pretrained", "write_text")
+    },
+    ("seqloom_studies/gpu/caches.py", "pack", "unlink"): PACK,
+    ("seqloom_studies/gpu/caches.py", "unpack", "extractall"): "compiled kernels, into a folder that was just made",
+    ("seqloom_studies/gpu/caches.py", "unpack", "mkdir"): "compiled kernels, into a folder that was just made",
+    ("seqloom_studies/gpu/call.py", "_books", "mkdir"): "texts of the tiny queue, in the folder of its runs",
+    ("seqloom_studies/gpu/ledger.py", "_end_line", "mkdir"): "the folder that the user names",
+    **{("seqloom_studies/gpu/pack.py", "_archive", name): PACK for name in ("open", "replace", "unlink")},
+    **{("seqloom_studies/gpu/pack.py", "_remove", name): PACK for name in ("rmtree", "unlink")},
+    **{
+        ("seqloom_studies/gpu/pack.py", "_prepare_texts", name): PACK
+        for name in ("TemporaryDirectory", "copytree", "mkdir", "shutil.copy")
+    },
+    ("seqloom_studies/gpu/pack.py", "_strip", "chmod"): PACK,
+    **{
+        ("seqloom_studies/gpu/pack.py", "_unpack_wheels", name): PACK
+        for name in ("TemporaryDirectory", "ZipFile", "extractall")
+    },
+    **{("seqloom_studies/gpu/pack.py", "_write_script", name): PACK for name in ("chmod", "write_text")},
+    **{
+        ("seqloom_studies/gpu/pack.py", "pack_queue", name): PACK
+        for name in ("TemporaryDirectory", "mkdir", "shutil.copy", "unlink", "write_text")
+    },
+    **{("seqloom_studies/gpu/pack.py", "pack_triton", name): PACK for name in ("TemporaryDirectory", "mkdir")},
+    ("seqloom_studies/paper/stored_rows.py", "store", "mkdir"): "the folder of rows that the user names",
 }
 """(file, function, call) → why it does not go through `durable`"""
 

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +67,9 @@ def test_a_time_without_one_step_is_an_error_and_loses_nothing(
     words = ["train", "tiny", "--data", "stories:30", "--out", str(tmp_path / "run"), *MANY]
     train = Session.train
 
-    def late(session: Session, *arguments: Any) -> None:
+    def late(session: Session, *arguments: Any) -> Iterator[None]:
         time_limit._interrupt()
-        train(session, *arguments)
+        yield from train(session, *arguments)
 
     monkeypatch.setattr(Session, "train", late)
     assert command([*words, "--minutes", "9000"]) == 2

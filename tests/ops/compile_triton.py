@@ -109,7 +109,8 @@ def compile_narrow_heads(architecture, kind):
     dtype = torch.float64 if kind == "fp64" else torch.float32
     sizes = {"SCALE": 0.5, "QUERIES": narrow.queries(dtype), "WIDTH": narrow.WIDEST}
     sizes["WIDE"] = tl.float64 if kind == "fp64" else tl.float32
-    for T, precision in ((128, "ieee"), (narrow.LONGEST, "ieee"), *([(128, "tf32")] if kind != "fp64" else [])):
+    others = () if kind == "fp64" else ((narrow.LONGEST, "ieee"), (128, "tf32"))
+    for T, precision in ((128, "ieee"), *others):
         for kernel in (heads.forward, heads.backward):
             fixed = {**sizes, "KEYS": T, "PRECISION": precision}
             compiled(kernel, architecture, kind, fixed, warps=narrow.warps(T), once=precision != "ieee")

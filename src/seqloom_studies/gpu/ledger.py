@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, final
 
 from seqloom.analysis.origin import origin
-from seqloom.core.files import read_text
+from seqloom.core.files import open_regular, read_text
 from seqloom.runs.durable import replace
 from seqloom.studies.results import Results, save
 from seqloom.studies.study import Cell, Row
@@ -69,8 +69,8 @@ class Ledger:
     def _append(self, values: Mapping[str, Any]) -> None:
         assert self.card is not None, "a plan appends nothing"
         line = {**values, "card": self.card.settings, "source": source_digest(), **origin(self._command)}
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, allow_nan=False) + "\n")
+        with open_regular(self.path, "ab", follow=False) as file:
+            file.write((json.dumps(line, allow_nan=False) + "\n").encode())
             file.flush()
             os.fsync(file.fileno())
         self._lines.append(line)

@@ -30,7 +30,8 @@ DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 def able(q: Tensor, V: int) -> bool:
     """Whether the kernels support queries (B, H, T, K) and values of V channels, on this device."""
-    narrow = max(q.shape[3], V) <= WIDEST and q.shape[2] <= LONGEST
+    longest = LONGEST // 2 if q.dtype == torch.float64 else LONGEST  # what fits into 99 KB of shared memory
+    narrow = max(q.shape[3], V) <= WIDEST and q.shape[2] <= longest
     return narrow and q.dtype in DTYPES and device.able(q.device)
 
 
