@@ -8,10 +8,8 @@ from torch import Tensor
 
 from seqloom.ops import backends
 from seqloom.ops.recurrence import elman, gru, gru_after, lstm, native
+from tests.ops.cells import GATES
 from tests.ops.needing import needs_native
-
-GATES = {"elman": 1, "lstm": 4, "gru": 3, "gru_after": 3}
-"""rows of a matrix for each unit, by cell"""
 
 try:
     from jaxtyping import TypeCheckError

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from seqloom.core.memory import start
 from seqloom.core.state import Length, State
-from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, recurrence, wkv_average
+from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, wkv_average
 from seqloom.ops import scan as scans
 from seqloom.ops.attention import attend, cached, sparse
 from seqloom.ops.attention.patterns import RandomBlocks, fixed, local, merged, strided
@@ -25,6 +25,7 @@ from seqloom.ops.past import ring
 from seqloom.ops.past.cache import written
 from seqloom.ops.recurrence import slstm
 from seqloom.ops.scan.selective_scan import selective
+from tests.ops.cells import CELLS, GATES
 from tests.sanitize.spoiling import WRONG, odd_strides, other_dtype
 
 Draw = Callable[..., Tensor]
@@ -205,15 +206,15 @@ def _slstm(chance: random.Random, draw: Draw) -> Call:
 
 
 def _recurrence(chance: random.Random, draw: Draw) -> Call:
-    (B, T, D), N, cell = _sizes(chance), chance.choice([1, 7, 8, 17]), chance.choice([*recurrence.CELLS])
-    gates, rows = recurrence.GATES[cell] * N, chance.choice([B, 26])
+    (B, T, D), N, cell = _sizes(chance), chance.choice([1, 7, 8, 17]), chance.choice([*CELLS])
+    gates, rows = GATES[cell] * N, chance.choice([B, 26])
     state = [draw(rows, N) for _ in range(2 if cell == "lstm" else 1)]
     inner = [draw(N)] if cell == "gru_after" else []
 
     def run(x: Any, w_in: Any, bias: Any, w: Any, lengths: Any, *rest: Any) -> tuple[Tensor, ...]:
         own, state = rest[: len(inner)], rest[len(inner) :]
         initial = state if cell == "lstm" else state[0]
-        y, after = recurrence.CELLS[cell](x, w_in, bias, w, *own, initial, lengths=lengths)
+        y, after = CELLS[cell](x, w_in, bias, w, *own, initial, lengths=lengths)
         return y, *(after if cell == "lstm" else (after,))
 
     given = [draw(rows, T, D), draw(gates, D), draw(gates), draw(gates, N) / N**0.5, _lengths(chance, rows, T)]

@@ -5,22 +5,19 @@ from functools import partial
 
 import torch
 
-from seqloom.ops import delta_rule, lag_sum, linear_decay, recurrence, wkv_average
+from seqloom.ops import delta_rule, lag_sum, linear_decay, wkv_average
 from seqloom.ops import scan as scans
 from seqloom.ops.backends import forced
 from seqloom.ops.delta_rule import native as rule_in_c
 from seqloom.ops.recurrence import slstm
 from seqloom.ops.scan.selective_scan import selective
+from tests.ops.cells import CELLS, GATES
 from tests.ops.native_forms.form import Draw, Form, Outputs, maybe, with_and_without
 
 ROWS = ((2, 33, 4), (1, 65, 9), (3, 2, 17), (5, 31, 7), (1, 32, 33), (2, 1, 3))
 """B, T and D"""
 HEADS = ((2, 33, 2, 4, 17), (1, 31, 1, 9, 4), (1, 65, 3, 17, 9), (2, 2, 2, 3, 31), (1, 32, 1, 6, 33), (1, 1, 4, 5, 7))
 """B, T, H, K and V: saved states are 32 or 64 tokens apart"""
-
-CELLS = {name: getattr(recurrence, name) for name in recurrence.STATES}
-GATES = {"elman": 1, "lstm": 4, "gru": 3, "gru_after": 3}
-"""rows of a matrix for each unit, by cell"""
 
 
 def forms() -> Iterator[Form]:
