@@ -39,6 +39,7 @@ WRONG: list[tuple[Call, type[Exception], str]] = [
     (lambda: op(X, W, past=PAST[:1]), ValueError, "op: past must be"),
     (lambda: op(X, W, state=STATE[::-1]), ValueError, r"op: state\[0\] must be \(B, D\) = \(2, 4\), not \(2, 8\)"),
     (lambda: op(X, W, state=STATE[:1]), TypeError, "op: state must be 2 tensors, not 1"),
+    (lambda: op(X, W, state=(STATE[0], None)), TypeError, r"op: state\[1\] must be a tensor, not None"),
     (lambda: op(X, W, lengths=torch.ones(2)), ValueError, "op: lengths must be of an integer dtype, not torch.float32"),
     (lambda: op(X, W, fresh=torch.ones(2)), ValueError, "op: fresh must be torch.bool, not torch.float32"),
     (lambda: op(X.long(), W), ValueError, "op: x must be of a floating dtype, not torch.int64"),

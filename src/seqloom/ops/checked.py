@@ -116,6 +116,9 @@ class _Check:
             if (value := given.get(name)) is not None:
                 if len(value) != len(members):
                     raise TypeError(f"{self._op}: {name} must be {len(members)} tensors, not {len(value)}")
+                absent = next((member for member, tensor in zip(members, value, strict=True) if tensor is None), None)
+                if absent is not None:
+                    raise TypeError(f"{self._op}: {absent} must be a tensor, not None")
                 given |= dict(zip(members, value, strict=True))
         for name in self._numbers:
             if isinstance(given.get(name), (bool, int, float)):

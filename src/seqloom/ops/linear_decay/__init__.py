@@ -107,7 +107,7 @@ def _summed(
         weight = None if weight is None else torch.where(real[..., 0], weight, 0.0)
     if T == 0:
         new_state = v.new_zeros(B, H, q.shape[3], V + int(ones)) if S is None else S.clone()
-        return v.to(dtype), v[..., 0].to(dtype) if ones else None, new_state
+        return v.to(dtype), v.new_zeros((B, H, T), dtype=dtype) if ones else None, new_state
     z: Tensor | None
     with _without_autocast(q.device.type):
         if chunks_in_c:
