@@ -46,7 +46,8 @@ def refused(folder: Path, message: str, kind: type[Exception] = ValueError) -> N
     ("changes", "message"),
     [
         ({"model_type": "gemma3n"}, "models of type 'gemma3n' are not read; gpt2, "),
-        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "rotary positions of type 'llama3' are not built"),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 8.0}}, "rotary positions of type 'yarn' are not built"),
+        ({"rope_scaling": {"rope_type": "linear"}}, "lacks 'factor'"),
         ({"hidden_act": "relu"}, "hidden_act='relu' is not built; 'silu' or 'swish' is"),
         ({"mlp_bias": True}, "mlp_bias=True is not built"),
         ({"attention_sink_size": 4}, "attention_sink_size=4 is not built"),

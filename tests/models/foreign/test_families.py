@@ -31,6 +31,18 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         {**LLAMA, "tie_word_embeddings": True, "attention_bias": True, "rms_norm_eps": 1e-5}
         | {"rope_parameters": {"rope_type": "default", "rope_theta": 500000.0}},
     ),
+    "llama, stretched as Llama 3.1": (
+        "LlamaConfig",
+        {**LLAMA, "head_dim": 16}
+        | {
+            "rope_parameters": {"rope_type": "llama3", "rope_theta": 100.0, "factor": 8.0, "low_freq_factor": 1.0}
+            | {"high_freq_factor": 4.0, "original_max_position_embeddings": 16}
+        },
+    ),
+    "llama, stretched evenly": (
+        "LlamaConfig",
+        {**LLAMA, "rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}},
+    ),
     "mistral": ("MistralConfig", {**LLAMA, "sliding_window": 5, "head_dim": 6}),
     "mistral without a window": ("MistralConfig", {**LLAMA, "sliding_window": None}),
     "qwen2": ("Qwen2Config", LLAMA),
@@ -68,6 +80,7 @@ class Widened:
 def widened(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ROUNDING:
         monkeypatch.setattr(importlib.import_module(f"transformers.models.{name}.modeling_{name}"), "torch", Widened())
+    monkeypatch.setattr("transformers.modeling_rope_utils.torch", Widened())
     monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
 
 

@@ -40,7 +40,7 @@ def read_settings(folder: Path) -> Foreign:
     values = Values(content, str(path))
     try:
         foreign = FAMILIES[kind](values)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise ValueError(str(error) if str(error).startswith(str(path)) else f"{path}: {error}") from None
     values.finish()
     return foreign
