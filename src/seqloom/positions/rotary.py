@@ -53,7 +53,7 @@ Stretched: TypeAlias = Callable[[Tensor], Tensor]
 def stretched_angles(
     theta: Float[Tensor, "half"], stretch: float, trained: int | None, slow: float, fast: float
 ) -> Float[Tensor, "half"]:
-    """The angles (K/2,) for texts that are `stretch` times as long: all divided, or by the turns in `trained` tokens."""
+    """The angles (K/2,) for texts `stretch` times as long: all divided, or by their turns in `trained` tokens."""
     if trained is None:
         return theta / stretch
     share = ((trained * theta / (2 * pi) - slow) / (fast - slow)).clamp(0, 1)
