@@ -96,6 +96,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "w_qkv.weight" in capsys.readouterr().out
     kinds = [mixer.kind for mixer in seqloom.load(tmp_path / "new").config.mixers]
     assert kinds == ["gated_delta", "gated_delta", "gated_delta", "attention"]
+    assert command(["swap", str(source), "--to", "he", "--plan", "--fresh"]) == 2
+    assert "leave out --out and --fresh" in capsys.readouterr().err
     wrong = {"0,9": "names layer 9", "100%": "keeps attention in all layers", "some": "a share as 25%"}
     for keep, words in wrong.items():
         assert command(["swap", str(source), "--to", "he", "--keep-attention", keep, "--plan"]) == 2

@@ -27,6 +27,8 @@ def swap(
     """
     from seqloom.cli.work.swap import plan_swap, swap_model
 
+    if plan and (fresh or out is not None):
+        raise ValueError("--plan writes nothing and draws nothing: leave out --out and --fresh")
     if plan:
         print(plan_swap(run, to, keep))
         return

@@ -298,3 +298,10 @@ def _first_parameter(module: nn.Module) -> nn.Parameter | None:
 def _rebuild(mixer: Mixer, incompatible_keys: Any) -> None:
     """The hook that torch calls after the weights were loaded."""
     mixer.rebuild()
+
+
+def rebuild_buffers(module: nn.Module) -> None:
+    """Calls `rebuild` of every mixer inside, after the weights of a module that was built without memory are filled."""
+    for part in module.modules():
+        if isinstance(part, Mixer):
+            part.rebuild()

@@ -14,11 +14,11 @@ from seqloom.core.device import chosen
 from seqloom.core.feed_forward import OLD_NAMES
 from seqloom.core.mixer_config import find
 from seqloom.core.model import Model, require_model
+from seqloom.data.given_tokenizer import given_tokenizer
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.face.build import build_checked
 from seqloom.models import swap as swapped
 from seqloom.models.decoder import Decoder, DecoderConfig
-from seqloom.models.foreign import load as foreign
 from seqloom.models.swap import Init
 from seqloom.retrieval.lookup import attach
 from seqloom.runs import model as stored
@@ -101,8 +101,7 @@ def load(folder: str | Path, *, step: int | None = None, device: str = "cpu") ->
     if model.config.looks_up:
         attach(model)
     if run.has_tokenizer():
-        end = foreign.end_token(run.folder) if run.is_foreign else None
-        model.tokenizer = Tokenizer.load(run.tokenizer, end)
+        model.tokenizer = given_tokenizer(run.folder) if run.is_foreign else Tokenizer.load(run.tokenizer)
         tokens = model.tokenizer.vocab
         vocab = model.config.vocab
         if tokens > vocab:

@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from seqloom.core.arguments import described
 from seqloom.core.extras import Extras, added
-from seqloom.core.mixer import Mixer
+from seqloom.core.mixer import rebuild_buffers
 from seqloom.core.model import Model
 from seqloom.core.model_config import ModelConfig
 from seqloom.hf.config import SeqloomConfig
@@ -116,13 +116,6 @@ class SeqloomPreTrainedModel(PreTrainedModel, ABC):  # type: ignore[misc]  # tra
         if self.training:
             self.statistics = added(self.statistics, extras.statistics)
         return loss
-
-
-def rebuild_buffers(model: Model) -> None:
-    """Computes the buffers that are not saved: transformers builds a model without memory and then fills weights."""
-    for module in model.modules():
-        if isinstance(module, Mixer):
-            module.rebuild()
 
 
 def require_ids(input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:

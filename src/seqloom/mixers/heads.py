@@ -117,7 +117,9 @@ class Heads(Mixer, ABC):
 
     def __init__(self, config: HeadSettings, layer: Layer) -> None:
         super().__init__()
-        self.dim, self.heads, self.kv_heads = layer.dim, config.heads, config.kv_heads or config.heads
+        self.dim = layer.dim
+        self.heads = config.heads
+        self.kv_heads = config.kv_heads or config.heads
         self.width = config.head_width(layer.dim)
         self.config = config
         self.sizes = [self.heads * self.width, self.kv_heads * self.width, self.kv_heads * self.width]

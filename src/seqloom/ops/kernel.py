@@ -51,8 +51,12 @@ class Kernel:
         words: dict[torch.dtype, str] = WORD,
         backend: str = "native",
     ) -> None:
-        self.op, self.source = op, source
-        self._least, self._integer, self._words, self._backend = least, integer, words, backend
+        self.op = op
+        self.source = source
+        self._least = least
+        self._integer = integer
+        self._words = words
+        self._backend = backend
 
     @constant
     def available(self) -> bool:

@@ -65,7 +65,7 @@ def _layers(config: TransformerConfig, keep: str) -> list[int]:
     attention = [number for number, mixer in enumerate(config.mixers) if mixer.kind == "attention"]
     if not attention:
         raise ValueError("no layer of the model has attention")
-    kept = _kept(attention, keep)
+    kept = _layers_to_keep(attention, keep)
     unknown = sorted(kept - set(attention))
     if unknown:
         raise ValueError(f"--keep-attention names layer {unknown[0]}, which has no attention")
@@ -75,7 +75,7 @@ def _layers(config: TransformerConfig, keep: str) -> list[int]:
     return layers
 
 
-def _kept(attention: list[int], keep: str) -> set[int]:
+def _layers_to_keep(attention: list[int], keep: str) -> set[int]:
     """The layers that keep attention; a share of them is spread evenly, with the last layer among them."""
     share = re.fullmatch(r"(\d{1,3})\s*%", keep)
     if share is not None and int(share[1]) <= 100:

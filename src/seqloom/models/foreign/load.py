@@ -15,7 +15,7 @@ from torch import nn
 
 from seqloom.core.available_memory import require_memory
 from seqloom.core.files import read_json
-from seqloom.core.mixer import Mixer
+from seqloom.core.mixer import rebuild_buffers
 from seqloom.core.model import Model
 from seqloom.models.foreign.families import FAMILIES
 from seqloom.models.foreign.family import Foreign
@@ -63,21 +63,8 @@ def load(folder: Path, device: torch.device | str = "cpu") -> Model:
         with torch.device("meta"):
             model = config.build().to(dtype)
         _fill(model, foreign, tensors, names, folder, torch.device(device))
-    for module in model.modules():
-        if isinstance(module, Mixer):
-            module.rebuild()
+    rebuild_buffers(model)
     return model.eval()
-
-
-def end_token(folder: Path) -> str | None:
-    """The name of the end token in tokenizer_config.json; None where it says none."""
-    path = folder / "tokenizer_config.json"
-    if not path.is_file():
-        return None
-    content = read_json(path, LARGEST)
-    token = content.get("eos_token") if isinstance(content, dict) else None
-    name = token.get("content") if isinstance(token, dict) else token
-    return name if isinstance(name, str) else None
 
 
 def _names(foreign: Foreign, tensors: Tensors, folder: Path) -> dict[str, str]:
