@@ -48,6 +48,8 @@ ALLOWED = {
     ("cli/__init__.py", "_command", "os.open"): NOT_A_FILE,
     ("cli/__init__.py", "_leave", "os.write"): NOT_A_FILE,
     ("cli/work/bench.py", "timed", "TemporaryDirectory"): "the run that is timed, in a new folder of the system's",
+    ("core/launch.py", "report_failure", "open"): "the file in which torchrun asks for the reason of a failure",
+    ("core/launch.py", "report_failure", "json.dump"): "the file in which torchrun asks for the reason of a failure",
     ("core/files.py", "open_regular", "os.open"): "the one place that opens files to append to",
     ("data/archive.py", "_members", "open"): "reads: the mode of an archive is its second argument",
     ("data/archive.py", "_tokenizer", "TemporaryDirectory"): "a tokenizer as the file that its reader takes",

@@ -1,6 +1,9 @@
 """What the environment says of the processes that were launched together; what no launcher sets is one error."""
 
+from pathlib import Path
+
 import pytest
+from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
 from seqloom.cli import command
 from seqloom.core import launch
@@ -51,3 +54,11 @@ def test_a_command_reports_it_in_one_line(
     monkeypatch.setenv(name, value)
     assert command(["train", "tiny", "--out", "runs/never"]) == 2
     assert capsys.readouterr().err.splitlines()[-1].startswith("seqloom: the environment's ")
+
+
+def test_a_failure_stands_where_torchrun_looks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
+    launch.report_failure("seqloom: a line")
+    failure = ProcessFailure(local_rank=0, pid=1, exitcode=2, error_file=str(path))
+    assert failure.message["message"] == "seqloom: a line"

@@ -78,9 +78,11 @@ def _command(arguments: list[str], debug: bool) -> int:
         if message is None or debug:
             raise
         if message.strip():  # it is empty after `seqloom` alone, which has shown its help
-            from seqloom.core.launch import attributed
+            from seqloom.core.launch import attributed, report_failure
 
-            print(f"seqloom: {attributed(' '.join(message.split()), error)}", file=sys.stderr)
+            line = f"seqloom: {attributed(' '.join(message.split()), error)}"
+            print(line, file=sys.stderr)
+            report_failure(line)
         return 2
     return code if isinstance(code, int) else 0
 

@@ -1,10 +1,13 @@
 """How this process was launched: alone, or by torchrun as one of several. Read from the environment, without torch.
 
 RANK   WORLD_SIZE   LOCAL_RANK   MASTER_ADDR   MASTER_PORT       as torchrun sets them
+TORCHELASTIC_ERROR_FILE                                             where it reads why a process failed
 """
 
+import json
 import os
 import time
+from contextlib import suppress
 from typing import final
 
 MOST = 1 << 20
@@ -35,6 +38,16 @@ def rank() -> int:
 def local_rank() -> int:
     """The number of this process among those on this machine, from 0, which is the number of its GPU."""
     return _number("LOCAL_RANK", 0, size() - 1) if size() > 1 and "LOCAL_RANK" in os.environ else 0
+
+
+def report_failure(line: str) -> None:
+    """Writes why this process fails where torchrun looks for it, so that its own table repeats the line."""
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if not path:
+        return
+    report = {"message": line, "extraInfo": {"timestamp": str(int(time.time()))}}
+    with suppress(OSError), open(path, "w", encoding="utf-8") as file:  # the line itself has been printed
+        json.dump({"message": report}, file)
 
 
 def require_address() -> None:

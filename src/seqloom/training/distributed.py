@@ -5,10 +5,10 @@
 torchrun starts the processes (`torchrun --nproc-per-node 2 -m seqloom train …`). The weights, the batch and the dropout
 are functions of (seed, step), so that only sums travel: of gradients, statistics and losses. They travel after the last
 micro-batch, in an order that depends on the model alone, so that a run that continues sums as it did before. How
-processes that fail end together: `seqloom.training.failures`.
+processes that fail end together: `seqloom.training.failures`. How those that are started again find each other:
+`seqloom.training.attempt`.
 """
 
-import itertools
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,10 +23,9 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from seqloom.core import launch
+from seqloom.training.attempt import agree_on_attempt
 from seqloom.training.config import RunConfig, TrainConfig
 from seqloom.training.group import Group
-
-_groups = itertools.count()
 
 
 @final
@@ -56,19 +55,19 @@ def joined(config: TrainConfig) -> Iterator[Group]:
     require_even(config, size)
     launch.require_address()
     limit = timedelta(seconds=config.timeout)
-    number = next(_groups)  # a launcher has one store for all groups of its processes
     device = _device(config.device)
     os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")  # by default a late rank aborts the others silently
     try:
         store, rank, size = next(rendezvous("env://", timeout=limit))
+        name = agree_on_attempt(store, rank, size, config.timeout)
         backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
         dist.init_process_group(
-            backend, store=PrefixStore(f"torch/{number}", store), rank=rank, world_size=size, timeout=limit
+            backend, store=PrefixStore(f"torch/{name}", store), rank=rank, world_size=size, timeout=limit
         )
     except RuntimeError as error:
         why = str(error).splitlines()[0]
         raise ValueError(f"the {size} processes did not find each other ({why}): start them with torchrun") from None
-    group = Group(PrefixStore(f"seqloom/{number}", store), rank, size, config.timeout)
+    group = Group(PrefixStore(f"seqloom/{name}", store), rank, size, config.timeout)
     try:
         yield group
         group.meet()  # a process that leaves while another still sends would abort it

@@ -17,12 +17,11 @@ from torch import Tensor, nn
 from torch.distributed.distributed_c10d import Store, Work
 
 from seqloom.core.objective import Batch
+from seqloom.training.attempt import POLL
 from seqloom.training.failures import Lost, Reports
 from seqloom.training.signals import Stop
 
 T = TypeVar("T")
-POLL = 0.02
-"""seconds between looks at the store"""
 SIGNALLED = 15.0
 """seconds that a process waits for the others after it was asked to stop: a launcher kills after 30"""
 
