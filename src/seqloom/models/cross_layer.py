@@ -9,24 +9,34 @@ from torch import Tensor
 from typing_extensions import override
 
 from seqloom.core.mixer import Mixer
-from seqloom.core.state import LayerState
 from seqloom.mixers.handing import Handed, Handing
-from seqloom.models.verbs import LayerCall, Verb
+from seqloom.models.verbs import LayerCall, LayerRecord
+
+
+@final
+class CrossLayerRecord(LayerRecord):
+    """What a call leaves; `handed` is what later layers receive."""
+
+    def __init__(self, handed: Handed) -> None:
+        super().__init__()
+        self.handed = handed
 
 
 @final
 class CrossLayerCall(LayerCall):
     """A call of a layer that receives what the one before it handed over."""
 
-    def __init__(self, verb: Verb, before: LayerState, earlier: LayerCall | None) -> None:
-        super().__init__(verb, before, earlier)
-        self.received: Handed = earlier.handed if isinstance(earlier, CrossLayerCall) else {}
-        self.handed: Handed = self.received
-        """what later layers receive"""
+    record: CrossLayerRecord
+    received: Handed
+
+    @override
+    def new_record(self, earlier: LayerRecord | None) -> CrossLayerRecord:
+        self.received = earlier.handed if isinstance(earlier, CrossLayerRecord) else {}
+        return CrossLayerRecord(self.received)
 
     @override
     def __call__(self, number: int, sublayer: Mixer, z: Tensor) -> Tensor:
         if not isinstance(sublayer, Handing):
             return super().__call__(number, sublayer, z)
-        y, self.handed = self.verb.run_handing(self, number, sublayer, z, self.received)
+        y, self.record.handed = self.verb.run_handing(self, number, sublayer, z, self.received)
         return y

@@ -61,7 +61,7 @@ def _pass_by(layer: Layer, x: Tensor, call: LayerCall) -> None:
         if number == 0 or sublayer.memory:
             call(number, sublayer, layer.reads(number, x))
         else:
-            call.after[number] = stepped({}, bounded(call.before[number]))
+            call.record.after[number] = stepped({}, bounded(call.before[number]))
 
 
 @final

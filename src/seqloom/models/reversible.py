@@ -71,7 +71,7 @@ class ReversibleLoop(Loop):
         if trains and isinstance(verb, ForwardVerb) and not torch.compiler.is_compiling():
             streams, extras = stack(blocks, streams, verb.keep)
             for number, layer_extras in enumerate(extras):
-                verb.call(number).found[0] = layer_extras
+                verb.call(number).record.found[0] = layer_extras
         else:
             streams = super().__call__(layers, streams, verb)
         return streams.unflatten(-1, (2, -1)).mean(-2)
@@ -120,7 +120,7 @@ class Sublayer:
         with seeded(seed, x.device):
             call = ForwardVerb(None, self.keep).call(0)
             y = self.block.residual(self.number, x, call)
-        return y, call.extras
+        return y, call.record.extras
 
     @property
     def parameters(self) -> list[nn.Parameter]:

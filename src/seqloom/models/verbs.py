@@ -29,20 +29,14 @@ class HasExtras(Protocol):
         """The auxiliary losses and statistics."""
 
 
-class LayerCall:
-    """One call of a layer. `before`: the states of its sublayers, in order; empty where a whole text is read."""
+class LayerRecord:
+    """What a call of a layer leaves besides its output."""
 
-    def __init__(self, verb: "Verb", before: LayerState, earlier: "LayerCall | None") -> None:
-        self.verb = verb
-        self.before = before
+    def __init__(self) -> None:
         self.after: dict[int, State] = {}
         """the states after it, by the number of the sublayer"""
         self.found: dict[int, Extras] = {}
         """the auxiliary losses and statistics, by the number of the sublayer"""
-
-    def __call__(self, number: int, sublayer: Mixer, z: Tensor) -> Tensor:
-        """The output of the first (0) or the second (1) sublayer, which reads z (B, T, D), or (B, D) of one token."""
-        return self.verb.run(self, number, sublayer, z)
 
     @property
     def state(self) -> LayerState:
@@ -53,6 +47,27 @@ class LayerCall:
     def extras(self) -> Extras:
         """The auxiliary losses and statistics of the layer; those of the second sublayer are under `channel.`."""
         return merged(extras.under("channel") if number else extras for number, extras in self.found.items())
+
+
+class LayerCall:
+    """One call of a layer. `before`: the states of its sublayers, in order; empty where a whole text is read.
+
+    The verb keeps the record and not the call, which knows the verb: a circle would hold all states until Python finds
+    it, and in training, through their gradients, what the layers computed.
+    """
+
+    def __init__(self, verb: "Verb", before: LayerState, earlier: LayerRecord | None) -> None:
+        self.verb = verb
+        self.before = before
+        self.record = self.new_record(earlier)
+
+    def new_record(self, earlier: LayerRecord | None) -> LayerRecord:
+        """The record of this call, before it; `earlier` is that of the layer before it."""
+        return LayerRecord()
+
+    def __call__(self, number: int, sublayer: Mixer, z: Tensor) -> Tensor:
+        """The output of the first (0) or the second (1) sublayer, which reads z (B, T, D), or (B, D) of one token."""
+        return self.verb.run(self, number, sublayer, z)
 
 
 class Verb(ABC):
@@ -66,14 +81,14 @@ class Verb(ABC):
     def __init__(self, time: Tensor | None, kind: type[LayerCall]) -> None:
         self.time = time
         self._kind = kind
-        self._calls: list[LayerCall] = []
+        self._records: list[LayerRecord] = []
         self._more: list[HasExtras] = []
 
     @final
     def call(self, number: int) -> LayerCall:
         """What layer `number` is called with, once, after the layers before it."""
-        call = self._kind(self, self.before(number), self._calls[-1] if self._calls else None)
-        self._calls.append(call)
+        call = self._kind(self, self.before(number), self._records[-1] if self._records else None)
+        self._records.append(call.record)
         return call
 
     @final
@@ -84,12 +99,12 @@ class Verb(ABC):
     @property
     def states(self) -> tuple[LayerState, ...]:
         """The state of each layer after the pass."""
-        return tuple(call.state for call in self._calls)
+        return tuple(record.state for record in self._records)
 
     @property
     def extras(self) -> Extras:
         """All auxiliary losses and statistics, named as in `layers.3.balance`."""
-        of_layers = (call.extras.under(f"layers.{number}") for number, call in enumerate(self._calls))
+        of_layers = (record.extras.under(f"layers.{number}") for number, record in enumerate(self._records))
         return merged([*of_layers, *(part.extras for part in self._more)])
 
     @abstractmethod
@@ -98,7 +113,7 @@ class Verb(ABC):
 
     @abstractmethod
     def run(self, call: LayerCall, number: int, sublayer: Mixer, z: Tensor) -> Tensor:
-        """The output of a sublayer; `call` gets its state and its extras."""
+        """The output of a sublayer; the record of `call` gets its state and its extras."""
 
     @abstractmethod
     def run_handing(
@@ -121,7 +136,8 @@ class ForwardVerb(Verb):
 
     @override
     def run(self, call: LayerCall, number: int, sublayer: Mixer, z: Tensor) -> Tensor:
-        y, call.found[number] = sublayer.forward_with_extras(z, self.keep)
+        y, extras = sublayer.forward_with_extras(z, self.keep)
+        call.record.found[number] = extras
         return y
 
     @override
@@ -152,7 +168,9 @@ class ExtendVerb(Verb):
 
     @override
     def run(self, call: LayerCall, number: int, sublayer: Mixer, z: Tensor) -> Tensor:
-        y, call.after[number], call.found[number] = sublayer.extend_with_extras(z, call.before[number], self.keep)
+        y, state, extras = sublayer.extend_with_extras(z, call.before[number], self.keep)
+        call.record.after[number] = state
+        call.record.found[number] = extras
         return y
 
     @override
@@ -160,7 +178,7 @@ class ExtendVerb(Verb):
         self, call: LayerCall, number: int, mixer: Handing, z: Tensor, handed: Handed
     ) -> tuple[Tensor, Handed]:
         assert isinstance(mixer, HandingMixer), "a bidirectional mixer has no state"
-        y, call.after[number], handed = mixer.extend_handed(z, call.before[number], self.keep, handed)
+        y, call.record.after[number], handed = mixer.extend_handed(z, call.before[number], self.keep, handed)
         return y, handed
 
 
@@ -181,7 +199,7 @@ class StepVerb(Verb):
 
     @override
     def run(self, call: LayerCall, number: int, sublayer: Mixer, z: Tensor) -> Tensor:
-        y, call.after[number] = sublayer.step(z, call.before[number], reuse=self.reuse)
+        y, call.record.after[number] = sublayer.step(z, call.before[number], reuse=self.reuse)
         return y
 
     @override
@@ -189,5 +207,5 @@ class StepVerb(Verb):
         self, call: LayerCall, number: int, mixer: Handing, z: Tensor, handed: Handed
     ) -> tuple[Tensor, Handed]:
         assert isinstance(mixer, HandingMixer), "a bidirectional mixer has no state"
-        y, call.after[number], handed = mixer.step_handed(z, call.before[number], self.reuse, handed)
+        y, call.record.after[number], handed = mixer.step_handed(z, call.before[number], self.reuse, handed)
         return y, handed
