@@ -4,11 +4,12 @@ longer.
     y = x ∘ m / (1 - p),   m = 0 with probability p, else 1;   p to the nearest 1/65536, so 0.1 is 0.100006
 
 Where several processes share the rows of a batch, each draws m for all rows and takes its own, so that m does not
-depend on their number.
+depend on their number; where rows are read in pieces, each piece draws for whole rows (`core.row_draws`).
 
 Source: Srivastava et al., Dropout, JMLR 15, 2014, with the scale in training as is usual. Nothing else differs.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import final
@@ -31,18 +32,20 @@ class Dropout(RowDraws, nn.Dropout):
         """(B, …) → (B, …); returns the input itself if nothing is dropped."""
         if not in_training(self) or self.p == 0:
             return input
-        if input.device.type != "cpu" or torch.compiler.is_compiling():
-            return nn.functional.dropout(input, self.p) if self.ranks == 1 else self._by_torch(input)
-        n = self.ranks * input.numel()
-        draws = torch.empty(-(-n // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)[:n]
-        rows = draws.view(self.ranks, *input.shape)[self.rank]
-        keep = rows >= round(self.p * LEVELS) - LEVELS // 2
-        return input * keep.to(input.dtype).mul_(1 / (1 - self.p))
-
-    def _by_torch(self, input: Tensor) -> Tensor:
-        """The rows of this process, with torch's draws for those of all."""
-        keep = nn.functional.dropout(input.new_ones(self.ranks, *input.shape), self.p)[self.rank] != 0
+        if input.device.type == "cpu" and not torch.compiler.is_compiling():
+            keep = self.draw(input, _draw_bits) >= round(self.p * LEVELS) - LEVELS // 2
+            return input * keep.to(input.dtype).mul_(1 / (1 - self.p))
+        if self.ranks == 1 and self.piece is None:
+            return nn.functional.dropout(input, self.p)
+        keep = self.draw(input, lambda shape: nn.functional.dropout(input.new_ones(shape), self.p)) != 0
         return torch.where(keep, input * (1 / (1 - self.p)), 0.0)
+
+
+def _draw_bits(shape: tuple[int, ...]) -> Tensor:
+    """Random numbers of 16 bits, four from each that torch's generator draws."""
+    count = math.prod(shape)
+    words = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
+    return words.view(torch.int16)[:count].view(shape)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from typing_extensions import override
 
 from seqloom.core.arguments import count, mask
@@ -134,11 +135,19 @@ class Transformer(EmbeddedModel, ABC):
 
     @override
     def loss_with_extras(self, ids: Ids, targets: Ids, **read: Any) -> tuple[Float[Tensor, ""], Extras]:
-        weights = plain_weights(self.head)
-        if weights is None:
+        if plain_weights(self.head) is None:
             return super().loss_with_extras(ids, targets, **read)
         x, extras = self.features_with_extras(ids, **read)
-        return linear_cross_entropy(self.head_input(x), *weights, targets), extras
+        return self.loss_of(x, targets), extras
+
+    def loss_of(self, x: Stream, targets: Ids) -> Float[Tensor, ""]:
+        """The mean loss in nats of `targets` (B, T), given the stream x (B, T, D) after the last layer."""
+        weights = plain_weights(self.head)
+        if weights is not None:
+            return linear_cross_entropy(self.head_input(x), *weights, targets)
+        logits = self.output(x)
+        wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return cross_entropy(wide.flatten(0, 1), targets.flatten())
 
     @override
     def features_with_extras(

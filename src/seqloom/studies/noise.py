@@ -37,4 +37,4 @@ def noise_updates(model: ModelConfig, training: TrainConfig) -> Updates:
     memory = optimizer(initialized, training)
     if takes_graphs(device):
         memory.hold_rates(device)
-    return Updates(Learner(initialized, objective), memory, training, seed=0)
+    return Updates(Learner(initialized, objective, training.pieces), memory, training, seed=0)

@@ -26,6 +26,8 @@ def why_uncaptured(updates: "Updates") -> str:
     config, model, objective = updates.config, updates.learner.model, updates.learner.objective
     if updates.group.size > 1:
         return "several processes train one model"
+    if config.pieces > 1:
+        return "training.pieces computes each piece again in the backward"
     mixers = [module for module in updates.learner.modules() if isinstance(module, Mixer)]
     reasons = [objective.uncaptured(config.accumulate), model.uncaptured, *(mixer.uncaptured for mixer in mixers)]
     return next((reason for reason in reasons if reason), "")

@@ -54,6 +54,13 @@ class TrainConfig(Config):
         description="layer: of each layer only the input is kept for the backward, which computes the layer again: the "
         "same gradients for less memory and one more forward",
     )
+    pieces: int = Field(
+        1,
+        ge=1,
+        le=LARGEST,
+        description="pieces in which each row is read, one after the other: the same gradients, for the memory of one "
+        "piece and one more forward; for mixers whose state has a constant size",
+    )
     compile: bool = Field(
         False,
         description="whether torch.compile compiles the layers around their mixers, which run as they are, and the "
@@ -98,7 +105,7 @@ class TrainConfig(Config):
     )
     later: ClassVar = (
         *("schedule", "optimizer", "decay", "objective", "stages", "memory", "through", "begin", "vectors"),
-        *("graph", "recompute"),
+        *("graph", "recompute", "pieces"),
     )
 
     @property

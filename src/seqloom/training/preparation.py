@@ -68,7 +68,7 @@ def build(config: RunConfig, corpus: Corpus | None) -> Learner:
     objective = _objective(config, tokens)
     if tokens is not None and corpus is not None and corpus.neighbors is not None:
         objective = WithNeighbors(objective, _objective(config, positions(tokens)), tokens, corpus.neighbors)
-    return Learner(model, objective)
+    return Learner(model, objective, config.training.pieces)
 
 
 def _objective(config: RunConfig, tokens: Tokens | None) -> Objective:

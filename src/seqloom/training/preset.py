@@ -24,7 +24,19 @@ from seqloom.core.yaml_text import LONGEST, parse_yaml
 from seqloom.training.recipes import recipe
 
 GRADIENTS = (
-    *("accumulate", "lr", "betas", "weight_decay", "clip", "graph", "compile", "schedule", "optimizer", "decay"),
+    *(
+        "accumulate",
+        "lr",
+        "betas",
+        "weight_decay",
+        "clip",
+        "graph",
+        "pieces",
+        "compile",
+        "schedule",
+        "optimizer",
+        "decay",
+    ),
     *("stages", "through", "begin", "vectors"),
 )
 """training settings that a model without gradients has no use for"""

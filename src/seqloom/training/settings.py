@@ -19,6 +19,7 @@ from seqloom.core.without_values import without_values
 from seqloom.ops import backends
 from seqloom.training.config import RunConfig
 from seqloom.training.optimizers import matrices_of
+from seqloom.training.pieces import require_pieces
 from seqloom.training.preset import preset_values, short
 from seqloom.training.stages import fitted
 
@@ -49,6 +50,8 @@ def resolve(
     _build(config.model)
     if config.training.memory == "carry":
         require_streams(weightless(config.model), "be trained with training.memory=carry")
+    if config.training.pieces > 1:
+        require_pieces(weightless(config.model))
     if config.training.optimizer == "muon":
         matrices_of(weightless(config.model))
     return config

@@ -22,6 +22,7 @@ from seqloom.training.config import TrainConfig
 from seqloom.training.group import Group
 from seqloom.training.losses import Losses
 from seqloom.training.optimizers import Optimizer
+from seqloom.training.pieces import InPieces
 from seqloom.training.precision import matrix_products
 
 if TYPE_CHECKING:
@@ -32,16 +33,21 @@ T = TypeVar("T")
 
 @final
 class Learner(nn.Module):
-    """A model and its objective as one module, which is called and optimized: the losses of some rows."""
+    """A model and its objective as one module, which is called and optimized: the losses of some rows.
 
-    def __init__(self, model: Any, objective: Objective) -> None:
+    With `pieces` the objective reads each row in so many pieces.
+    """
+
+    def __init__(self, model: Any, objective: Objective, pieces: int = 1) -> None:
         super().__init__()
         self.model = model
         self.objective = objective
+        self._in_pieces = InPieces(model, pieces) if pieces > 1 else None
 
     @override
     def forward(self, batch: Batch, carried: Carried) -> Pass:
-        return self.objective.losses(self.model, batch, carried)
+        reader: Any = self._in_pieces or self.model
+        return self.objective.losses(reader, batch, carried)
 
 
 def clipped_together(module: nn.Module) -> list[list[nn.Parameter]]:

@@ -1,4 +1,4 @@
-"""What a model that counts, and a training with a memory, ask of the settings of a run."""
+"""What a model that counts, a training with a memory and one in pieces ask of the settings of a run."""
 
 from typing import TYPE_CHECKING
 
@@ -54,3 +54,20 @@ def require_carrying(run: "RunConfig") -> None:
             f"training.memory=carry reads beyond any context, where the absolute model.position="
             f"{position.kind} was not trained: choose a relative one (rotary, t5, alibi, …) or none"
         )
+
+
+def require_whole_rows(run: "RunConfig") -> None:
+    """Raises ValueError for settings that do not fit rows that are read in pieces."""
+    training = run.training
+    if training.pieces == 1:
+        return
+    conflicts = {
+        f"training.objective.kind={training.objective.kind}": training.objective.kind != "next_token",
+        "training.memory=carry": training.memory == "carry",
+        "training.recompute=layer, which computes layers again": training.recompute == "layer",
+        "training.compile": training.compile,
+        "data.packed": run.data.packed,
+    }
+    for name, is_set in conflicts.items():
+        if is_set:
+            raise ValueError(f"training.pieces reads windows of text in pieces, without {name}: choose one")
