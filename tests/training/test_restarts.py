@@ -28,6 +28,8 @@ SETTINGS = {
     "model.mixer.kind": "attention",
 }
 FORMS = ("static", "standalone", "two agents")
+ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
+"""torchrun sets it where a machine has several processes, and the last bits depend on it"""
 KILLED = [(form, number) for number in range(7) for form in FORMS][:20]
 """where, and with which seed, a rank is killed at a random step"""
 
@@ -77,7 +79,8 @@ def launched(form: str, folder: Path, restarts: int, change: str = "") -> Iterat
     commands = [[*TORCHRUN, "--max-restarts", str(restarts), *place, *program] for place in places[form]]
     pipe = subprocess.PIPE
     agents = [
-        subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) for command in commands
+        subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True, env=ONE_THREAD)
+        for command in commands
     ]
     try:
         yield agents
