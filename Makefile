@@ -5,7 +5,7 @@ BIN := .venv/bin
 ONE := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 TEST := $(ONE) -n 2 --dist worksteal
 
-.PHONY: demo test test-short test-shapes test-long test-all durations sanitize test-demo mutants check format pages docs gpu clean
+.PHONY: demo test test-short test-shapes test-long test-all sanitize test-demo mutants check format pages docs gpu clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -29,21 +29,18 @@ test: $(WITH_PEERS)
 	$(MAKE) --no-print-directory --jobs 2 test-short test-shapes
 
 test-short: $(WITH_PEERS)
-	$(TEST) -m "not slow and not long and not demo and not browser"
+	$(TEST) -m "not slow and not demo and not browser"
 
 test-shapes: $(WITH_PEERS)
 	SEQLOOM_SHAPES=1 $(ONE) -m "not slow" $(SHAPED)
 
-# What takes longer, as whole commands, trainings and studies: minutes more, in CI too.
+# What takes longer, as whole commands, trainings and studies: a third of the slow cases of each test, as in CI
+# (tests/sampling.py); minutes more.
 test-long: $(WITH_PEERS)
-	$(TEST) -m "long and not slow and not demo and not browser"
+	$(TEST) -m "slow and not demo and not browser" --one-in 3
 
-# Measures which tests these are: tests/long.txt. The contract and the comparison's golden tests are in `test` in any case.
-durations: .venv/peers
-	$(ONE) -p tests.durations --ignore tests/contract --ignore tests/studies/board/test_measurement.py -m "not slow and not demo and not browser"
-
-test-all: test test-long sanitize
-	SEQLOOM_SHAPES=1 $(TEST) -m "not slow and not graph" $(TENSORS)
+test-all: test sanitize
+	SEQLOOM_SHAPES=1 $(TEST) -m "not graph and not demo and not browser" --one-in 3 $(TENSORS)
 	$(TEST) -m "slow and not demo and not browser"
 	$(MAKE) test-demo
 

@@ -7,7 +7,6 @@ With SEQLOOM_REQUIRE_PEERS=1 a test fails that would be skipped because it canno
 import gc
 import os
 import random
-from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -28,8 +27,7 @@ import seqloom.mixers  # noqa: E402  # after the hook
 import seqloom.ops  # noqa: E402  # after the hook
 from seqloom.ops import native  # noqa: E402  # after the hook
 from seqloom.report.charts import draw  # noqa: E402  # after the hook
-from tests import durations  # noqa: E402
-from tests.quick import EVERY, LATER, MET, Case, Met, pair, sampled  # noqa: E402
+from tests import sampling  # noqa: E402
 
 torch.set_num_threads(1)
 seqloom.ops.load_ops()
@@ -58,24 +56,18 @@ Report = TypeVar("Report", pytest.CollectReport, pytest.TestReport)
 Reported: TypeAlias = Generator[None, Report, Report]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--one-in", type=int, default=1, help="of the slow cases of each test one in so many, by hash")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    tests: defaultdict[str, list[Case]] = defaultdict(list)
-    for item in items:
-        parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        tests[durations.name_of(item)].append(Case(item.nodeid, parameters))
-    kept = {test: sampled(cases, EVERY.get(test, 1)) for test, cases in tests.items()}
-    long = durations.listed()
-    for item in items:
-        test = durations.name_of(item)
-        if test in long:
-            item.add_marker(pytest.mark.long)
-        if test in LATER or item.nodeid not in kept[test]:
-            item.add_marker(pytest.mark.slow)
-    left = {item.nodeid for item in items if any(map(item.get_closest_marker, ("slow", "long")))}
-    found = [(test.partition("::")[0], pair(case), case.id) for test, cases in tests.items() for case in cases]
-    config.stash[MET] = [
-        Met(file, *both, case not in left) for file, both, case in found if both and file[:4] == "ops/"
-    ]
+    sampling.mark_samples(items)
+    config.stash[sampling.MET] = sampling.met_in(items)
+    if config.option.one_in > 1:
+        kept = sampling.slow_sample(items, config.option.one_in)
+        left = [item for item in items if item.get_closest_marker("slow") and item.nodeid not in kept]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in set(left)]
     if SHAPES:
         skip = pytest.mark.skip(reason="torch.compile cannot trace functions that the shape hook has wrapped")
         for item in items:

@@ -22,6 +22,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
+@pytest.mark.slow
 def test_evaluate_reads_text_as_the_run_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from seqloom.data.corpora import read
 
@@ -38,6 +39,7 @@ def test_evaluate_reads_text_as_the_run_did(tmp_path: Path, capsys: pytest.Captu
     assert written["held_out"] != pytest.approx(score(outcome.model, joined).loss)
 
 
+@pytest.mark.slow
 def test_within_documents_is_an_option(tmp_path: Path) -> None:
     words = ["train", "tiny", "--set", "training.batches=2", "--out", str(tmp_path / "run"), "--within-documents"]
     assert command(words) == 0
@@ -87,6 +89,7 @@ def test_values_at_dropped_positions_are_ignored() -> None:
     assert model(torch.tensor([[1, 2, -100]]), keep).equal(expected)
 
 
+@pytest.mark.slow
 def test_a_saved_model_keeps_its_tokenizer(tmp_path: Path) -> None:
     model = seqloom.decoder("me", vocab=300, dim=8, depth=1, context=6)
     tokenizer = Tokenizer.train(["a text"], 300)
@@ -98,6 +101,7 @@ def test_a_saved_model_keeps_its_tokenizer(tmp_path: Path) -> None:
             seqloom.save(model, tmp_path, tokenizer=other)
 
 
+@pytest.mark.slow
 def test_a_run_keeps_its_tokenizer(tmp_path: Path) -> None:
     changes = ["training.batches=2", "data.source=stories:30:0"]
     train(resolve("tiny", changes), tmp_path)

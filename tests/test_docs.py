@@ -20,6 +20,7 @@ from seqloom.mixers import kinds
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 def test_every_mixer_has_its_page() -> None:
     made = pages.pages()
     assert set(made) == {"README.md", *(f"{kind}.md" for kind in kinds())}

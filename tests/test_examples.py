@@ -41,6 +41,7 @@ TINY = (
 )
 
 
+@pytest.mark.slow
 def test_a_mixer_in_your_own_module_learns() -> None:
     assert loaded("own_module").main("gru", steps=60) < 2.0  # ln 16 = 2.77 before it learns
 
@@ -51,12 +52,14 @@ def test_streaming_equals_whole_reading() -> None:
     assert max(differences.values()) < 1e-4
 
 
+@pytest.mark.slow
 def test_your_own_text(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     story = loaded("own_text").main(str(text), str(tmp_path / "run"), TINY)
     assert story
     assert f"Once upon a time{story}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_rows_into_pandas(text: Path, tmp_path: Path) -> None:
     loaded("own_text").main(str(text), str(tmp_path / "run"), TINY)
     rows = loaded("rows_to_pandas").main(str(tmp_path / "run"))
@@ -64,6 +67,7 @@ def test_rows_into_pandas(text: Path, tmp_path: Path) -> None:
     assert set(rows["mixer"]) == {"he"}
 
 
+@pytest.mark.slow
 def test_a_fair_comparison(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = (EXAMPLES / "fair_comparison.sh").read_text().replace("\\\n", " ")
     (line,) = (line for line in script.splitlines() if line.startswith("seqloom "))
@@ -94,6 +98,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     sys.modules.pop("my_mixer", None)
 
 
+@pytest.mark.slow
 def test_the_package_is_importable_and_fulfills_the_contract(
     installed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,6 +109,7 @@ def test_the_package_is_importable_and_fulfills_the_contract(
     assert code == 0
 
 
+@pytest.mark.slow
 def test_compare_takes_the_package(installed: str, text: Path, tmp_path: Path) -> None:
     changes = [word for change in TINY for word in ("--set", change)]
     out = str(tmp_path / "compare")

@@ -25,6 +25,7 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.train(["Once upon a time there was a dog. The dog was happy, and once it sang."] * 3, 280)
 
 
+@pytest.mark.slow
 def test_the_example_of_the_design(tmp_path: Path, tokenizer: Tokenizer) -> None:
     """The lines of the design, one after the other, at small sizes."""
     seqloom.list_mixers()
@@ -50,6 +51,7 @@ def test_the_example_of_the_design(tmp_path: Path, tokenizer: Tokenizer) -> None
     assert pieces == list(seqloom.generate(model, "Once upon a time", top_p=0.6, seed=0, max_tokens=20))
 
 
+@pytest.mark.slow
 def test_ids_work_without_a_tokenizer(tmp_path: Path) -> None:
     model = seqloom.load(seqloom.save(seqloom.decoder("me", vocab=10, dim=4, depth=1, context=4), tmp_path / "model"))
     assert model.tokenizer is None
@@ -81,6 +83,7 @@ def test_the_package_loads_without_torch() -> None:
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_a_saved_model_comes_back_bit_for_bit(kind: str, tmp_path: Path, tokenizer: Tokenizer) -> None:
     model = seqloom.decoder(kind, vocab=tokenizer.vocab, dim=8, depth=2, context=6).eval()
@@ -106,6 +109,7 @@ def test_saved_again_after_a_change(tmp_path: Path) -> None:
     assert torch.equal(seqloom.load(tmp_path / "run").head.bias, model.head.bias)
 
 
+@pytest.mark.slow
 def test_a_list_of_mixers_repeats(tmp_path: Path) -> None:
     mixers = [{"kind": "she", "groups": 2}, {"kind": "attention", "heads": 2}]
     model = seqloom.decoder(mixers, vocab=10, dim=8, depth=3, context=4)
@@ -114,6 +118,7 @@ def test_a_list_of_mixers_repeats(tmp_path: Path) -> None:
     assert again.config == model.config
 
 
+@pytest.mark.slow
 def test_the_defaults_are_the_paper_s() -> None:
     with torch.device("meta"):
         model = seqloom.decoder("attention", vocab=5000, heads=32)
@@ -147,6 +152,7 @@ class Usual(nn.Module):
         return self.attention(x, x, x, need_weights=False)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["usual", *CAUSAL])
 def test_a_mixer_replaces_attention(kind: str) -> None:
     model = nn.Sequential(*(Layer(8, Usual(8) if kind == "usual" else _mixer(kind)) for _ in range(2)))

@@ -19,6 +19,7 @@ def loaded(program: str) -> set[str]:
     return set(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split())
 
 
+@pytest.mark.slow
 def test_a_mixer_alone() -> None:
     modules = loaded("import seqloom\nseqloom.mixer('he', dim=64, context=64)")
     ours = {name for name in modules if name.partition(".")[0] == "seqloom"}

@@ -35,6 +35,7 @@ def test_each_command_prints_what_is_shown(
         assert sorted(lines(printed)) == sorted(lines(text)), commands
 
 
+@pytest.mark.slow
 def test_what_does_not_depend_on_the_machine_is_shown_exactly(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,7 @@ def test_stored_maps_are_read_as_they_were(tmp_path: Path) -> None:
     assert trained_maps("he", tmp_path) == []
 
 
+@pytest.mark.slow
 def test_the_stored_maps_can_be_shown() -> None:
     for path in reached.MAPS.glob("*.json"):
         assert path.stem in kinds()
@@ -94,6 +95,7 @@ def test_pictures_are_svg() -> None:
     assert {"a < b", "output t", "input s", "0.001", "1", "0", "4"} <= set(words)
 
 
+@pytest.mark.slow
 def test_a_beginning_is_the_same_again() -> None:
     config = kinds()["me"]()
     torch.manual_seed(1)
@@ -103,6 +105,7 @@ def test_a_beginning_is_the_same_again() -> None:
     torch.testing.assert_close(first.diagonal(-3), first[3, 0].expand(len(first) - 3))
 
 
+@pytest.mark.slow
 def test_what_the_site_adds() -> None:
     result = torch.ones(4, 4, dtype=torch.float64).tril()
     maps = [
@@ -121,6 +124,7 @@ def test_what_the_site_adds() -> None:
     assert all(f'src="{kind}-small.png"' in shown for kind in kinds())
 
 
+@pytest.mark.slow
 def test_a_run_is_stored_as_maps(tmp_path: Path) -> None:
     layers = [{"kind": "me"}, {"kind": "attention", "heads": 2}, {"kind": "me"}]
     model = seqloom.decoder(layers, vocab=270, dim=8, depth=3, context=16)

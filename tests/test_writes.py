@@ -4,6 +4,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import seqloom
 import seqloom_studies
 
@@ -172,6 +174,7 @@ def writes(tree: ast.AST, function: str = "") -> Iterator[tuple[str, str]]:
         yield from writes(node, inside)
 
 
+@pytest.mark.slow
 def test_every_write_is_durable_or_an_exception() -> None:
     found = {
         (path.relative_to(SOURCES if package == SOURCES else STUDIES.parent).as_posix(), *write)

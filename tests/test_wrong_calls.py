@@ -387,6 +387,7 @@ def test_no_rows_and_no_tokens_to_read(kind: str) -> None:
     assert after.extra["length"].tolist() == [0] * B
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("position", ["learned", "none"])
 def test_meta_and_fake_tensors_pass(position: str) -> None:
     """Where values cannot be read none are; shapes come out as they would."""

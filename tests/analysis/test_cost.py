@@ -52,6 +52,7 @@ def less(whole: Executed, part: Executed) -> Executed:
     return Executed(*(getattr(whole, n) - getattr(part, n) for n in ("mul", "add", "div", "exp", "other")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "example"), IN_ORDER)
 def test_step_executes_the_price_of_its_token(kind: str, example: dict[str, Any]) -> None:
     mixer = build(kind, example)
@@ -70,6 +71,7 @@ def test_step_executes_the_price_of_its_token(kind: str, example: dict[str, Any]
         assert (counted.mul, counted.add, counted.div, counted.exp) == (price.mul, price.add, price.div, price.exp)
 
 
+@pytest.mark.slow
 def test_a_step_forms_the_products_of_all_alibi_distances_again() -> None:
     """A whole text forms those of each distance once, so the price of a token has those of a new distance alone."""
     mixer, state = build("attention", {"heads": 2, "position": "alibi"}), None
@@ -132,6 +134,7 @@ def decoder(**settings: Any) -> Decoder:
     return Decoder(DecoderConfig.model_validate({**sizes, **settings})).double().eval()
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("name", "T"), [(name, T) for name in MODELS for T in LENGTHS if T <= CONTEXT or "no positions" in name]
 )
@@ -167,6 +170,7 @@ def table_1_model(name: str) -> Decoder:
         return Decoder(DecoderConfig.model_validate({"mixer": TABLE_1[name][0]}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE_1)
 def test_parameters_of_the_whole_models(name: str) -> None:
     model = table_1_model(name)

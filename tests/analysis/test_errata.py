@@ -112,6 +112,7 @@ def test_a_state_of_learned_positions_ends_at_the_context() -> None:
         model.step(torch.tensor([3]), state)
 
 
+@pytest.mark.slow
 def test_every_test_that_the_errata_name_is_there() -> None:
     tests = Path(__file__).parents[1]
     message = (tests.parent / "docs" / "errata.md").read_text(encoding="utf-8")

@@ -25,6 +25,7 @@ def built(kind: str, example: dict[str, object], causal: bool, context: int) -> 
         return mixer_config({"kind": kind, **example}).build(8, context, causal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "example", "causal"), CASES)
 def test_the_price_of_a_huge_text(kind: str, example: dict[str, object], causal: bool) -> None:
     priced, refused = 0, []
@@ -46,6 +47,7 @@ def test_the_price_of_a_huge_text(kind: str, example: dict[str, object], causal:
     assert [words for words in refused if not any(reason in words for reason in known)] == []
 
 
+@pytest.mark.slow
 def test_random_blocks_that_a_context_cuts_are_drawn() -> None:
     mixer = built("bigbird", {"heads": 2, "block": 2, "window": 1, "random": 1}, True, 16)
     with pytest.raises(ValueError, match=r"context of 16 cuts have no formula.* choose at most 33,554,432 tokens"):
@@ -54,6 +56,7 @@ def test_random_blocks_that_a_context_cuts_are_drawn() -> None:
     assert 3.99 < mixer.cost(2**22).mul / mixer.cost(2**20).mul < 4  # late random blocks seldom lie in a context
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("causal", [True, False])
 def test_random_blocks_are_counted_block_by_block_in_many_chunks(monkeypatch: pytest.MonkeyPatch, causal: bool) -> None:
     pattern = RandomBlocks(4, 1, 2, 1, 0 if causal else 1, 3, causal)

@@ -25,6 +25,8 @@ from seqloom.models.verbs import ForwardVerb
 from seqloom.ops.backends import known, use
 from tests.at_once import first
 
+pytestmark = pytest.mark.slow
+
 MIXERS: dict[str, dict[str, Any]] = {
     "attention": {"kind": "attention", "heads": 32},
     "she": {"kind": "she"},

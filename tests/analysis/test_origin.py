@@ -20,6 +20,7 @@ def _asked_anew() -> None:
     tag.cache_clear()
 
 
+@pytest.mark.slow
 def test_all_four_are_there() -> None:
     result = origin("seqloom bench she")
     assert [name for name in result if name != "tag"] == ["date", "commit", "command", "machine"]

@@ -32,6 +32,7 @@ def jacobian(mixer: Mixer, x: Tensor) -> Tensor:
     return result.square().sum((1, 3)).sqrt()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_nothing_ahead_is_read_and_something_behind_is(kind: str) -> None:
     result = reach(built(kind), T)
@@ -42,6 +43,7 @@ def test_nothing_ahead_is_read_and_something_behind_is(kind: str) -> None:
     assert (result.diagonal(-1) > 1e-6 * largest).any() == (kind != "identity"), "the token before is read"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["attention", "she", "mamba", "rwkv"])
 def test_it_is_the_jacobian(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mixer, x = built(kind), drawn(2)
@@ -84,6 +86,7 @@ def test_a_function_that_looks_ahead_is_detected() -> None:
     assert (reach(Ahead().double(), T).triu(1) > 0).any()
 
 
+@pytest.mark.slow
 def test_an_estimate_is_near_and_the_same_again() -> None:
     mixer, x = built("attention"), drawn(1)
     exact, result = reach_of(mixer, x), reach_of(mixer, x, probes=200)

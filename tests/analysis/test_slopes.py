@@ -109,6 +109,7 @@ def test_a_line_is_fitted_to_all_points() -> None:
             slope(sizes, values)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", HERE)
 @pytest.mark.parametrize("quantity", [q for q in QUANTITIES if q not in ("forward", "kept")])
 def test_priced_quantities_grow_as_documented(name: str, quantity: slopes.Quantity) -> None:
@@ -126,6 +127,7 @@ def measured(name: str, quantity: slopes.Quantity) -> None:
         assert same_exponents(result.measured, expected, ROOM.get((name, quantity), 0.2)), (result.measured, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE)
 @pytest.mark.parametrize("quantity", ["forward", "kept"])
 def test_memory_grows_as_documented(name: str, quantity: slopes.Quantity) -> None:

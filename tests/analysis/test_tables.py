@@ -57,6 +57,7 @@ def test_all_other_entries_are_printed_right() -> None:
             assert (entry.printed(seed, form) is right) == ((seed, form) not in entry.misprints)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sublayer", SUBLAYERS)
 def test_tables_are_the_prices(sublayer: str) -> None:
     for d, T, n in SIZES:

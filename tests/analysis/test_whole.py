@@ -58,6 +58,7 @@ def priced(cost: Cost) -> Executed:
     return Executed(cost.mul, cost.add, cost.div, cost.exp, cost.other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_training_is_the_count(kind: str) -> None:
     model = decoder(kind)
@@ -67,6 +68,7 @@ def test_training_is_the_count(kind: str) -> None:
         assert price.params == sum(p.numel() for p in model.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_prefill_is_the_count(kind: str) -> None:
     """Of the equation, as a forward has it: what `extend` does besides to keep a state is not priced."""
@@ -78,6 +80,7 @@ def test_prefill_is_the_count(kind: str) -> None:
         assert price.state * 8 == nbytes(model.trim(state))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in CAUSAL if kind not in OTHERWISE])
 def test_a_step_is_the_count_at_every_position(kind: str) -> None:
     model = decoder(kind)
@@ -90,6 +93,7 @@ def test_a_step_is_the_count_at_every_position(kind: str) -> None:
         _, state = model.step(ids, state)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", [kind for kind in CAUSAL if kind not in LEARNED])
 def test_layers_built_once_have_the_price_of_the_model(kind: str) -> None:
     model = decoder(kind, depth=3, position="learned", embed_norm=True)
@@ -115,6 +119,7 @@ def test_wrong_prices_are_noticed() -> None:
     assert priced(model.cost(5, outputs=1)) != counted
 
 
+@pytest.mark.slow
 def test_every_mixer_has_a_row_with_the_settings_of_the_model() -> None:
     config = DecoderConfig.model_validate({**SIZES, "mixer": {"kind": "attention", "heads": 8}})
     rows = {row.mixer: row for row in every_mixer(config, 5)}
@@ -127,6 +132,7 @@ def test_every_mixer_has_a_row_with_the_settings_of_the_model() -> None:
     assert default.costs["training"].exp < eight.costs["training"].exp
 
 
+@pytest.mark.slow
 def test_arguments_that_do_not_fit_raise_an_error_with_the_reason() -> None:
     config = DecoderConfig.model_validate({**SIZES, "dim": 6, "mixer": {"kind": "attention", "heads": 3}})
     rows = {row.mixer: row for row in every_mixer(config, 7)}

@@ -38,6 +38,7 @@ def builders(peers: Any) -> dict[str, Callable[[], Any]]:
     return {**ours, **caches, "transformers rwkv": peers.rwkv, "transformers mamba": peers.mamba}
 
 
+@pytest.mark.slow
 def test_every_model_agrees_with_its_cache_and_is_rewound(peers: Any) -> None:
     for name, run in peers.runs(builders(peers)).items():
         first = run()
@@ -47,6 +48,7 @@ def test_every_model_agrees_with_its_cache_and_is_rewound(peers: Any) -> None:
         assert run.tokens == (7 if name.startswith("he") else 3), "he pays for every block up to the end of its context"
 
 
+@pytest.mark.slow
 def test_both_caches_are_of_the_same_gpt2(peers: Any) -> None:
     runs = peers.runs({cache: partial(peers.gpt2, cache) for cache in peers.CACHES})
     dynamic, static = (runs[cache] for cache in peers.CACHES)
@@ -66,6 +68,7 @@ def test_gpt2_is_in_its_best_configuration(peers: Any) -> None:
     assert not run.model.training
 
 
+@pytest.mark.slow
 def test_a_wrong_cache_is_not_timed(peers: Any) -> None:
     """The cache is of other ids than those that the whole reading sees."""
     for name, build in builders(peers).items():
@@ -79,6 +82,7 @@ def test_a_wrong_cache_is_not_timed(peers: Any) -> None:
             run.agree()
 
 
+@pytest.mark.slow
 def test_rows(peers: Any) -> None:
     rows = list(peers.rows(repeats=2, trial=1))
     against_gpt2 = [row for row in rows if "gpt2" in row["peer"]]
@@ -96,6 +100,7 @@ def test_rows(peers: Any) -> None:
     assert all((row["met"] is None) == (row["goal"] is None) for row in rows)
 
 
+@pytest.mark.slow
 def test_a_ratio_is_of_one_token(peers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of different lengths are compared token by token."""
     group = peers.runs({name: builders(peers)[name] for name in ("DynamicCache", "he")})

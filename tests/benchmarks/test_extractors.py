@@ -138,6 +138,7 @@ def test_rates_are_measured(script: Script, monkeypatch: pytest.MonkeyPatch) -> 
     assert rates.operations > 0 < rates.bytes
 
 
+@pytest.mark.slow
 def test_rows_of_a_small_shape(
     results: Callable[..., list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,6 +186,7 @@ def test_inside_that_process(results: Callable[..., list[dict[str, Any]]], monke
     assert not {"native", "spectral"} & set(row["backends"]["lag_sum"])
 
 
+@pytest.mark.slow
 def test_a_whole_step(script: Script) -> None:
     table1, limits = script("table1"), script("limits")
     rows = list(table1.rows(["me"], 1, limits.Rates(2e11, 4e10), preset="tiny"))

@@ -32,6 +32,7 @@ harness.append("rows", [harness.compare({{"a": int, "b": list}}, peer="a", repea
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 
+@pytest.mark.slow
 def test_a_run_of_few_steps(script: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     host = script("host_work")
     monkeypatch.setattr(host, "STEPS", 6)

@@ -46,6 +46,7 @@ def test_the_goals_are_those_that_were_set(script: Script) -> None:
     assert set(newer.MIXERS) == {*expected, "hgrn2"}
 
 
+@pytest.mark.slow
 def test_rows_of_sublayers(newer: Any, results: Callable[..., Any]) -> None:
     """All mixers in one race for each shape."""
     rows = results("--sublayers")
@@ -58,6 +59,7 @@ def test_rows_of_sublayers(newer: Any, results: Callable[..., Any]) -> None:
         assert row["command"] == "python benchmarks/newer_mixers.py --rounds 2 --sublayers"
 
 
+@pytest.mark.slow
 def test_rows_of_tokens(results: Callable[..., Any]) -> None:
     rows = results("--tokens", "--mixers", "gla,rglru")
     assert [row["what"] for row in rows] == ["token far and near"] * 2 + ["token"] * 2
@@ -66,6 +68,7 @@ def test_rows_of_tokens(results: Callable[..., Any]) -> None:
     assert all(set(row["ms_median_quartiles"]) == {"attention", "gla", "rglru"} for row in rows[2:])
 
 
+@pytest.mark.slow
 def test_rows_against_transformers(results: Callable[..., Any]) -> None:
     pytest.importorskip("transformers")
     rows = results("--peers", "--mixers", "gla,gated_delta,mamba2")
@@ -94,6 +97,7 @@ def test_a_peer_has_the_sizes_of_the_mixer(newer: Any, kind: str) -> None:
     )
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["gated_delta", "mamba2"])
 def test_a_peer_reads_from_its_cache(newer: Any, script: Script, kind: str) -> None:

@@ -32,6 +32,7 @@ def test_the_goals_are_those_that_were_set(script: Script) -> None:
     assert (patterns.SLOPES[0], patterns.SLOPES[-1]) == (2048, 32768)
 
 
+@pytest.mark.slow
 def test_rows(patterns: Any, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(script("harness"), "RESULTS", tmp_path)
     monkeypatch.setattr(patterns, "gate", lambda *tests: None)

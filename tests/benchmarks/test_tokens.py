@@ -18,6 +18,7 @@ def tokens(script: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> Any
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 3])
 def test_rows(tokens: Any, batch: int) -> None:
     rows = tokens.rows(context=9, batch=batch, repeats=2)
@@ -40,6 +41,7 @@ def test_a_time_is_of_one_token(tokens: Any) -> None:
     assert (row["ratio_to_attention_32"], row["ratio_quartiles"]) == (1.0, [1.0, 1.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", [9, 16, 40])
 def test_the_context_is_full_and_every_block_comes(tokens: Any, context: int) -> None:
     for name, (kind, settings) in tokens.MIXERS.items():
@@ -54,6 +56,7 @@ def test_the_context_is_full_and_every_block_comes(tokens: Any, context: int) ->
             assert reading.tokens % longest(context) == 0
 
 
+@pytest.mark.slow
 def test_matrices_are_left_out_where_they_are_too_many(tokens: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "MATRICES", 8)
     assert [row["mixer"] for row in tokens.rows(context=9, batch=1, repeats=1)] == list(tokens.MIXERS)[:-1]
@@ -72,6 +75,7 @@ def test_a_token_in_two_parts(script: Callable[[str], Any], tokens: Any, kind: s
         torch.testing.assert_close(timed.state[name], tensor)
 
 
+@pytest.mark.slow
 def test_rows_of_latency(script: Callable[[str], Any]) -> None:
     row = script("latency").row("we", 9, 2)
     assert row["us_after_longest"] >= row["us_after_mean"] > 0

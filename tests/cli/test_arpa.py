@@ -14,6 +14,8 @@ from tests.cli.conftest import Answer
 from tests.cli.test_bad_input import refused
 from tests.training.running import tiny
 
+pytestmark = pytest.mark.slow
+
 Seqloom = Callable[..., Answer]
 COUNTED = ("model={kind: ngram, order: 3, context: 16}", "data.disjoint=true", "training.batches=1000")
 

@@ -149,6 +149,7 @@ def test_a_mistake_is_one_line(call: Call, words: tuple[str, ...], kit: Kit) -> 
         pytest.fail("it was accepted")
 
 
+@pytest.mark.slow
 def test_a_tokenizer_of_another_model(trained: Path, tmp_path: Path) -> None:
     small = seqloom.decoder("she", vocab=200, dim=8, depth=1, context=4)
     seqloom.save(small, tmp_path / "small", tokenizer=seqloom.load(trained).tokenizer)

@@ -84,6 +84,7 @@ def test_a_refused_training_makes_no_folder(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     first(2, [["lst"], [*TINY, "--out", "new", "--set", "training.lr=fast"], ["generate", "nowhere", "Once"]]),
@@ -97,6 +98,7 @@ def test_in_a_separate_process(arguments: list[str], tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_run_in_use(seqloom: Seqloom, tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "run")], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
@@ -107,6 +109,7 @@ def test_a_run_in_use(seqloom: Seqloom, tmp_path: Path) -> None:
     assert len(answer.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_run_in_use_can_be_read(seqloom: Seqloom, trained: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLD, str(trained)], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
@@ -116,6 +119,7 @@ def test_a_run_in_use_can_be_read(seqloom: Seqloom, trained: Path) -> None:
     assert answer.code == 0
 
 
+@pytest.mark.slow
 def test_drift_must_be_allowed(
     seqloom: Seqloom, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +150,7 @@ def test_the_newest_checkpoint_is_damaged(seqloom: Seqloom, wrecks: Path, wreck:
     assert listing(wrecks) == before
 
 
+@pytest.mark.slow
 def test_no_training_on_a_newer_checkpoint(seqloom: Seqloom, wrecks: Path) -> None:
     before = listing(wrecks)
     refused(seqloom(*TINY, "--out", wrecks / "newer_checkpoint"), "written by a newer seqloom", "upgrade")

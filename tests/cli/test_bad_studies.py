@@ -81,6 +81,7 @@ def test_a_study_without_cells(name: str, seqloom: Seqloom, trained: Path, tmp_p
     assert not out.exists()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_folder_of_another_study(name: str, seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "squares"
@@ -141,6 +142,7 @@ def recalled(tmp_path_factory: pytest.TempPathFactory, _own_cache: None) -> Path
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "says"),
     [
@@ -163,6 +165,7 @@ def test_a_cell_that_fails(
     assert [says in row["failed"] for row in after if row.get("failed")] == [True]
 
 
+@pytest.mark.slow
 def test_a_signal_in_a_cell(seqloom: Seqloom, recalled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = shutil.copytree(recalled, tmp_path / "study")
     before = read(out)

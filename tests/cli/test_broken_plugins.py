@@ -12,6 +12,8 @@ from seqloom.mixers import kinds, plugins
 from seqloom.studies.everyone import everyone, fitting
 from tests.cli.conftest import Answer
 
+pytestmark = pytest.mark.slow
+
 HEAD = """
 from seqloom.core.mixer_config import register
 from seqloom.mixers.linear.linear import LinearConfig

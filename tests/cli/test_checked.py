@@ -40,6 +40,7 @@ def message(check: Any, *arguments: Any) -> str | None:
     return None
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", [name for name in kinds() if name in registry.read()["mixers"]])
 def test_a_mixers_settings(kind: str) -> None:
     names = [name for name in kinds()[kind].model_fields if name != "kind"]
@@ -52,6 +53,7 @@ def test_a_mixers_settings(kind: str) -> None:
                 assert early is not None, (name, value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("section", ["model", "data", "training"])
 def test_the_settings_of_a_run(section: str) -> None:
     settings = next(part for part in registry.run() if part["name"] == section)["settings"]
@@ -104,6 +106,7 @@ def test_an_installed_mixer_is_listed_and_has_settings(package: Path) -> None:
     assert "model.mixer, of kind plugged" in settings("plugged")
 
 
+@pytest.mark.slow
 def test_an_installed_mixer_is_imported_when_it_is_used(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert registry.installed()["their_mixers"] == "plugged-mixer"
     require_mixer({"kind": "she"})

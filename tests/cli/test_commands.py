@@ -36,6 +36,7 @@ def test_there_are_at_most_eighteen_commands() -> None:
     assert len(NAMES) <= 18
 
 
+@pytest.mark.slow
 def test_train_then_nothing_is_left_to_do(seqloom: Seqloom, tmp_path: Path) -> None:
     first = seqloom(*TINY, "--out", tmp_path / "run")
     assert first.code == 0
@@ -50,6 +51,7 @@ def test_train_then_nothing_is_left_to_do(seqloom: Seqloom, tmp_path: Path) -> N
     assert f"going on after step {STEP} of {STEP + 1}" in more.err
 
 
+@pytest.mark.slow
 def test_train_from_another_run(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
     answer = seqloom(*TINY, "--from", trained, "--out", tmp_path / "run")
     assert answer.code == 0, answer.err
@@ -60,6 +62,7 @@ def test_train_from_another_run(seqloom: Seqloom, trained: Path, tmp_path: Path)
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
 def test_the_data_of_a_run_is_taken_word_for_word(seqloom: Seqloom, tmp_path: Path) -> None:
     text = tmp_path / "2024: null #1.txt"
     text.write_text("\n\n".join(document.text for document in read("stories:30")))
@@ -68,6 +71,7 @@ def test_the_data_of_a_run_is_taken_word_for_word(seqloom: Seqloom, tmp_path: Pa
     assert str(text) in answer.err
 
 
+@pytest.mark.slow
 def test_a_preset_file(seqloom: Seqloom, tmp_path: Path) -> None:
     preset = tmp_path / "mine.yaml"
     preset.write_text(
@@ -82,6 +86,7 @@ def test_a_preset_file(seqloom: Seqloom, tmp_path: Path) -> None:
     assert (settings["training"]["lr"], settings["training"]["betas"]) == (1e-3, [0.9, 0.95])
 
 
+@pytest.mark.slow
 def test_data(seqloom: Seqloom) -> None:
     answer = seqloom("data", "stories:20", "--vocab", 300)
     assert answer.code == 0
@@ -133,6 +138,7 @@ def test_debug_shows_where(arguments: list[str], monkeypatch: pytest.MonkeyPatch
         run()
 
 
+@pytest.mark.slow
 def test_after_two_dashes_debug_is_text(trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setattr(sys, "argv", ["seqloom", "generate", "--max-tokens=2", str(trained), "--", "--debug"])
     with pytest.raises(SystemExit) as left:
@@ -141,6 +147,7 @@ def test_after_two_dashes_debug_is_text(trained: Path, monkeypatch: pytest.Monke
     assert capsys.readouterr().out.startswith("--debug")
 
 
+@pytest.mark.slow
 def test_the_best_texts_of_a_beam_search(seqloom: Seqloom, trained: Path) -> None:
     one = seqloom("generate", trained, "Once", "--max-tokens", 4, "--beams", 3)
     three = seqloom("generate", trained, "Once", "--max-tokens", 4, "--beams", 3, "--best", 3, "--length-penalty", 0.6)
@@ -164,6 +171,7 @@ def test_the_folder_of_a_study_is_no_run(seqloom: Seqloom, tmp_path: Path) -> No
     assert len(answer.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_is_passed_over(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
     shutil.copytree(trained, tmp_path / "run")
     assert seqloom("train", "tiny", "--set", f"training.batches={STEP + 1}", "--out", tmp_path / "run").code == 0

@@ -16,6 +16,7 @@ from tests.kinds import CAUSAL
 Seqloom = Callable[..., Answer]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("kind", kinds())
 def test_the_cost_of_a_mixer(seqloom: Seqloom, kind: str) -> None:
     """Of its causal form, or of the bidirectional one where that is all it has."""
@@ -55,6 +56,7 @@ def test_the_fields_of_a_mixer_are_options(seqloom: Seqloom) -> None:
     assert printed["equation"]["params"] == sum(parameter.numel() for parameter in mixer.parameters())
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_preset(seqloom: Seqloom) -> None:
     table = seqloom("cost", "tiny")
     assert table.code == 0
@@ -65,6 +67,7 @@ def test_the_cost_of_a_preset(seqloom: Seqloom) -> None:
     assert 0 < one["total"] < row["total"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "far", "message"),
     [
@@ -83,6 +86,7 @@ def test_how_far_a_memory_reaches(seqloom: Seqloom, words: tuple[str, ...], far:
     assert ("tokens back" in table) == (far is not None)
 
 
+@pytest.mark.slow
 def test_settings_change_the_model_of_a_preset(seqloom: Seqloom) -> None:
     she = ("--set", "model.mixer.kind=she", "--set=model.mixer.groups=4")
     written = json.loads(seqloom("cost", "tiny", *she, "--tokens", 4, "--json").out)
@@ -106,6 +110,7 @@ def test_a_preset_may_be_a_file(seqloom: Seqloom, tmp_path: Path) -> None:
     assert written["params"] == sum(p.numel() for p in Decoder(resolve(str(file)).model).parameters())
 
 
+@pytest.mark.slow
 def test_every_mixer_in_one_table(seqloom: Seqloom) -> None:
     written = json.loads(seqloom("cost", "tiny", "--all", "--json").out)
     assert written["refused"].keys() == kinds().keys() - set(CAUSAL)
@@ -124,6 +129,7 @@ def test_every_mixer_in_one_table(seqloom: Seqloom) -> None:
     assert table.count(f"{row['total']:,}") >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["mixer", "mul", "exp", "params", "state", "path"])
 def test_the_table_is_sorted_by_a_column(seqloom: Seqloom, column: str) -> None:
     written = json.loads(seqloom("cost", "tiny", "--all", "--per", "token", "--sort", column, "--json").out)
@@ -133,6 +139,7 @@ def test_the_table_is_sorted_by_a_column(seqloom: Seqloom, column: str) -> None:
     assert len(set(result)) > 2
 
 
+@pytest.mark.slow
 def test_without_a_preset_it_is_table_1(seqloom: Seqloom) -> None:
     words = ("--sort", "total", "--all", "--per", "sequence")
     written = json.loads(seqloom("cost", *words, "--json").out)
@@ -141,6 +148,7 @@ def test_without_a_preset_it_is_table_1(seqloom: Seqloom) -> None:
     assert (params["attention"], params["she"], params["me"]) == (4_861_320, 42_020_232, 3_683_976)
 
 
+@pytest.mark.slow
 def test_mixers_that_do_not_fit_are_named_below_the_table(seqloom: Seqloom) -> None:
     words = ("--set", "model.dim=6", "--set", "model.mixer.kind=she")
     table = seqloom("cost", "tiny", "--all", *words).out
@@ -148,6 +156,7 @@ def test_mixers_that_do_not_fit_are_named_below_the_table(seqloom: Seqloom) -> N
     assert "\nno she" not in table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

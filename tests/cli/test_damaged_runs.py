@@ -124,6 +124,7 @@ def at_most(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_damaged_run(seed: int, name: str, trained: Path, tmp_path: Path, seqloom: Seqloom) -> None:

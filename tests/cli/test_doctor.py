@@ -88,6 +88,7 @@ def test_it_changes_nothing(seqloom: Seqloom, wrecks: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in (wrecks / "truncated").rglob("*")} == before
 
 
+@pytest.mark.slow
 def test_what_is_installed_and_runs_here(seqloom: Seqloom) -> None:
     answer = seqloom("doctor")
     assert answer.code == 0
@@ -100,6 +101,7 @@ def test_what_is_installed_and_runs_here(seqloom: Seqloom) -> None:
             assert why in rows[op, name]
 
 
+@pytest.mark.slow
 def test_version(seqloom: Seqloom) -> None:
     answer = seqloom("--version")
     assert (answer.code, answer.err) == (0, "")

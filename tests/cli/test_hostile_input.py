@@ -122,6 +122,7 @@ def at_once() -> Iterator[None]:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**20, "in units of 1 KiB"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("command", "option", "value"), _numeric())
 @pytest.mark.usefixtures("at_once")
 def test_an_option_of_a_number(
@@ -198,6 +199,7 @@ def _sizes_of_mixers() -> Iterator[Any]:
                 yield pytest.param(kind, name, id=f"{kind}-{name}")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("kind", "name"), list(_sizes_of_mixers()))
 @pytest.mark.parametrize("value", first(2, ["1000000000", "true", "1.5", "-1", ".nan", "", "[1]"]))
 @pytest.mark.usefixtures("at_once")
@@ -229,6 +231,7 @@ def test_a_path_that_is_no_regular_file(
     refused(seqloom(*words), f"is {kind}, not a regular file")
 
 
+@pytest.mark.slow
 def test_try_anyway_runs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trained: Path) -> None:
     from seqloom.cli import command
 

@@ -23,6 +23,7 @@ run()
 PROGRAM = [sys.executable, "-c", "from seqloom.cli import run; run()"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module",
     [

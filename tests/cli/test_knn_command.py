@@ -21,6 +21,7 @@ def store(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_build_tune_evaluate_generate(seqloom: Seqloom, trained: Path, store: Path) -> None:
     again = seqloom("knn", "build", trained, "--data", "stories:9", "--out", store)
     assert again.code == 0
@@ -46,6 +47,7 @@ def test_build_tune_evaluate_generate(seqloom: Seqloom, trained: Path, store: Pa
     assert seqloom(*ask, "--knn", store).out == seqloom(*ask, "--knn", store).out != seqloom(*ask).out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -46,6 +46,7 @@ def test_what_is_drawn_is_what_a_mixer_reads(number: int) -> None:
     assert [result[head] for head in sorted(result)] == looked
 
 
+@pytest.mark.slow
 def test_it_loads_no_torch() -> None:
     run = "from seqloom.cli.work.mixers import patterns; import sys; patterns(); print('torch' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=True)

@@ -17,6 +17,7 @@ def rows(text: str) -> dict[tuple[str, str], str]:
     return {tuple(line.split()[:2]): line for line in lines[2:]}
 
 
+@pytest.mark.slow
 def test_every_backend_of_every_op_has_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "SIZES", ((1, 1), (8, 32)))  # the slow test below has them all
     result = rows(backends())
@@ -25,6 +26,7 @@ def test_every_backend_of_every_op_has_its_row(monkeypatch: pytest.MonkeyPatch) 
         assert any(" x " in line for (of, _), line in result.items() if of == op), op
 
 
+@pytest.mark.slow
 def test_a_backend_that_is_not_available_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     wkv_average = chooser.ops()["wkv_average"]
     monkeypatch.setattr(chooser, "ops", lambda: {"wkv_average": wkv_average})

@@ -48,6 +48,7 @@ def test_one_mixer_whole(kind: str, seqloom: Seqloom) -> None:
     assert json.loads(seqloom("list", kind, "--json").out) == {kind: mixer}
 
 
+@pytest.mark.slow
 def test_the_price_is_that_of_cost(seqloom: Seqloom) -> None:
     equation = json.loads(seqloom("cost", "he", "--dim", 128, "--context", 128, "--json").out)["equation"]
     assert MIXERS["he"]["price"]["row"] == {name: equation[name] for name in ("total", "params", "state")}
@@ -94,6 +95,7 @@ def test_all_settings(seqloom: Seqloom) -> None:
     assert max(len(line) for line in text.splitlines()) <= 80
 
 
+@pytest.mark.slow
 def test_a_narrow_terminal(seqloom: Seqloom, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     assert max(len(line) for line in seqloom("settings", "training").out.splitlines()) <= 40

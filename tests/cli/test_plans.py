@@ -50,6 +50,7 @@ def test_out_is_asked_for_where_something_is_written() -> None:
     assert not out_folder(None, planned=True).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, words in WORDS.items() if words])
 def test_a_plan_without_out(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

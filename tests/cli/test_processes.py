@@ -12,6 +12,8 @@ import pytest
 
 from tests.at_once import first
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = [sys.executable, "-c", "from seqloom.cli import run; run()"]
 LIGHT = """
 import sys

@@ -18,6 +18,7 @@ from tests.cli.conftest import STEP, Answer
 Seqloom = Callable[..., Answer]
 
 
+@pytest.mark.slow
 def test_generate_is_the_same_by_seed(seqloom: Seqloom, trained: Path) -> None:
     ask = ("generate", trained, "Once upon", "--max-tokens", 40)
     seqloom(*ask)  # which compiles what is not compiled yet, and says so
@@ -30,6 +31,7 @@ def test_generate_is_the_same_by_seed(seqloom: Seqloom, trained: Path) -> None:
     assert first.err.startswith("all 40 tokens: reads ")
 
 
+@pytest.mark.slow
 def test_generate_prints_the_text_of_the_python_interface(seqloom: Seqloom, trained: Path) -> None:
     settings: dict[str, Any] = {"max_tokens": 30, "temperature": 0.7, "top_k": 50, "top_p": 0.9, "seed": 3, "hop": 4}
     options = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
@@ -54,6 +56,7 @@ def test_generate_prints_each_piece_at_once(
     assert [*shown, rest.out] == ["Once a", "b", "\n"]
 
 
+@pytest.mark.slow
 def test_evaluate(seqloom: Seqloom, trained: Path) -> None:
     model = face.load(trained)
     tokens = encode_documents(read("stories:3:9"), model.tokenizer)
@@ -73,6 +76,7 @@ def test_evaluate(seqloom: Seqloom, trained: Path) -> None:
         assert f"{value:,.3f}" in table
 
 
+@pytest.mark.slow
 def test_evaluate_reads_the_column_that_is_named(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
     rows = [{"text": "a", "body": "Once upon a time."}, {"text": "b", "body": "The end."}]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -83,12 +87,14 @@ def test_evaluate_reads_the_column_that_is_named(seqloom: Seqloom, trained: Path
     assert 'no string field "title"' in seqloom(*ask, "--column", "title").err
 
 
+@pytest.mark.slow
 def test_evaluate_other_text_has_no_floor(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("Colourless green ideas sleep furiously.")
     assert json.loads(seqloom("evaluate", trained, "--data", tmp_path / "text.txt", "--json").out)["floor"] is None
     assert "floor" not in seqloom("evaluate", trained, "--data", tmp_path / "text.txt").out
 
 
+@pytest.mark.slow
 def test_generate_with_a_draft(seqloom: Seqloom, trained: Path) -> None:
     """A run that drafts for itself writes its own greedy text; the price says what came of the drafts."""
     ask = ("generate", trained, "Once", "--max-tokens", 12, "--temperature", 0)
@@ -100,6 +106,7 @@ def test_generate_with_a_draft(seqloom: Seqloom, trained: Path) -> None:
     assert "of which it would have written otherwise" in bold.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -123,6 +130,7 @@ def test_an_impossible_draft(
     assert len(answer.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_generate_with_exits(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
     """The price says how many layers were read, what that saved, and how often the likeliest token changed."""
     tokenizer = face.load(trained).tokenizer
@@ -138,6 +146,7 @@ def test_generate_with_exits(seqloom: Seqloom, trained: Path, tmp_path: Path) ->
     assert "the likeliest token differs in" in bold.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "words"),
     [

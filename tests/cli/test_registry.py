@@ -12,6 +12,7 @@ from tests.test_readme import ADDED, KIND, added
 OUR_KINDS = [name for name, config in kinds().items() if config.__module__.startswith("seqloom.mixers.")]
 
 
+@pytest.mark.slow
 def test_registry_json_is_current() -> None:
     assert registry.PATH.read_text(encoding="utf-8") == described.text(), "run: python -m seqloom.cli.described"
 
@@ -58,6 +59,7 @@ def test_a_summary_fits(about: str, expected: str) -> None:
     assert len(expected) <= described.WIDEST
 
 
+@pytest.mark.slow
 def test_a_mixer_registered_here_is_described_too(tmp_path: object) -> None:
     with added(ADDED, tmp_path):  # type: ignore[arg-type]
         assert registry.mixers()[KIND]["summary"] == "The average of all tokens so far"

@@ -67,6 +67,7 @@ def test_rows_that_no_training_wrote(tmp_path: Path, row: dict[str, Any], capsys
     assert capsys.readouterr().out.splitlines()[-1].split()[0] == "run"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [{}, {"training": {}}, {"training": 3}, {"training": {"batches": "x"}}, 3, None])
 def test_a_checkpoint_without_the_number_of_batches(
     tmp_path: Path, config: object, capsys: pytest.CaptureFixture[str]

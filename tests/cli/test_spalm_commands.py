@@ -11,6 +11,8 @@ from seqloom.cli import command
 from tests.cli.conftest import Answer
 from tests.cli.test_bad_input import refused
 
+pytestmark = pytest.mark.slow
+
 Seqloom = Callable[..., Answer]
 SMALL = ("--set", "training.batches=3", "--set", "data.source=stories:9:0")
 FROZEN = ("--set", "model.mixer.kind=gru", "--set", "model.position.kind=none")

@@ -40,6 +40,7 @@ def steps(folder: Path) -> list[int]:
     return [row["step"] for row in rows if "loss" in row]
 
 
+@pytest.mark.slow
 def test_a_training_ends_saved_and_goes_on(
     tmp_path: Path, over_after: Callable[[int], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -55,12 +56,14 @@ def test_a_training_ends_saved_and_goes_on(
     assert steps(tmp_path / "run") == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 def test_a_command_that_ends_in_time_is_as_without_a_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "tiny", "--data", "stories:30", "--out", str(tmp_path), "--set", "training.batches=2"]
     assert command([*words, "--minutes", "9000"]) == 0
     assert "are over" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_time_without_one_step_is_an_error_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,6 +80,7 @@ def test_a_time_without_one_step_is_an_error_and_loses_nothing(
     assert "--minutes ended before one step was done: allow more; nothing is lost" in line
 
 
+@pytest.mark.slow
 def test_a_study_ends_between_its_steps(
     tmp_path: Path, over_after: Callable[[int], None], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -88,6 +88,7 @@ def without_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contracts, "PROMISES", contracts.PROMISES[:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_compiling")
 def test_one_line_for_each_promise(seqloom: Run) -> None:
     answer = seqloom("verify", f"{LAYERS}:Decay", "--dim", "4", "--context", "6")
@@ -100,6 +101,7 @@ def test_one_line_for_each_promise(seqloom: Run) -> None:
     assert lines[-1] == "9 hold, 0 do not apply, 0 fail"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_compiling")
 def test_a_broken_promise_is_exit_code_1(seqloom: Run) -> None:
     answer = seqloom("verify", f"{LAYERS}:LooksAhead", "--dim", "4", "--context", "6")
@@ -114,6 +116,7 @@ def test_a_broken_promise_is_exit_code_1(seqloom: Run) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_compiling")
 def test_as_json(seqloom: Run) -> None:
     answer = seqloom("verify", f"{LAYERS}:SharesScale", "--dim", "4", "--context", "6", "--json")
@@ -125,6 +128,7 @@ def test_as_json(seqloom: Run) -> None:
     assert (rows["rows"]["verdict"], rows["rows"]["difference"]) == ("breaks", None)
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 def test_a_mixer_with_its_settings(seqloom: Run) -> None:
     answer = seqloom("verify", "linear", "--dim", "8", "--set", "heads=2")
@@ -133,6 +137,7 @@ def test_a_mixer_with_its_settings(seqloom: Run) -> None:
     assert answer.out.endswith("\n10 hold, 0 do not apply, 0 fail\n")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_compiling")
 def test_the_form_that_is_asked_for_is_built(seqloom: Run) -> None:
     answer = seqloom("verify", "attention", "--dim", "8", "--set", "heads=2", "--bidirectional")
@@ -148,6 +153,7 @@ def test_the_form_that_is_asked_for_is_built(seqloom: Run) -> None:
     assert target.subject_of(f"{LAYERS}:Either", dim=4, causal=False).module().causal is False
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_compiling")
 def test_a_layer_that_ends_the_program_is_a_finding(seqloom: Run) -> None:
     answer = seqloom("verify", f"{LAYERS}:Exits", "--dim", "4", "--context", "6")
@@ -165,6 +171,7 @@ def test_a_stop_by_the_user_is_none(seqloom: Run, monkeypatch: pytest.MonkeyPatc
     assert (answer.code, answer.out, answer.err) == (130, "", "stopped\n")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_compiling")
 def test_a_file_and_its_reference(seqloom: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my.py").write_text(MY)

@@ -122,7 +122,7 @@ def test_transforms_read_on(make: Make) -> None:
     check_reading_on(make)
 
 
-@pytest.mark.long  # tracing takes up to a second
+@pytest.mark.slow  # tracing takes up to a second
 @every_kind
 def test_jacobians_and_linear_maps(make: Make) -> None:
     mixer = make()

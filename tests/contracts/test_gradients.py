@@ -28,6 +28,7 @@ def finding(kind: type, dtype: torch.dtype | None = None, dim: int = 16) -> Find
     return gradients(subject_of(f"{LAYERS}:{kind.__name__}", dim=dim, dtype=dtype))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "dtype"),
     [(Keyed, None), (Keyed, torch.float32), (Relu, None), (Relu, torch.float32), (LargestKeys, None)],
@@ -37,6 +38,7 @@ def test_a_sound_layer_holds_also_where_it_bends(kind: type, dtype: torch.dtype 
     assert result.verdict == "holds", result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "dtype"), [(TriplesKeys, torch.float32), (OnlySingleTriples, None)])
 def test_without_float64_eight_directions_tell_a_false_gradient(kind: type, dtype: torch.dtype | None) -> None:
     result = finding(kind, dtype)
@@ -46,6 +48,7 @@ def test_without_float64_eight_directions_tell_a_false_gradient(kind: type, dtyp
     assert 0.3 < result.difference < 0.8  # 3 - 1 of 3
 
 
+@pytest.mark.slow
 def test_coarse_differences_across_choices_settle_nothing() -> None:
     result = finding(LargestKeys, torch.float32, dim=32)
     assert result.verdict == "does not apply", result
@@ -57,6 +60,7 @@ def test_in_bfloat16_differences_say_nothing() -> None:
     assert (result.verdict, "--reference" in result.detail) == ("does not apply", True), result
 
 
+@pytest.mark.slow
 def test_pieces_without_gradients_are_named() -> None:
     result = finding(ReadsOnWithoutGradients)
     assert result.verdict == "holds"
@@ -71,6 +75,7 @@ def test_what_is_read() -> None:
     assert [reading.name for reading in readings(limited)] == ["forward over 5 tokens", "forward over 6 tokens"]
 
 
+@pytest.mark.slow
 def test_a_long_sequence_has_more_tokens_than_any_block_of_an_op() -> None:
     sizes: dict[str, int] = {}
     for module in walk_packages(ops.__path__, "seqloom.ops."):

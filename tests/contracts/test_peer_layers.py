@@ -12,6 +12,7 @@ from seqloom.contracts.reading import token_steps
 from seqloom.contracts.target import subject_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer", "promises"),
     [

@@ -25,12 +25,14 @@ def by_promise(names: tuple[str, ...] = NAMES) -> list:
     return [pytest.param(name, marks=GRAPH if name == "compile" else ()) for name in names]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("promise", by_promise())
 def test_a_sound_layer_keeps_every_promise(promise: str) -> None:
     result = finding(Decay, promise)
     assert (result.promise, result.verdict) == (promise, "holds"), result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "promise", "says"),
     [
@@ -71,6 +73,7 @@ def test_what_has_no_price_here_cannot_be_counted() -> None:
     assert "aten.erfinv.default have no price here" in result.detail
 
 
+@pytest.mark.slow
 def test_an_output_that_starts_at_zero_hides_nothing() -> None:
     assert finding(Bare, "causality").verdict == "holds"
 
@@ -102,6 +105,7 @@ def test_bounds_follow_the_dtype_that_a_layer_computes_in(
     assert BY_NAME["rows"](subject).verdict == "holds"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["seqloom.mixers.linear.linear:LinearConfig", "linear", "tests.contract.sound:Average"]
 )
@@ -137,6 +141,7 @@ def test_a_subject_builds_the_same_module_each_time() -> None:
         assert bool(tensor.any()), f"{name} is 0 throughout"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("longest", "listed"), [(1024, "20, 31-33, 63-65, 127-129, 255-257, 511-513, 1023-1024"), (40, "20, 31-32")]
 )

@@ -12,6 +12,7 @@ from seqloom.contracts.target import subject_of
 TRAINED, LAYERS = "tests.contracts.layers_trained", "tests.contracts.layers"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(
     ("layer", "plain", "says"),

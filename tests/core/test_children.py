@@ -15,6 +15,7 @@ from tests.special_files import hostile_modules
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_a_child_runs_no_module_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hostile_modules(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -29,6 +30,7 @@ def test_a_child_runs_no_module_of_the_current_folder(tmp_path: Path, monkeypatc
     assert (tmp_path / "ran").exists(), "the folder would run code"
 
 
+@pytest.mark.slow
 def test_a_module_of_the_users_own_is_found_and_gets_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.py").write_text("import sys, seqloom; print(__name__, sys.argv[1:], seqloom.__file__)")
     monkeypatch.chdir(tmp_path)
@@ -76,6 +78,7 @@ def unsafe(tree: ast.AST) -> list[int]:
     return lines
 
 
+@pytest.mark.slow
 def test_every_child_is_started_so() -> None:
     starting = []
     for folder in ("src", "benchmarks"):

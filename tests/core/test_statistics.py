@@ -133,6 +133,7 @@ def test_the_sentence_under_a_table() -> None:
     assert could_settle({"b": 0.25, "c": None}, "a", 3).endswith("could have settled: 0.250 (b).")
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.floats(-3, 3), st.floats(0.05, 2)), min_size=2, max_size=6), st.integers(0, 999))
 def test_a_difference_is_settled_exactly_beyond_the_smallest(models: list[tuple[float, float]], seed: int) -> None:
@@ -143,6 +144,7 @@ def test_a_difference_is_settled_exactly_beyond_the_smallest(models: list[tuple[
         assert (one.word != "not settled") == (abs(one.estimate.mean) > one.smallest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "wide"), [(3, 3), (3, 0)])
 def test_coverage_and_false_claims_of_2000_tables(count: int, wide: int) -> None:
     """Six contenders of one true loss, of which one varies five times as much; contender 0 is the baseline."""

@@ -78,6 +78,7 @@ def test_other_settings_are_named(path: Path, changed: dict[str, object], messag
         archive.read(path, {**SETTINGS, **changed})
 
 
+@pytest.mark.slow
 def test_every_cut_and_every_altered_byte_is_an_error_of_one_line(path: Path) -> None:
     whole = path.read_bytes()
     with tarfile.open(path) as opened:
@@ -177,6 +178,7 @@ def test_where_text_is_read_a_file_of_tokens_is_named_as_one(
     assert "text.tokens holds the tokens of a text (`seqloom data prepare`)" in line
 
 
+@pytest.mark.slow
 def test_a_run_of_the_file_is_the_run_of_the_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ["--set", "data.vocab=300", "--set", "training.batches=2"]
     file = tmp_path / "stories.tokens"

@@ -25,6 +25,7 @@ def division_of(folder: Path, part: float = 0.1) -> dict[str, set[str]]:
     return {side.name: set(side.authors) for side in divided.sides}
 
 
+@pytest.mark.slow
 def test_every_author_is_in_exactly_one_part(tmp_path: Path) -> None:
     library(tmp_path)
     parts = division_of(tmp_path)
@@ -36,6 +37,7 @@ def test_every_author_is_in_exactly_one_part(tmp_path: Path) -> None:
         assert of_side == parts[name]
 
 
+@pytest.mark.slow
 def test_validation_and_test_have_about_their_part_and_no_more(tmp_path: Path) -> None:
     library(tmp_path)
     sides = divide(read(tmp_path), tmp_path, 0.1).sides
@@ -76,6 +78,7 @@ def test_a_corpus_without_a_test_fold_has_no_test_text(tmp_path: Path) -> None:
     assert whole.identity != fold.identity
 
 
+@pytest.mark.slow
 def test_the_division_depends_on_authors_and_not_on_names_of_files(tmp_path: Path) -> None:
     library(tmp_path)
     before = division_of(tmp_path)
@@ -120,6 +123,7 @@ def test_too_few_authors_are_an_error(tmp_path: Path) -> None:
         division_of(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_manifest_without_its_columns_is_an_error(tmp_path: Path) -> None:
     library(tmp_path)
     (tmp_path / "manifest.csv").write_text("name,writer\na,b\n")
@@ -127,6 +131,7 @@ def test_a_manifest_without_its_columns_is_an_error(tmp_path: Path) -> None:
         division_of(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_corpus_has_three_parts_and_the_same_for_every_seed(tmp_path: Path) -> None:
     library(tmp_path)
     first, second = (

@@ -73,6 +73,7 @@ def test_a_folder_of_parquet_is_read_in_order(tmp_path: Path) -> None:
     assert [document.text for document in read(tmp_path)] == ["a text"], "texts go before, as they always did"
 
 
+@pytest.mark.slow
 def test_a_folder_of_datasets(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     datasets.disable_progress_bars()

@@ -72,6 +72,7 @@ def test_the_maze_ends_without_a_turn() -> None:
     assert ends == [False] * 39 + [True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "least"),
     [
@@ -86,6 +87,7 @@ def test_scripts_do_far_better_than_chance(name: str, least: float) -> None:
     assert record(name, "scripted", 20, 0).returns.mean() >= least > record(name, "random", 20, 0).returns.mean()
 
 
+@pytest.mark.slow
 def test_mixed_episodes_have_all_returns() -> None:
     returns = record("CartPole-v1", "mixed", 200, 0).returns
     counts, _ = np.histogram(returns, bins=5, range=(0, 500))
@@ -93,6 +95,7 @@ def test_mixed_episodes_have_all_returns() -> None:
     assert 0.1 < (returns == 500).mean() < 0.35, "a fifth and more follows the script to the end"
 
 
+@pytest.mark.slow
 def test_episodes_follow_from_their_name() -> None:
     first, again, other = (record("Pendulum-v1", "mixed", 3, seed) for seed in (0, 0, 1))
     assert first.identity == again.identity != other.identity
@@ -191,6 +194,7 @@ def test_an_episode_without_end(endless: str) -> None:
         record(endless, "random", 1, 0)
 
 
+@pytest.mark.slow
 def test_any_environment_with_vectors_can_be_played_at_random() -> None:
     episodes = record("Acrobot-v1", "random", 2, 0)
     assert (episodes.environment.states, episodes.environment.actions, episodes.steps) == (6, 3, 1000)

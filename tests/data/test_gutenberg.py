@@ -132,6 +132,7 @@ def test_no_network_gives_advice(tmp_path, monkeypatch) -> None:
         books([11], address=f"http://127.0.0.1:{port}", cache=tmp_path, attempts=2, pause=0)
 
 
+@pytest.mark.slow
 def test_the_named_corpus_is_the_hundred(shelf, tmp_path, monkeypatch) -> None:
     address, kind = shelf
     for id in CHILDREN:

@@ -48,6 +48,7 @@ def test_a_chain_written_by_hand_follows_its_rows() -> None:
     assert source.log_probability("aaa") == pytest.approx(math.log(1 / 2))
 
 
+@pytest.mark.slow
 def test_the_true_chain_predicts_its_text_better_than_the_letters_alone() -> None:
     source = hidden_chain(4, 5, 3)
     text = "".join(source.documents(30))
@@ -56,6 +57,7 @@ def test_the_true_chain_predicts_its_text_better_than_the_letters_alone() -> Non
     assert -source.log_probability(text) / len(text) < alone - 0.05
 
 
+@pytest.mark.slow
 def test_a_document_is_a_function_of_seed_and_number() -> None:
     few, many = list(hidden_chain(3, 4, 7).documents(2)), list(hidden_chain(3, 4, 7).documents(4))
     assert many[:2] == few
@@ -71,6 +73,7 @@ def test_a_source_is_known_by_its_chain() -> None:
     assert chain_of("stories:20") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "letters"), [("markov:3:2:7", 3), ("hmm:4:5:1", 5)])
 def test_each_letter_is_a_token(source: str, letters: int, tmp_path: Path) -> None:
     corpus = prepare(source, vocab=300, context=16, cache=tmp_path)

@@ -62,6 +62,7 @@ def test_a_missing_field_names_those_that_are_there(tmp_path: Path, row: dict, m
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_corpus_says_what_was_skipped(tmp_path: Path) -> None:
     folder = tmp_path / "texts"
     folder.mkdir()

@@ -37,6 +37,7 @@ def test_the_stationary_vector_solves_the_chain_written_as_a_matrix() -> None:
     assert three.entropy_rate == pytest.approx(sum(solved[c] * entropy(*three.weights[c]) for c in range(9)), abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variable", [False, True])
 def test_the_loss_of_the_true_chain_on_its_text_is_the_rate(variable: bool) -> None:
     source = chain(4, 3, 1, variable=variable)
@@ -45,6 +46,7 @@ def test_the_loss_of_the_true_chain_on_its_text_is_the_rate(variable: bool) -> N
     assert abs(np.mean(losses) - source.entropy_rate) < 4 * error < 0.02
 
 
+@pytest.mark.slow
 def test_the_counts_of_a_text_are_those_of_the_rows() -> None:
     source = chain(3, 1, 2)
     counts = np.zeros((3, 3))
@@ -68,6 +70,7 @@ def test_a_document_is_a_function_of_seed_and_number() -> None:
     assert list(chain(3, 2, 8).documents(1)) != few[:1]
 
 
+@pytest.mark.slow
 def test_the_corpus_has_a_name() -> None:
     texts = [document.text for document in read("markov:3:2:7")]
     assert len(texts) == 1000

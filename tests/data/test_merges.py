@@ -63,6 +63,7 @@ def longest_word(text: str) -> int:
     return max(len(word) for word, _ in words)
 
 
+@pytest.mark.slow
 def test_merges_of_texts_without_long_words_are_those_of_the_package() -> None:
     texts = generated_texts()
     assert max(map(longest_word, texts)) == merges.LONGEST
@@ -88,6 +89,7 @@ def test_a_long_word_is_counted_in_parts(word: str) -> None:
     assert tokenizer.decode(tokenizer.encode(word)) == word
 
 
+@pytest.mark.slow
 def test_a_process_learns_the_same_merges_and_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = generated_texts()
     here = Tokenizer.train(iter(texts), 400).json
@@ -119,6 +121,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     return started
 
 
+@pytest.mark.slow
 def test_an_interrupt_while_texts_are_read_ends_the_process(processes: list[subprocess.Popen[bytes]]) -> None:
     def texts() -> Iterator[str]:
         yield "a text " * 100
@@ -157,12 +160,14 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_merges_are_learned_ends_the_process() -> None:
     words = [sys.executable, "-c", INTERRUPTED]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout.split() == ["interrupted", str(-signal.SIGKILL)], done.stderr
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_early_is_an_error_of_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(merge_process, "SMALL", 100)
     program = tmp_path / "merges.py"

@@ -117,6 +117,7 @@ def test_further_number_words_by_hand(words: Callable[[int], str], cases: dict[i
     assert {number: words(number) for number in cases} == cases
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [english, german, french])
 def test_no_two_numbers_have_the_same_words(words: Callable[[int], str]) -> None:
     numbers = [*range(20_000), *range(20_000, 1_000_000, 997)]

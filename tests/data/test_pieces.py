@@ -90,6 +90,7 @@ MADE: dict[str, Callable[[], Tokenizer]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MADE)
 def test_ids_of_pieces_are_those_of_the_text(name: str) -> None:
     tokenizer = MADE[name]()
@@ -122,6 +123,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seams", [BYTE_LEVEL_SEAMS, WORD_SEAMS], ids=["own", "words"])
 @pytest.mark.parametrize("name", TEXTS)
 def test_no_piece_is_larger_than_the_size(name: str, seams: Seams) -> None:

@@ -37,6 +37,7 @@ def make(folder, tmp_path):
     return make
 
 
+@pytest.mark.slow
 def test_ids_are_the_documents(make, folder) -> None:
     corpus = make()
     train, held = map(list, hold_out(read(folder), 0.05, 0))
@@ -54,6 +55,7 @@ def test_ids_are_the_documents(make, folder) -> None:
     assert "300" in corpus.description
 
 
+@pytest.mark.slow
 def test_a_second_call_builds_nothing(make, monkeypatch) -> None:
     first = make()
     monkeypatch.setattr(rooms, "hold_out", None)
@@ -64,6 +66,7 @@ def test_a_second_call_builds_nothing(make, monkeypatch) -> None:
     assert make(context=8).identity == first.identity
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", [{"vocab": 301}, {"held_out": 0.2}, {"seed": 1}, {"unwrap": False}, {"unwrap": "auto"}]
 )
@@ -74,6 +77,7 @@ def test_settings_and_text_are_the_identity(make, folder, change: dict) -> None:
     assert make().identity != first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["train-*", "held-*", "tokenizer.json", "tokenizer.sha256"])
 @pytest.mark.parametrize("damage", ["flip", "cut"])
 def test_damaged_files_are_built_again_with_a_message(make, tmp_path, capsys, pattern: str, damage: str) -> None:
@@ -92,6 +96,7 @@ def test_damaged_files_are_built_again_with_a_message(make, tmp_path, capsys, pa
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_wraps_stay_where_asked(make) -> None:
     corpus = make(unwrap=False)
     assert "\n" in corpus.tokenizer.decode(corpus.train.ids[:200].tolist())
@@ -99,6 +104,7 @@ def test_wraps_stay_where_asked(make) -> None:
     assert "\n" not in joined.tokenizer.decode(joined.train.ids[:200].tolist())
 
 
+@pytest.mark.slow
 def test_a_smaller_vocabulary_is_reported_each_time(make, capsys) -> None:
     for _ in range(2):
         corpus = make(vocab=5000)
@@ -124,6 +130,7 @@ def test_errors_are_one_line(make, change: dict, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_documents_with_a_given_tokenizer() -> None:
     tokenizer = Tokenizer.train(["a b c " * 20], 260)
     tokens = encode_documents([Document("x", "é\nb"), Document("y", "c")], tokenizer)

@@ -66,6 +66,7 @@ def test_a_missing_library_is_an_error_that_names_it(
     assert "gensim is not installed: pip install 'seqloom[vectors]'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_sentences_are_lines_of_words() -> None:
     document = Document("it", "Don't go, (now).\n\nThe  end\n" + "x " * (LONGEST + 1))
     first, *others = [sentence for sentence in Sentences(Documents.of([document])) if sentence]
@@ -73,6 +74,7 @@ def test_sentences_are_lines_of_words() -> None:
     assert [len(sentence) for sentence in others] == [2, LONGEST, 1]
 
 
+@pytest.mark.slow
 def test_words_of_one_kind_are_near(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("gensim")
     draw = np.random.default_rng(0)

@@ -37,6 +37,7 @@ def test_a_story_is_a_function_of_its_seed_and_number_on_every_machine() -> None
     )
 
 
+@pytest.mark.slow
 def test_stories_do_not_repeat() -> None:
     assert len(set(corpus(20_000, 0))) == 20_000
     assert entropy() / math.log(2) > 60
@@ -49,6 +50,7 @@ def test_repeat_probability_of_a_small_rule() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_text_gives_back_its_derivation() -> None:
     used = set()
     for number in range(3000):
@@ -62,6 +64,7 @@ def test_a_text_gives_back_its_derivation() -> None:
     assert used == {(name, index) for name, rule in RULES.items() for index in range(len(rule.options))}
 
 
+@pytest.mark.slow
 def test_mean_loss_is_the_entropy() -> None:
     losses = [-log_probability(text) for text in corpus(3000, 5)]
     error = statistics.stdev(losses) / math.sqrt(len(losses))
@@ -103,6 +106,7 @@ def test_negative_numbers_are_errors() -> None:
 # Sentences.
 
 
+@pytest.mark.slow
 def test_every_sentence_of_a_story_is_one_and_agrees() -> None:
     for number in range(300):
         derivation = derive(9, number)

@@ -23,6 +23,7 @@ def test_names() -> None:
     assert [stem_of(Path(name)) for name in ("README.md.xz", "README.md", "a.b.c")] == ["README", "README", "a.b"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ending", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
 def test_a_compressed_text_is_the_text(tmp_path: Path, ending: str, compress, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_file, "_AT_ONCE", 100)
@@ -38,6 +39,7 @@ def test_a_compressed_text_is_the_text(tmp_path: Path, ending: str, compress, mo
     assert from_file(tmp_path / f"c.tsv{ending}")[0].label == "source"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ending", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
 def test_a_file_that_was_cut_or_changed_is_named(tmp_path: Path, ending: str, compress) -> None:
     path = tmp_path / f"a.txt{ending}"
@@ -67,6 +69,7 @@ def test_zst(tmp_path: Path) -> None:
             read(tmp_path / "a.txt.zst")
 
 
+@pytest.mark.slow
 def test_what_becomes_too_large_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_file, "_AT_ONCE", 1000)
     monkeypatch.setattr(available_memory, "available_memory", lambda: 50_000)

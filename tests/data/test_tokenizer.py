@@ -46,6 +46,7 @@ def test_named_texts_survive(tokenizer: Tokenizer, text: str) -> None:
     assert tokenizer.eos not in ids
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(text=st.text(st.characters(exclude_categories=["Cs"])))
 def test_every_text_survives(tokenizer: Tokenizer, text: str) -> None:

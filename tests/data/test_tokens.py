@@ -30,6 +30,7 @@ def test_round_trip(tmp_path, vocab: int, kind: type) -> None:
     assert os.listdir(tmp_path / "a") == ["x.tokens"]
 
 
+@pytest.mark.slow
 def test_every_flipped_byte_is_found(tmp_path) -> None:
     path = tmp_path / "x.tokens"
     some().save(path)
@@ -40,6 +41,7 @@ def test_every_flipped_byte_is_found(tmp_path) -> None:
             Tokens.open(path)
 
 
+@pytest.mark.slow
 def test_every_truncation_is_found(tmp_path) -> None:
     path = tmp_path / "x.tokens"
     some().save(path)

@@ -43,6 +43,7 @@ def test_policies_act_side_by_side_as_each_alone() -> None:
         assert together.act(step).tolist() == [each(state) for each, state in zip(alone, step, strict=True)]
 
 
+@pytest.mark.slow
 def test_a_search_follows_from_its_seed() -> None:
     maze = described("TMaze-10", opened("TMaze-10"))
     first = search(maze, 3, 2)
@@ -54,6 +55,7 @@ def test_a_search_follows_from_its_seed() -> None:
     assert first.centers.shape == first.deviations.shape == (3, len(first.best))
 
 
+@pytest.mark.slow
 def test_the_trained_policy_of_the_maze_remembers_the_cue() -> None:
     trained, replay, chance = (record("TMaze-10", by, 40, 5) for by in ("trained", "replay", "random"))
     assert trained.returns.min() == 1 > chance.returns.mean()

@@ -20,6 +20,7 @@ def tokens(*lengths: int) -> Tokens:
     return Tokens(np.concatenate(ids), np.append(0, ends[:-1]), np.array(lengths, np.int64))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, -5, 2**70])
 def test_the_shuffle_is_a_bijection(seed: int) -> None:
     for size in SIZES:

@@ -113,6 +113,7 @@ def test_the_package_reads_it(words: Tokenizer, tmp_path: Path) -> None:
     assert inner.decode(encoded.ids) == "Don't go."
 
 
+@pytest.mark.slow
 def test_a_corpus_is_cached_hashed_and_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "book.txt").write_text("the cat sat on the mat, and the dog did not. " * 50 + "a zebra came by")
     book, cache = tmp_path / "book.txt", tmp_path / "cache"
@@ -158,6 +159,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
+@pytest.mark.slow
 def test_the_commands_report_unknown_words(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (run.parent / "new.txt").write_text("the cat and the panther")
     for data, unknown in (("book.txt", 4 / 655), ("new.txt", 1 / 6)):
@@ -177,6 +179,7 @@ def test_the_commands_report_unknown_words(run: Path, capsys: pytest.CaptureFixt
     assert values["vocabulary"] < 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["words", "characters"])
 @pytest.mark.parametrize(("preset", "data"), [("classifier/small", "labels.tsv"), ("seq2seq/dates", "pairs.tsv")])
 def test_labels_and_pairs_have_units_too(run: Path, preset: str, data: str, unit: str) -> None:
@@ -190,6 +193,7 @@ def test_labels_and_pairs_have_units_too(run: Path, preset: str, data: str, unit
     assert len(tokenizer.encode("the cat")) == (2 if unit == "words" else 7)
 
 
+@pytest.mark.slow
 def test_an_arpa_file_of_words(run: Path) -> None:
     sets = [part for change in ("data.tokenizer=words", "model.order=2") for part in ("--set", change)]
     out, file = run.parent / "counts", run.parent / "words.arpa"
@@ -221,6 +225,7 @@ def test_errors_in_one_line(
     assert len([line for line in printed if line.startswith("seqloom:")]) == 1
 
 
+@pytest.mark.slow
 def test_the_held_out_words_of_a_run_are_found_again(run: Path) -> None:
     tokens, text = eval_text(find_run(run), load(run), None)
     assert tokens is not None, text

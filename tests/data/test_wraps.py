@@ -96,6 +96,7 @@ def test_words_next_to_such_letters() -> None:
     assert joined.endswith("漢字年 and more of the words of Seoul 서울 which has 서울 spaces between the words of it")
 
 
+@pytest.mark.slow
 def test_a_corpus_says_how_many_texts_are_joined(tmp_path: Path) -> None:
     for number, text in enumerate((prose(72), VERSE * 20, prose(60, seed=1), CODE * 20)):
         (tmp_path / f"{number}.txt").write_text(text)
@@ -112,6 +113,7 @@ def test_a_corpus_says_how_many_texts_are_joined(tmp_path: Path) -> None:
     assert VERSE * 20 in text
 
 
+@pytest.mark.slow
 def test_the_survey_counts_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEQLOOM_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "texts"

@@ -117,6 +117,7 @@ def test_the_loss_of_sequence_by_hand() -> None:
     assert torch.autograd.gradcheck(lambda *_: sequence.loss(read), tuple(sequence.parameters()))
 
 
+@pytest.mark.slow
 def test_predictions_of_each_layer() -> None:
     deep = model().double()
     ids = torch.from_numpy(text(26).ids.astype(np.int64)).view(2, 13)
@@ -134,6 +135,7 @@ def counting(count: int = 2000) -> Tokens:
     return Tokens(ids, np.zeros(1, np.int64), np.array([count], np.int64))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("oracle", ["likelihood", "correctness"])
 @pytest.mark.parametrize("kind", TAUGHT)
 def test_they_learn(kind: str, oracle: str) -> None:
@@ -163,6 +165,7 @@ def always(kind: str, layer: int, depth: int = 3) -> Classifier:
     return built
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", [1, 2, 3])
 @pytest.mark.parametrize("mode", ["slide", "stream"])
 @pytest.mark.parametrize("kind", TAUGHT)
@@ -178,6 +181,7 @@ def test_a_text_by_a_classifier(kind: str, mode: Any, layer: int) -> None:
     assert layer < 3 or written == plain
 
 
+@pytest.mark.slow
 def test_a_prompt_chooses_the_layer_of_its_text() -> None:
     """Two prompts on either side of a classifier's border."""
     deep = model(position="none")
@@ -193,6 +197,7 @@ def test_a_prompt_chooses_the_layer_of_its_text() -> None:
         assert exits.depth == layers
 
 
+@pytest.mark.slow
 def test_a_text_that_is_compared() -> None:
     class Letters:
         eos = 0
@@ -282,6 +287,7 @@ def test_without_a_threshold_a_classifier_exits_where_it_is_more_probable(kind: 
     assert len(ids[1e-3]) == len(ids[-1e-3]) == 5
 
 
+@pytest.mark.slow
 def test_what_is_asked_of_the_wrong_kind() -> None:
     x = torch.zeros(1, 8)
     with pytest.raises(ValueError, match="chooses the layer itself and has no confidence"):

@@ -95,6 +95,7 @@ def test_what_a_model_predicts_after_each_layer() -> None:
     assert bool(read.same[..., -1].all())
 
 
+@pytest.mark.slow
 def test_it_is_trained_apart_from_its_model() -> None:
     """Its loss falls below that of the best constants, and no weight of the model changes."""
     deep = model(std=0.7).train()

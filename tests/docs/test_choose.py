@@ -10,6 +10,7 @@ from docs.making import choose
 from tests.report.test_needs import NUMBERS, ROWS, SHARED, rows, seeded
 
 
+@pytest.mark.slow
 def test_the_page(tmp_path: Path) -> None:
     path = tmp_path / "all.jsonl"
     assert choose.page(path) is None

@@ -30,6 +30,7 @@ def test_p_values_and_their_order_by_hand() -> None:
     assert passed(np.array([0.01, 0.02]), 0.05) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.05, 0.3])
 def test_the_promise_over_resamples(epsilon: float) -> None:
     """Of 1,000 draws of 600 texts, at most a share ε chooses a threshold whose true loss is above δ; some choose well.
@@ -53,6 +54,7 @@ def test_the_promise_over_resamples(epsilon: float) -> None:
     assert careless > 1000 * epsilon, "a mean below δ alone would not do"
 
 
+@pytest.mark.slow
 def test_a_model_and_its_texts() -> None:
     model = seqloom.decoder("he", vocab=VOCAB, dim=8, depth=3, context=16, ffn=16, position="none", std=0.5).eval()
     asked = {"thresholds": [1.0, 0.5, 0.0], "by": "state", "longest": 6, "show": silent}

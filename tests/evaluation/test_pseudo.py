@@ -53,6 +53,7 @@ def test_models_and_texts_without_a_pseudo_likelihood() -> None:
         score_pseudo(built(), Tokens(np.array([11, 0], np.uint16), np.zeros(1, np.int64), np.ones(1, np.int64)))
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     changes = ("model.kind=encoder", "model.mixer={kind: attention, heads: 4}", "training.batches=2")
     tiny(tmp_path / "run", *changes, "training.objective.kind=masked_token")

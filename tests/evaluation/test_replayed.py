@@ -27,6 +27,7 @@ def replays(monkeypatch: pytest.MonkeyPatch) -> list[Graph]:
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["he", "attention", "gated_delta"])
 def test_a_held_out_score_is_the_same_number(replays: list[Graph], kind: str) -> None:
     """Batches of 5 windows are replayed, the last one with fewer is not."""
@@ -42,6 +43,7 @@ def test_a_held_out_score_is_the_same_number(replays: list[Graph], kind: str) ->
     assert model.training
 
 
+@pytest.mark.slow
 def test_a_probe_s_answers_are_the_same(replays: list[Graph]) -> None:
     model = decoder("he", vocab=QUESTIONS.vocab, context=QUESTIONS.row_tokens)
     objective = ProbeObjective(QUESTIONS, model.config.dim, 64, 0)

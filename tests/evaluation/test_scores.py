@@ -68,6 +68,7 @@ def test_the_progress_counts_every_token_once(way: Callable[..., Scores]) -> Non
     assert len(amounts) > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["attention", "she", "he", "we", "me"])
 @pytest.mark.parametrize("batch", [1, 3, 64])
 def test_every_token_once(kind: str, batch: int) -> None:
@@ -98,6 +99,7 @@ def overlapping(model: Decoder, tokens: Tokens, stride: int) -> list[float]:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["attention", "he", "gla"])
 @pytest.mark.parametrize("stride", [1, 2, 3, 4])
 def test_overlapping_windows(kind: str, stride: int) -> None:

@@ -69,6 +69,7 @@ def test_sentences_are_counted(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyP
     assert asked["sampling"].top_p == 0.9
 
 
+@pytest.mark.slow
 def test_an_untrained_model_writes_nothing_grammatical(tokenizer: Tokenizer) -> None:
     model = decoder(tokenizer)
     result = judged(model, stories=2, tokens=60, top_p=1.0)

@@ -56,6 +56,7 @@ def test_combinations() -> None:
     assert (int(many.min()), int(many.max())) == (0, 4)
 
 
+@pytest.mark.slow
 def test_the_best_reads_fewest_layers_and_is_right_enough() -> None:
     deep, classifier = model(std=0.7), geometric()
     asked: dict[str, Any] = {"grid": [0.2, 0.5, 0.8, 1.0], "show": silent}
@@ -77,6 +78,7 @@ def test_the_best_reads_fewest_layers_and_is_right_enough() -> None:
     assert (bad.best is None) == (bad.alike[0].right < bad.right - 1e-9)
 
 
+@pytest.mark.slow
 def test_they_are_stored_and_used(tmp_path: Path) -> None:
     deep, classifier = model(position="none"), geometric()
     torch.nn.init.zeros_(classifier.weight)
@@ -96,6 +98,7 @@ def test_they_are_stored_and_used(tmp_path: Path) -> None:
     assert given.depth < 3, "a threshold that is given is taken instead"
 
 
+@pytest.mark.slow
 def test_thresholds_of_another_classifier(tmp_path: Path) -> None:
     deep = model()
     for name in ("one", "two"):

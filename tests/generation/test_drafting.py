@@ -95,6 +95,7 @@ def chance(counts: Any, law: Any) -> float:
     return float(chdtrc(len(counts) - 1, ((counts - expected) ** 2 / expected).sum()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("drafts", "sampling", "draws"),
     [
@@ -125,6 +126,7 @@ def test_the_distribution_is_that_of_the_large_model(drafts: int, sampling: Samp
     assert chance(counts[possible], other[0][possible]) < 1e-6, "it is the draft's"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_without_chance_it_writes_what_the_large_model_writes(kind: str) -> None:
     """Any mixer on either side: what is taken back leaves no trace in a state."""
@@ -150,6 +152,7 @@ def test_ids_that_nobody_reads_are_not_counted() -> None:
     assert (draft.written, draft.stayed, draft.drafted, draft.readings) == (2, 2, 6, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hop", [1, 3])
 @pytest.mark.parametrize("prompt", [1, 4, 10, 13])
 @pytest.mark.parametrize("kind", ["attention", "mamba"])
@@ -171,6 +174,7 @@ def test_without_a_mode_each_model_has_its_own(large: str, small: str) -> None:
     assert list(seqloom.generate(model, [1, 2, 3], max_tokens=25, temperature=0.0, draft=draft)) == plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["attention", "he", "mamba"])
 def test_predictions_along_tokens_that_are_taken_back(kind: str) -> None:
     """In any order of tries and of what is kept, predictions are those of the whole text."""
@@ -221,6 +225,7 @@ def test_big_little_by_hand() -> None:
     assert not bold.exact
 
 
+@pytest.mark.slow
 def test_its_error_lies_between_the_models(tmp_path: Any) -> None:
     """The mean loss under the large model falls with the bound, to that of the exact form."""
     large, small = Markov(0, scale=2.0), Markov(1, scale=2.0)
@@ -257,6 +262,7 @@ def test_models_of_two_tokenizers() -> None:
         seqloom.generate(large, [1], max_tokens=3, draft=Draft(small))
 
 
+@pytest.mark.slow
 def test_the_face_draws_the_same_text_by_seed() -> None:
     large, small = decoder("he", 0), decoder("me", 1)
     texts = [list(seqloom.generate(large, [1, 2], max_tokens=8, seed=seed, draft=Draft(small))) for seed in (3, 3, 4)]

@@ -43,6 +43,7 @@ def after(layers: int) -> Any:
     return enough
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_without_an_exit_it_is_a_step(name: str) -> None:
     model = built(name)
@@ -99,6 +100,7 @@ def test_later_tokens_read_what_an_exit_left(name: str) -> None:
     torch.testing.assert_close(torch.stack(actual), expected, rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_row_with_exits_is_its_steps(name: str) -> None:
     """Each token after a layer of its own, in one go and token by token: the same streams, whatever the mixer keeps."""
@@ -126,6 +128,7 @@ def test_a_row_with_exits_and_dropped_tokens() -> None:
     torch.testing.assert_close(x[keep][None], alone, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("position", ["before", "after"])
 def test_output_layers_of_their_own(position: str) -> None:
     """By hand, in `exit_logits` and after an exit; the whole model, its price and its weights."""
@@ -195,6 +198,7 @@ def test_each_text_counts_its_tokens_from_0(mode: Any, hop: int, monkeypatch: py
         assert asked == sorted(set(asked))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["softmax", "state"])
 @pytest.mark.parametrize("mode", ["stream", "slide"])
 def test_a_text_with_exits(mode: Any, by: Any) -> None:

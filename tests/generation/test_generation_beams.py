@@ -73,6 +73,7 @@ def test_the_penalty_of_a_length(length: int, alpha: float, expected: float) -> 
     assert penalty(length, alpha) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixer", KINDS, ids=str)
 def test_the_state_is_reordered(decoder: Build, mixer: dict[str, Any]) -> None:
     """Two texts with three beams; a wrong order of any entry of the state changes the log-probabilities."""
@@ -85,6 +86,7 @@ def test_the_state_is_reordered(decoder: Build, mixer: dict[str, Any]) -> None:
             same(results, wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
 @pytest.mark.parametrize("eos", [None, 2])
 def test_as_wide_as_the_vocabulary_it_finds_the_best_of_all_texts(
@@ -104,6 +106,7 @@ def test_as_wide_as_the_vocabulary_it_finds_the_best_of_all_texts(
     same(result, sorted(every, key=lambda each: -each.score)[:4])
 
 
+@pytest.mark.slow
 def test_past_the_window_and_over_the_end_of_the_text(decoder: Build) -> None:
     """Texts longer than the context of 6 are read as windows; a hop makes the state of a full window."""
     model = decoder("she").eval()
@@ -114,6 +117,7 @@ def test_past_the_window_and_over_the_end_of_the_text(decoder: Build) -> None:
         assert result[0].score > result[1].score
 
 
+@pytest.mark.slow
 def test_one_beam_is_greedy(decoder: Build) -> None:
     model, texts = decoder("mamba").eval(), prompts(4, 3)
     greedy = generate_ids(model, texts, max_tokens=7, sampling=Sampling(temperature=0))

@@ -50,6 +50,7 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> Traced:
     return backend
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_one_graph_draws_the_same_text(name: str, traced: Traced) -> None:
     model = built(name)
@@ -59,6 +60,7 @@ def test_one_graph_draws_the_same_text(name: str, traced: Traced) -> None:
     assert model.training
 
 
+@pytest.mark.slow
 def test_windows_that_slide(traced: Traced, decoder: Callable[..., Decoder]) -> None:
     model = decoder("gla")
     texts = [list(generate(model, [1], max_tokens=15, mode="slide", hop=3, compile=on)) for on in (False, True)]
@@ -66,11 +68,13 @@ def test_windows_that_slide(traced: Traced, decoder: Callable[..., Decoder]) -> 
     assert traced.count == 1
 
 
+@pytest.mark.slow
 def test_a_compiler_gives_the_same_text(decoder: Callable[..., Decoder]) -> None:
     model = decoder("linear")
     assert list(generate(model, [1, 2], max_tokens=9, compile=True)) == list(generate(model, [1, 2], max_tokens=9))
 
 
+@pytest.mark.slow
 def test_without_a_compiler_one_line_says_so(
     decoder: Callable[..., Decoder], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,6 +24,7 @@ def longest(model: Decoder, **settings: Any) -> str:
     return "".join(generate(model, "ab c", max_tokens=60, ignore_eos=True, **settings))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{}, {"hop": 3}, {"mode": "stream"}, {"temperature": 0}, {"top_k": 3, "top_p": 0.9}]
 )
@@ -35,6 +36,7 @@ def test_text_is_the_text_of_the_ids(model: Decoder, letters: Any, settings: dic
     assert all(result)
 
 
+@pytest.mark.slow
 def test_greedy_is_the_argmax(model: Decoder) -> None:
     text = [1, 2, 3]
     for id in generate(model, text, max_tokens=12, mode="slide", temperature=0, ignore_eos=True):
@@ -43,10 +45,12 @@ def test_greedy_is_the_argmax(model: Decoder) -> None:
     assert len(text) == 15
 
 
+@pytest.mark.slow
 def test_a_seed_is_a_text(model: Decoder) -> None:
     assert longest(model, seed=1) == longest(model, seed=1) != longest(model, seed=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [3, 10, 20])
 def test_a_stop_string_cuts_the_text(model: Decoder, start: int) -> None:
     whole = longest(model)
@@ -55,6 +59,7 @@ def test_a_stop_string_cuts_the_text(model: Decoder, start: int) -> None:
     assert longest(model, stop=["@", stop]) == whole[: whole.index(stop)]
 
 
+@pytest.mark.slow
 def test_eos_ends_the_text_unless_ignored(model: Decoder) -> None:
     ids = list(generate(model, [1, 2], max_tokens=80, ignore_eos=True, seed=2))
     assert 0 < ids.index(0) < 79
@@ -63,6 +68,7 @@ def test_eos_ends_the_text_unless_ignored(model: Decoder) -> None:
     assert list(generate(model, [1, 2], max_tokens=80, seed=2)) == ids  # without a tokenizer no id is special
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["slide", "stream"])
 def test_rows_of_a_batch_end_independently(model: Decoder, mode: Any) -> None:
     prompts = torch.tensor([[1, 2], [3, 4], [5, 6]])
@@ -73,6 +79,7 @@ def test_rows_of_a_batch_end_independently(model: Decoder, mode: Any) -> None:
     assert len({len(row) for row in ended}) > 1
 
 
+@pytest.mark.slow
 def test_greedy_rows_do_not_depend_on_each_other(model: Decoder) -> None:
     prompts, greedy = torch.tensor([[1, 2], [3, 4]]), Sampling(temperature=0)
     both = generate_ids(model, prompts, max_tokens=15, sampling=greedy)
@@ -80,6 +87,7 @@ def test_greedy_rows_do_not_depend_on_each_other(model: Decoder) -> None:
     assert both[0] == list(generate(model, [1, 2], max_tokens=15, temperature=0, ignore_eos=True))
 
 
+@pytest.mark.slow
 def test_the_model_is_left_as_it_was(decoder: Build) -> None:
     model = decoder("she", dropout=0.5)
     calm = list(generate(model.eval(), [1, 2], max_tokens=8))

@@ -61,6 +61,7 @@ def close(actual: Tensor, want: Tensor) -> None:
     torch.testing.assert_close(actual, want, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixer", KINDS, ids=str)
 @prompts((4,), (1, 6, 9))
 def test_slide_is_the_model_on_the_last_tokens(decoder: Build, mixer: dict[str, Any], prompt: int) -> None:
@@ -70,6 +71,7 @@ def test_slide_is_the_model_on_the_last_tokens(decoder: Build, mixer: dict[str, 
     close(logits, want)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixer", KINDS, ids=str)
 @pytest.mark.parametrize(("prompt", "hop"), PROMPTS_AND_HOPS)
 def test_slide_with_a_hop_is_its_definition(decoder: Build, mixer: dict[str, Any], prompt: int, hop: int) -> None:
@@ -89,6 +91,7 @@ def test_the_window_is_the_formula_of_the_module(prompt: int, hop: int) -> None:
     assert windows(prompt, 30, hop) == law
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixer", KINDS, ids=str)
 @prompts((17,), (1, 6))
 def test_stream_is_one_reading_of_the_whole_text(
@@ -105,6 +108,7 @@ def test_stream_is_one_reading_of_the_whole_text(
     close(logits, want)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixer", ["attention", "she", "he"])
 def test_the_modes_are_different_functions(decoder: Build, mixer: str) -> None:
     """Past the context: below it they agree. (A layer of `stream` sees beyond L through the layer below.)"""
@@ -135,6 +139,7 @@ def test_a_recurrent_model_reads_one_token_for_each_written(decoder: Build) -> N
     assert price(decoder("gru"), 4, 1000, "slide").reads_per_token == pytest.approx(6.0, abs=0.1)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_stream_keeps_constant_memory(decoder: Build) -> None:
     model = decoder("attention")
@@ -146,6 +151,7 @@ def test_stream_keeps_constant_memory(decoder: Build) -> None:
     assert nbytes(reading._state) == full  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_stream_reads_its_window_each_time(decoder: Build, windowed: Any) -> None:
     model = decoder(windowed)
     for hop in (1, 3):

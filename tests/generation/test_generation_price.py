@@ -48,6 +48,7 @@ EACH = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "hop", "kind"), EACH)
 def test_the_price_is_what_is_spent(
     decoder: Callable[..., Decoder], kind: str, mode: Any, hop: int, monkeypatch: pytest.MonkeyPatch
@@ -63,6 +64,7 @@ def test_the_price_is_what_is_spent(
             assert cost == spent(model, patch, prompt, count, mode, hop), (prompt, count)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "hop"), CASES)
 def test_what_follows_the_mixers_is_in_the_price(
     decoder: Callable[..., Decoder], mode: Any, hop: int, monkeypatch: pytest.MonkeyPatch
@@ -74,6 +76,7 @@ def test_what_follows_the_mixers_is_in_the_price(
     assert cost.state_bytes == less + (2 * 8 * 8 if less else 0), "the last token of each layer"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hop", [1, 3, 6])
 def test_a_model_without_state_pays_with_reading(
     decoder: Callable[..., Decoder], windowed: Any, hop: int, monkeypatch: pytest.MonkeyPatch

@@ -80,6 +80,7 @@ def by_character(text: str, stop: list[str]) -> str:
     return text
 
 
+@pytest.mark.slow
 @given(words=st.lists(st.text("ab ", max_size=4), max_size=8), stop=st.lists(st.text("ab ", min_size=1, max_size=4)))
 def test_stops_do_not_depend_on_the_cut(words: list[str], stop: list[str]) -> None:
     result = spoken(words, stop)

@@ -49,6 +49,7 @@ def test_every_mixer_that_streams_is_tried() -> None:
     assert {"attention", "he", "gated_delta", "retention", "mla", "mamba2", "rwkv7", "gru"} <= set(STREAMING)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", STREAMING)
 def test_a_saved_model_is_loaded_exactly(kind: str, tmp_path: Path) -> None:
     wrapper = wrapped(kind)
@@ -58,6 +59,7 @@ def test_a_saved_model_is_loaded_exactly(kind: str, tmp_path: Path) -> None:
     torch.testing.assert_close(loaded(IDS).logits, expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("decoding", DECODING)
 @pytest.mark.parametrize("kind", STREAMING)
 def test_the_cache_changes_no_token(kind: str, decoding: str) -> None:
@@ -68,6 +70,7 @@ def test_the_cache_changes_no_token(kind: str, decoding: str) -> None:
     assert torch.equal(with_cache, without)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", STREAMING)
 def test_padding_on_the_left_changes_no_token(kind: str) -> None:
     wrapper, count = wrapped(kind), new_tokens(kind, 12)
@@ -78,6 +81,7 @@ def test_padding_on_the_left_changes_no_token(kind: str) -> None:
     assert torch.equal(padded[0, 3:], alone[0])
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", STREAMING)
 def test_a_text_continues_from_its_cache(kind: str) -> None:
     wrapper, count = wrapped(kind), new_tokens(kind, 12)
@@ -88,6 +92,7 @@ def test_a_text_continues_from_its_cache(kind: str) -> None:
     assert torch.equal(continued, at_once)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", STREAMING)
 def test_logits_by_pieces_are_those_of_the_whole(kind: str) -> None:
     wrapper = wrapped(kind)
@@ -196,6 +201,7 @@ def test_the_private_names_that_the_wrapper_leans_on_are_there(name: str) -> Non
     assert hasattr(transformers.GenerationMixin, name)
 
 
+@pytest.mark.slow
 def test_it_trains_by_the_trainer(tmp_path: Path) -> None:
     pytest.importorskip("accelerate")
     model = seqloom.decoder("he", vocab=31, dim=16, depth=1, context=CONTEXT)
@@ -212,6 +218,7 @@ def test_it_trains_by_the_trainer(tmp_path: Path) -> None:
     assert losses[-1] < losses[0] - 0.5
 
 
+@pytest.mark.slow
 def test_what_mixers_change_between_steps_is_changed_by_the_callback(tmp_path: Path) -> None:
     """Routing attention moves its centroids after each optimizer step, which the Trainer does not know of."""
     pytest.importorskip("accelerate")

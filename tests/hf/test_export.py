@@ -33,6 +33,7 @@ def saved(tmp_path: Path) -> Path:
     return seqloom.save(model, tmp_path / "run", tokenizer=Tokenizer.of_bytes())
 
 
+@pytest.mark.slow
 def test_the_folder_writes_what_seqloom_writes(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "exported"
     assert command(["export", "hf", str(saved), str(folder)]) == 0
@@ -85,6 +86,7 @@ def test_an_encoder_and_a_classifier_are_read_back(tmp_path: Path) -> None:
     assert loaded.config.id2label == {0: "bad", 1: "good"}
 
 
+@pytest.mark.slow
 def test_the_page_runs(tmp_path: Path) -> None:
     page = Path(__file__).parents[2] / "docs" / "hf.md"
     (program,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)

@@ -114,6 +114,7 @@ def test_a_span_below_1_is_one_line(setting: str, capsys: pytest.CaptureFixture[
     assert setting in error
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_step_executes_its_price_and_forms_the_spans_of_heads_again(dynamic: bool) -> None:

@@ -55,6 +55,7 @@ def test_it_is_the_equation(context: int | None, window: int | None, reach: int)
     np.testing.assert_allclose(mixer(x).detach().numpy(), expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_long_window_is_the_equation_and_is_read_in_tiles() -> None:
     """Dropped tokens are no keys; up to `sparse.SHORT` tokens the window is a mask."""
     length, window = 3 * SHORT, 5

@@ -56,6 +56,7 @@ def test_partitions_by_hand() -> None:
     assert partition("logsparse", 4, 10) == ([10], [(0, 1, 2, 3, 4, 5, 6, 7), (8, 9)])
 
 
+@pytest.mark.slow
 @every_form
 def test_the_equation(form: Form) -> None:
     mixer, x = build(form), draw(T, D)
@@ -106,6 +107,7 @@ def test_the_last_token_alone_reads_its_own_regions(form: Form) -> None:
         torch.testing.assert_close(last, whole[:, :, -1:], rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_step_forms_its_regions_again() -> None:
     """It executes its price where all its regions are new, and less than the whole text's later."""
     mixer, x = build("fixed"), draw(1, T, D)

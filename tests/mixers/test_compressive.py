@@ -97,6 +97,7 @@ def by_the_paper(mixer: Mixer, x: Tensor, M: int) -> Tensor:
     return torch.stack(outputs)
 
 
+@pytest.mark.slow
 @every_way
 @pytest.mark.parametrize("pieces", [[T], [4] * 4 + [3], [1] * T, [2, 9, 8]], ids=str)
 def test_pieces_are_two_queues(way: dict[str, Any], pieces: list[int]) -> None:
@@ -289,6 +290,7 @@ def test_another_memory_is_of_whole_blocks_too(window: int, says: str) -> None:
     assert config.with_window(9) == mixer_config({"kind": "compressive", **SIZES, "memory": 8})
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_a_step_executes_its_price_and_projects_the_memory_and_earlier_distances_again() -> None:
     """A block is compressed by the step that its first token leaves with, and read, so priced, by the next one."""

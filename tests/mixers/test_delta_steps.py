@@ -48,6 +48,7 @@ def same(one: Mixer, known: Mixer) -> None:
         torch.testing.assert_close(found, wanted, rtol=0, atol=1e-13 * float(wanted.detach().abs().max()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("negative", [False, True])
 @pytest.mark.parametrize(
     "sizes", [{"heads": 2}, {"heads": 1, "value_heads": 2, "key_width": 4, "value_width": 3}], ids=str

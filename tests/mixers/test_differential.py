@@ -73,6 +73,7 @@ def test_inputs_of_ten_thousand(version: int) -> None:
     assert bool(mixer(1e4 * draw(1, 600, D, dtype=torch.float32)).isfinite().all())
 
 
+@pytest.mark.slow
 def test_lambda_is_initialized_near_its_start() -> None:
     mixer = mixer_config({"kind": "differential", "heads": 1}).build(2048, None)
     assert float(mixer.get_parameter("vectors").detach().std()) == pytest.approx(0.1, rel=0.05)

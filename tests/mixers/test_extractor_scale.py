@@ -27,6 +27,7 @@ def test_the_extraction_is_divided_by_the_root_of_the_position() -> None:
     torch.testing.assert_close(scaled(x), plain(x) / terms.sqrt()[:, None], rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_variance_of_all_positions_is_the_same() -> None:
     """As begun, a sum of i terms has i/L of the variance of a sum of L."""
     torch.manual_seed(0)

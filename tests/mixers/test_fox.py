@@ -35,6 +35,7 @@ def defined(q: Tensor, k: Tensor, v: Tensor, g: Tensor, window: int | None = Non
     return z.masked_fill(hidden, -torch.inf).softmax(-1) @ v
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [None, 100])
 @pytest.mark.parametrize("rate", [0.0, 0.01, 2.0, 1e3])
 def test_float32_is_the_equation_after_thousands_of_gates(rate: float, window: int | None) -> None:
@@ -81,6 +82,7 @@ def test_gates_of_0_and_of_1(logit: float) -> None:
     assert all(bool(parameter.grad.isfinite().all()) for parameter in mixer.parameters() if parameter.grad is not None)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_gates_of_0_leave_the_token_itself() -> None:
     mixer, x = built(dtype=torch.float32), draw(1, 4096, D, dtype=torch.float32)
@@ -88,6 +90,7 @@ def test_gates_of_0_leave_the_token_itself() -> None:
     torch.testing.assert_close(mixer(x)[:, -1], mixer(x[:, -1:])[:, 0], rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_no_number_for_each_pair_is_held() -> None:
     mixer, x = built(dtype=torch.float32), draw(1, 4096, D, dtype=torch.float32)

@@ -42,6 +42,7 @@ def matrix(layer: torch.nn.Linear) -> np.ndarray:
     return layer.weight.detach().numpy().T
 
 
+@pytest.mark.slow
 def test_widths_are_the_papers_by_default() -> None:
     mixer = GSSConfig().build(1024, None)
     assert (mixer.channels, mixer.width, mixer.state_dim) == (256, 4096, 512)
@@ -75,6 +76,7 @@ def test_the_equation(states: int) -> None:
     np.testing.assert_allclose(mixer(x)[0].detach(), expected, rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("states", first(1, [4, 70]))
 @pytest.mark.parametrize("dtype", first(1, [torch.float32, torch.float64]))
 def test_sixteen_times_the_length(dtype: torch.dtype, states: int) -> None:

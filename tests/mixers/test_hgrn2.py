@@ -25,6 +25,7 @@ def built(layer: int, dtype: torch.dtype = torch.float64) -> Mixer:
     return mixer
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("layer", range(DEPTH))
 @pytest.mark.parametrize("T", [1, 7, 40])
 def test_a_layer_is_its_recurrence(layer: int, T: int) -> None:
@@ -53,6 +54,7 @@ def test_a_later_layers_price_is_the_count(T: int) -> None:
         assert getattr(price, name) == getattr(result, name), name
 
 
+@pytest.mark.slow
 def test_the_layers_of_a_model_share_one_table() -> None:
     model = seqloom.decoder("hgrn2", vocab=11, dim=D, depth=3, context=6, heads=2)
     tables = [name for name, parameter in model.named_parameters() if parameter.shape == (3, D)]

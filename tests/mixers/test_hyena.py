@@ -145,6 +145,7 @@ CHANGES: dict[str, Callable[[Tensor], None]] = {
 }
 
 
+@pytest.mark.sample(3)
 @torch.no_grad()
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize(
@@ -163,6 +164,7 @@ def test_a_changed_parameter_is_seen_by_the_next_token(change: str, name: str) -
     assert float((after - before).abs().max()) > 1e-6
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_loaded_weights_another_type_and_copies_are_seen() -> None:
     mixer, other, x = build(), build(), draw(1, 9, D)
@@ -205,6 +207,7 @@ def test_filters_kept_in_inference_mode_are_added_to_outside_of_it() -> None:
         torch.testing.assert_close(mixer.step(x[:, 0], mixer.start(1))[0], mixer(x)[:, 0], rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_gradients_reach_every_parameter_through_pieces_and_tokens() -> None:
     mixer, x = build(), draw(1, 9, D)
     names = [name for name, _ in mixer.named_parameters()]

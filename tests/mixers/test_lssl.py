@@ -58,6 +58,7 @@ def test_the_fixed_one_learns_no_dynamics() -> None:
     assert len(plain["params"]) + len(dynamics["params"]) == len(list(learned.parameters()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", MEASURES)
 def test_it_is_initialized_as_hippo_at_many_time_scales(measure: str) -> None:
     mixer = lssl(dim=2048, state_dim=6, measure=measure)

@@ -58,6 +58,7 @@ def written_out(mixer: Any, x: np.ndarray) -> np.ndarray:
     return y @ weights["w_out.weight"].T
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("T", [1, 3, 4, 20])
 @pytest.mark.parametrize("sizes", [(3, 5, 2), (1, 1, 1), (2, 30, 4), (4, 2, 9)])
 @pytest.mark.parametrize("backend", ["formed", "reference"])

@@ -109,6 +109,7 @@ def test_gates_beyond_the_range_of_float32(gate: str, logit: float) -> None:
     torch.testing.assert_close(y.double(), torch.cat([expected, rest], 1), rtol=0, atol=1e-4 + 10 * of_the_logit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forget", KINDS)
 def test_the_maximum_has_its_gradient_through_what_is_added_to_the_normalizer(
     forget: str, monkeypatch: pytest.MonkeyPatch

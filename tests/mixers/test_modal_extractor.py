@@ -110,6 +110,7 @@ def test_waves_are_initialized_as_decays_spread_over_the_context() -> None:
     np.testing.assert_allclose(built(order=1, context=None).log_rate.detach(), -math.log(LONG), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("taps", ["channel", "shared"])
 def test_the_extraction_begins_as_loud_as_its_input(taps: str) -> None:
     energy = [

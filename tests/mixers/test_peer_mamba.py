@@ -76,6 +76,7 @@ def test_the_mixer_is_the_peers(kind: str, T: int) -> None:
         )
 
 
+@pytest.mark.slow
 @both
 @torch.no_grad()
 def test_the_model_is_the_peers_and_so_are_its_cached_steps(kind: str) -> None:

@@ -55,6 +55,7 @@ def quadratic(mixer: Mixer, x: Tensor, kernel: str) -> Tensor:
     return torch.stack(outputs) @ mixer.w_out.weight.T
 
 
+@pytest.mark.slow
 @every_kernel
 @pytest.mark.parametrize("features", [0, 1, 7])
 def test_outputs_and_gradients_are_those_of_the_quadratic_form(kernel: str, features: int) -> None:
@@ -76,6 +77,7 @@ def test_k_ln_k_directions_by_default(heads: int, rows: int) -> None:
     assert mixer.directions.shape == (heads, rows, 80 // heads)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["softmax", "hyperbolic"])
 def test_with_many_directions_it_is_attention(kernel: str) -> None:
     """The mean squared error falls like 1/R: its slope over log R is -1, within its standard error.
@@ -170,6 +172,7 @@ def test_it_is_stored_with_the_directions_it_has_now(kernel: str) -> None:
     assert all(torch.equal(tensor, before[name]) for name, tensor in mixer.state_dict().items())
 
 
+@pytest.mark.sample(5)
 @every_kernel
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("scale", [0.0, 1e-4, 1.0, 1e2, 1e4])

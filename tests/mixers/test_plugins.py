@@ -72,6 +72,7 @@ def test_ours_are_there_without_plugins(install: Install) -> None:
     assert "plugin_unused" not in sys.modules
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -218,6 +218,7 @@ def rfa_weights(gate: bool) -> dict[str, Array]:
     return w | ({"gate_w": rng.normal(size=(D, 1)), "gate_b": np.zeros(1)} if gate else {})
 
 
+@pytest.mark.slow
 def test_002_rfa_has_no_gate() -> None:
     """Printed: S_t = S_{t-1} + φ(k_t) ⊗ v_t alone, half of the paper: with its gate (Eq. 7) the past fades."""
     w, x = rfa_weights(gate=False), np.concatenate([Q, K, V])
@@ -235,6 +236,7 @@ def test_002_rfa_has_no_gate() -> None:
     assert "w_gate.weight" in dict(mixer_config({"kind": "rfa", "gate": True}).build(D, None).named_parameters())
 
 
+@pytest.mark.slow
 def test_000_spade_has_local_attention_at_the_bottom_too() -> None:
     """The text: a state space model in the bottom layer, local attention in the others. The bottom has both."""
     bottom, *others = resolve("paper/spade", ["data.source=stories"]).model.mixers

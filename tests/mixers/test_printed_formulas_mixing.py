@@ -58,6 +58,7 @@ def test_002_linformer_divides_by_the_width_of_all_heads() -> None:
     assert abs(y - heads(math.sqrt(D))).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_000_mlp_mixer_is_linear_for_a_fixed_hidden_width() -> None:
     def growth(causal: bool, **settings: int) -> float:
         costs = [mixer_config({"kind": "mlp_mixer", **settings}).build(4, T, causal).cost(T).mul for T in (512, 2048)]

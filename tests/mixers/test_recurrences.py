@@ -32,6 +32,7 @@ def test_steps(name: str) -> None:
     np.testing.assert_allclose(np.stack(found), wanted, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", state_space_cases.CASES)
 def test_long(name: str) -> None:
     """Over the lengths at which a mixer may begin to compute in pieces, or in another form."""

@@ -59,6 +59,7 @@ def quadratic(mixer: Mixer, x: Tensor) -> Tensor:
     return torch.stack(outputs) @ mixer.w_out.weight.T
 
 
+@pytest.mark.slow
 @every_gate
 @pytest.mark.parametrize("features", [0, 1, 7])
 def test_outputs_and_gradients_are_those_of_the_quadratic_form(gate: bool, features: int) -> None:
@@ -74,6 +75,7 @@ def test_outputs_and_gradients_are_those_of_the_quadratic_form(gate: bool, featu
         torch.testing.assert_close(actual, expected, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_floor_under_the_normaliser_is_reached_in_these_tests() -> None:
     mixer = rfa(True, features=1)
     each = [weights(mixer, x, t, h) for x in numbers(2, 9, D, seed=5) for t in range(9) for h in (0, 1)]
@@ -90,6 +92,7 @@ def limit(mixer: Mixer, x: Tensor, s: float) -> Tensor:
     return (z.softmax(-1) @ v).transpose(0, 1).flatten(1) @ mixer.w_out.weight.T
 
 
+@pytest.mark.slow
 def test_with_many_directions_it_is_softmax_attention_of_unit_vectors() -> None:
     """The mean squared error falls like 1/R: its slope over log R is -1, within its standard error."""
     s, x, sizes, seeds, logs, errors = 0.8, numbers(12, D, seed=5), (64, 256, 1024), 24, [], []

@@ -31,6 +31,7 @@ def test_the_first_token_is_each_rows_own() -> None:
         torch.testing.assert_close(torch.cat([y[row, None], rest[row]]), expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_it_is_initialized_as_the_authors_program() -> None:
     mixer = mixer_config({"kind": "rglru", "width": 4096}).build(8, None)
     rate, gates = mixer.get_parameter("rate").detach(), mixer.get_parameter("gates.weight").detach()

@@ -113,6 +113,7 @@ def test_balanced_clusters_of_the_text_see_later_tokens() -> None:
     assert round(size, 2) == 0.36
 
 
+@pytest.mark.slow
 def test_clusters_of_the_past_see_none() -> None:
     share, size = moved("past")
     assert share == 0

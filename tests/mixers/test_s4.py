@@ -59,6 +59,7 @@ def test_forward_and_steps_are_the_dense_system(state_dim: int, T: int) -> None:
         torch.testing.assert_close(torch.stack(steps, 1), expected, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_it_is_initialized_as_hippo() -> None:
     """A system that starts as LegS: its kernels are those of LegS under the same steps, for a C turned back."""
     mixer = s4(dim=2, state_dim=8).double()
@@ -97,6 +98,7 @@ def test_dynamics_have_a_rate_of_their_own_and_no_decay() -> None:
     assert len(plain["params"]) + len(special["params"]) == len(list(mixer.parameters()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("T", [8192, 10_007])
 def test_long_sequences_in_float32(T: int) -> None:
     """Any length, a prime too: outputs and gradients are finite, and reading in pieces equals the whole."""
@@ -112,6 +114,7 @@ def test_long_sequences_in_float32(T: int) -> None:
         torch.testing.assert_close(mixer.double()(x.double()).float(), y, rtol=0, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_nothing_grows_whatever_was_learned() -> None:
     mixer, x = s4(dim=4, state_dim=8).double(), torch.ones(1, 600, 4, dtype=torch.float64)
     with torch.no_grad():

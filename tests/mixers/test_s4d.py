@@ -91,6 +91,7 @@ def test_the_whole_is_a_sum_over_lags(method: str) -> None:
     np.testing.assert_allclose(mixer(x).detach(), expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", first(1, [torch.float32, torch.float64]))
 def test_sixteen_times_the_length(dtype: torch.dtype) -> None:
     """4096 tokens at once, where it was made for 256, and by the recurrence."""

@@ -59,6 +59,7 @@ def dense(mixer: S5, x: Tensor) -> Tensor:
     return torch.stack(outputs, 1)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("settings", [{}, {"blocks": 2}, {"step_scale": 2.5}])
 @pytest.mark.parametrize("drawn", [True, False])

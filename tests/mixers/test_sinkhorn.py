@@ -81,6 +81,7 @@ def test_the_equation(causal: bool, settings: dict[str, Any]) -> None:
     torch.testing.assert_close(mixer(x[None])[0], y.flatten(1) @ mixer.w_out.weight.T, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_many_iterations_sort() -> None:
     """All entries: rows and columns sum to 1. Below the diagonal: nothing is left to choose, as the op says."""
     z, every = draw(1, 1, 6, 6), torch.ones(1, 1, 6, 6, dtype=torch.bool)
@@ -91,6 +92,7 @@ def test_many_iterations_sort() -> None:
     torch.testing.assert_close(w[0, 0], torch.diag(torch.ones(5, dtype=torch.float64), -1), rtol=0, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cuts", [[0, 1, 2, 5, 13], [0, 7, 13], list(range(14))])
 @pytest.mark.parametrize("whole", [True, False])
 def test_rows_of_different_lengths_read_on(cuts: list[int], whole: bool) -> None:

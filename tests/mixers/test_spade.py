@@ -63,6 +63,7 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if n else []) for n, name in enumerate(PAIRS)]
 )
@@ -199,6 +200,7 @@ MODELS: dict[str, list[dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_of_several_kinds_learns_and_writes(name: str) -> None:
     model = model_of(MODELS[name], position="none").double()
@@ -236,6 +238,7 @@ def test_the_preset() -> None:
     assert [mixer.kind for mixer in smaller.model.mixers] == ["spade", "attention"]
 
 
+@pytest.mark.slow
 def test_reformer_and_performer_combine() -> None:
     """Seed 004, V.C: side by side in one layer and by turns in the others; it trains, and reads on as the whole."""
     torch.manual_seed(0)

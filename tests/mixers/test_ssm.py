@@ -67,6 +67,7 @@ def test_reset_and_groups() -> None:
     assert {id(p) for p in dynamics["params"]} == {id(mixer.a), id(mixer.log_step)}
 
 
+@pytest.mark.slow
 def test_nothing_as_large_as_a_kernel_of_all_channels_is_made() -> None:
     """At 1,024 tokens of 128 channels one would hold 16 million numbers; the largest tensor is the input."""
     mixer, x, sizes = ssm(dim=128), draw(1, 1024, 128).float(), []

@@ -99,6 +99,7 @@ def test_sizes_below_one_are_errors(settings: dict[str, int]) -> None:
         mixer_config({"kind": "transformer_xl", **settings})
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize("memory", [1, 3, 128])
 def test_a_step_executes_its_price_and_projects_memory_and_earlier_distances_again(memory: int) -> None:

@@ -85,6 +85,7 @@ def test_outputs(name: str, T: int) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12 * max(1.0, np.abs(expected).max()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EQUATIONS)
 def test_gradients(name: str) -> None:
     T, context = 4, 3

@@ -48,6 +48,7 @@ def ours_of(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("padded", [False, True])
 def test_the_whole_model_is_bert(padded: bool) -> None:
     torch.manual_seed(0)

@@ -79,6 +79,7 @@ def test_the_equations(pool: str, texts: int) -> None:
     assert expected.shape == (1, 3)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", list(kinds()))
 def test_around_every_mixer_padding_changes_nothing(kind: str) -> None:
     try:
@@ -130,6 +131,7 @@ def run(labels: Path) -> Path:
     return labels / "run"
 
 
+@pytest.mark.slow
 def test_a_run_is_evaluated_and_resumes(run: Path, labels: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["evaluate", str(run), "--data", str(labels / "test.tsv"), "--json"]) == 0
     assert '"accuracy": 1.0, "examples": 2' in capsys.readouterr().out
@@ -156,6 +158,7 @@ REFUSED: list[tuple[list[str], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "message"), REFUSED, ids=str)
 def test_errors_in_one_line(
     run: Path, labels: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]

@@ -88,6 +88,7 @@ def test_the_equation_token_by_token(environment: Environment) -> None:
     assert actual.shape == (B, T, environment.actions)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_an_action_depends_on_what_was_before_it_alone(kind: str) -> None:
     try:
@@ -144,6 +145,7 @@ def test_the_price_counts_every_parameter() -> None:
         model.cost(T, "token")
 
 
+@pytest.mark.slow
 def test_reversible_layers_learn_the_same() -> None:
     model, given = built(sublayers="reversible"), steps()
     gradients = []
@@ -221,6 +223,7 @@ def test_a_run_learns_from_the_best_share() -> None:
     assert learned.train_on.returns.min() >= all_of_them.build(model, data, 4, None).train_on.returns.mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_an_episode_is_read_step_by_step(kind: str) -> None:
     model, given = built(mixer={"kind": kind}), steps()
@@ -304,6 +307,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_it_remembers_the_cue_of_the_maze(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without memory half of the turns are right, and four fifths of 30 once in a thousand times."""
     assert command(["evaluate", str(run), "--returns", "1", "--episodes", "30"]) == 0
@@ -317,11 +321,13 @@ def test_it_remembers_the_cue_of_the_maze(run: Path, capsys: pytest.CaptureFixtu
     assert lowest == ("1.000" if mean == "1.000" else "0")
 
 
+@pytest.mark.slow
 def test_a_run_is_scored_on_other_episodes(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["evaluate", str(run), "--data", "episodes:TMaze-10:scripted:5:9", "--json"]) == 0
     assert '"actions": 55, "accuracy": 1.0' in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -380,6 +386,7 @@ def test_other_objectives_and_kinds(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "episodes are no text" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_ends_with_the_same_bits(tmp_path: Path) -> None:
     pytest.importorskip("gymnasium")
     changes = [*MAZE, "training.schedule.kind=constant", "training.schedule.warmup=2", "model.dropout=0.1"]
@@ -390,6 +397,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(tmp_path: Path) -> None:
         assert torch.equal(tensor, parts.model.state_dict()[name]), name
 
 
+@pytest.mark.slow
 def test_continuous_actions_with_mamba(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("gymnasium")
     changes = [word for change in MAZE for word in ("--set", change) if "data.source" not in change]
@@ -407,6 +415,7 @@ def test_continuous_actions_with_mamba(tmp_path: Path, capsys: pytest.CaptureFix
     assert "a model of kind decision cannot generate text" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "expected"), [("to_go", 1), ("end", 0)])
 def test_what_is_read_in_play_is_what_was_read_in_training(
     asked: str, expected: int, monkeypatch: pytest.MonkeyPatch
@@ -437,6 +446,7 @@ def test_what_is_read_in_play_is_what_was_read_in_training(
         assert given["actions"][0, -1] == 0, "not chosen yet"
 
 
+@pytest.mark.slow
 def test_actions_are_drawn_by_their_probabilities() -> None:
     from seqloom.evaluation.playing import _chosen
 
@@ -447,6 +457,7 @@ def test_actions_are_drawn_by_their_probabilities() -> None:
     np.testing.assert_allclose(shares, [0.1, 0.2, 0.7], atol=0.03)
 
 
+@pytest.mark.slow
 def test_episodes_begin_alike_for_every_return_and_in_any_company() -> None:
     pytest.importorskip("gymnasium")
     environment = Environment(name="CartPole-v1", states=4, actions=2, limit=500)
@@ -457,6 +468,7 @@ def test_episodes_begin_alike_for_every_return_and_in_any_company() -> None:
     assert play(model, [5.0], 3, seed=1)[0].reached != first.reached
 
 
+@pytest.mark.slow
 def test_an_episode_without_end() -> None:
     pytest.importorskip("gymnasium")
     environment = Environment(name="MountainCar-v0", states=2, actions=3, limit=200)

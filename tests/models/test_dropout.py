@@ -106,6 +106,7 @@ def test_the_generator_decides() -> None:
     assert not torch.equal(drawn[0], drawn[2])
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 def test_in_a_graph_it_is_torchs() -> None:
     compiled = torch.compile(Dropout(0.3), fullgraph=True, backend="aot_eager")

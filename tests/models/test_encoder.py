@@ -106,6 +106,7 @@ def test_settings_that_do_not_fit(settings: dict[str, Any], error: str) -> None:
         built(**settings)
 
 
+@pytest.mark.slow
 def test_every_kind_has_its_name_and_builds() -> None:
     transformers = ["decoder", "encoder", "classifier", "seq2seq", "universal", "universal_encoder"]
     assert list(KINDS) == [*transformers, "universal_seq2seq", "ngram", "hmm", "textcnn", "decision", "spalm"]
@@ -122,6 +123,7 @@ def test_every_kind_has_its_name_and_builds() -> None:
         assert again == model.config
 
 
+@pytest.mark.slow
 def test_it_is_saved_and_loaded(tmp_path: Any) -> None:
     model = built()
     seqloom.save(model, tmp_path / "encoder")
@@ -130,6 +132,7 @@ def test_it_is_saved_and_loaded(tmp_path: Any) -> None:
     assert torch.equal(again(ids_of(2, 6)), model(ids_of(2, 6)))
 
 
+@pytest.mark.slow
 def test_no_file_outside_models_names_a_class_of_it() -> None:
     """But the public face, which offers `seqloom.decoder`."""
     package = Path(seqloom.__file__).parent

@@ -77,6 +77,7 @@ def test_chunks_hold_less_for_the_backward() -> None:
     assert peak[4] < peak[None] / 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sublayers", ["serial", "reversible"])
 def test_chunks_around_a_mixer(sublayers: str) -> None:
     sizes = {"vocab": 20, "dim": DIM, "depth": 2, "context": 8, "ffn": 12, "dropout": 0.0, "sublayers": sublayers}

@@ -90,6 +90,7 @@ def decoder_of(name: str, **changes: Any) -> Decoder:
     return model.double().eval()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GATES)
 @pytest.mark.parametrize("kind", ["attention", "mamba", "he", "transformer_xl"])
 def test_pieces_and_tokens_are_the_sequence(name: str, kind: str) -> None:
@@ -185,6 +186,7 @@ def test_other_kinds_have_them(kind: str) -> None:
     assert model.cost(6).params == sum(parameter.numel() for parameter in model.parameters())
 
 
+@pytest.mark.slow
 def test_a_run_with_gates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--data", "stories:40", "--set", "training.batches=3", "--set", "model.residual=gru"]
     out = str(tmp_path / "run")

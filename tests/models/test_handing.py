@@ -108,12 +108,14 @@ def test_gradients_reach_the_first_layer_through_it() -> None:
     assert mixer.get_parameter("w.weight").grad.abs().sum() > 0
 
 
+@pytest.mark.slow
 def test_it_compiles() -> None:
     model, ids = built(FirstValuesConfig()), torch.randint(VOCAB, (2, 5))
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(ids), model(ids))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("promise", [pieces, token_steps], ids=lambda promise: promise.__name__)
 def test_alone_it_is_the_first_layer(promise) -> None:
     def make(context: int | None, dtype: torch.dtype, /) -> Mixer:

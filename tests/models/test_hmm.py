@@ -71,6 +71,7 @@ def test_the_next_token_has_the_ratio_of_the_texts_with_it_and_without() -> None
         np.testing.assert_allclose(log_p[t - 1].exp(), expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_each_pass_makes_the_text_more_probable() -> None:
     built, rows = model(passes=30, tolerance=0.0), texts(40).sort(1).values
     losses = []
@@ -83,6 +84,7 @@ def test_each_pass_makes_the_text_more_probable() -> None:
     assert losses[-1] < losses[0] - 0.3
 
 
+@pytest.mark.slow
 def test_passes_end_where_one_gains_too_little() -> None:
     built, rows = model(passes=100, tolerance=0.01), texts(40)
     ended = [fitted(built, rows) > 0 and built.end_pass() for _ in range(40)]
@@ -90,6 +92,7 @@ def test_passes_end_where_one_gains_too_little() -> None:
     assert any(ended)
 
 
+@pytest.mark.slow
 def test_long_rows_do_not_underflow() -> None:
     built = HMMConfig(vocab=W, states=N, context=4000).build()
     loss = built.fit({"ids": torch.zeros(1, 4001, dtype=torch.long)})

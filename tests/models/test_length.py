@@ -23,6 +23,7 @@ def built(kind: str, **settings: Any) -> Any:
     return model.double().requires_grad_(False)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_sixteen_times_the_length(kind: str) -> None:
     model, text = built(kind, position="none"), ids(1, FAR)

@@ -146,6 +146,7 @@ def drawn(peer: nn.Module) -> nn.Module:
     return peer.train()
 
 
+@pytest.mark.slow
 def test_the_recipe_is_marian() -> None:
     """seq2seq/vaswani, with the biases that Marian has in attention."""
     sides = {f"{side}_{what}": n for side in ("encoder", "decoder") for what, n in
@@ -172,6 +173,7 @@ def test_the_recipe_is_marian() -> None:
     held_to(model, peer, marian(), halves=True, bound=1e-10)
 
 
+@pytest.mark.slow
 def test_t5() -> None:
     config = transformers.T5Config(
         vocab_size=V, d_model=D, d_kv=D // HEADS, d_ff=WIDTH, num_layers=DEPTH, num_heads=HEADS, dropout_rate=0.0,

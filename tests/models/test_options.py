@@ -127,6 +127,7 @@ def test_pieces_and_steps_give_the_whole(options: dict[str, Any]) -> None:
         near(whole[row][kept], model(dropped[row, kept][None])[0])
 
 
+@pytest.mark.slow
 @every
 @torch.no_grad()
 def test_the_price_is_the_count(options: dict[str, Any]) -> None:
@@ -161,6 +162,7 @@ def test_the_encoder_has_them_too(options: dict[str, Any]) -> None:
     assert model.cost(CONTEXT).params == sum(p.numel() for p in model.parameters())
 
 
+@pytest.mark.slow
 def test_a_tied_matrix_is_one_parameter(tmp_path: Path) -> None:
     model = decoder("attention", tie=True).float()
     names = [name for name, p in model.named_parameters(remove_duplicate=False) if p is model.token.weight]
@@ -225,6 +227,7 @@ def test_arguments_that_do_not_fit_raise_one_line(options: dict[str, Any], words
         decoder("attention", **options)
 
 
+@pytest.mark.slow
 def test_only_settings_that_differ_from_the_default_are_written() -> None:
     plain = decoder("attention").config.model_dump(mode="json")
     for options in OPTIONS.values():
@@ -242,6 +245,7 @@ def test_they_are_settings_of_the_one_call() -> None:
         seqloom.decoder("attention", **sizes, activaton="silu")
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 @pytest.mark.parametrize("name", ["all", "after"])
 def test_it_is_one_graph(name: str) -> None:

@@ -34,6 +34,7 @@ def test_the_comparison_can_fail(name: str) -> None:
     assert float(gap) > 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "count"), TABLE_1.items())
 def test_parameters_at_table_1(kind: str, count: int) -> None:
     with torch.device("meta"):

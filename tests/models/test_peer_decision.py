@@ -84,6 +84,7 @@ def ours(actions: int, continuous: bool) -> Decision:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("actions", "continuous"), [(4, False), (2, True)], ids=["discrete", "continuous"])
 def test_actions_and_gradients_are_the_peers(actions: int, continuous: bool) -> None:
     other, model = theirs(actions, continuous), ours(actions, continuous)

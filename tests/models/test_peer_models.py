@@ -421,6 +421,7 @@ def translated(peer: Peer, weights: Weights) -> dict[str, Tensor]:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PEERS)
 def test_the_model_of_the_recipe_is_the_peers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     peer = PEERS[name]

@@ -88,6 +88,7 @@ def near(found: Tensor, wanted: Tensor, name: str = "") -> None:
     torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-11, msg=lambda text: f"{name}: {text}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("later", [[M], [8, 3, 1]])
 def test_segments_memory_and_gradients(later: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = both(monkeypatch)

@@ -51,6 +51,7 @@ def test_dropped_tokens_are_as_if_never_written(kind: str) -> None:
     near(model(changed, KEEP), result)
 
 
+@pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("position", ["learned", "none"])
 def test_pieces_and_steps_give_the_whole(kind: str, position: str) -> None:

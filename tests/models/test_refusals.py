@@ -115,6 +115,7 @@ def test_no_rows_and_no_tokens_to_read() -> None:
     assert state.extra["length"].tolist() == [0, 0]
 
 
+@pytest.mark.slow
 def test_a_deep_copy_and_its_state_dict_are_the_same_model() -> None:
     model, other = decoder(TWO_HEADS), Decoder(decoder(TWO_HEADS).config).double()
     other.load_state_dict(model.state_dict())

@@ -49,6 +49,7 @@ def gradients(model: Decoder, logits: Tensor) -> list[Tensor]:
     return [p.grad.clone() for p in model.parameters() if p.grad is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dropped", [False, True])
 @pytest.mark.parametrize("mixer", MIXERS, ids=str)
 def test_gradients_are_those_of_the_plain_stack(mixer: Any, dropped: bool) -> None:
@@ -86,6 +87,7 @@ def held(depth: int, sublayers: str) -> int:
     return sum(saved.values())
 
 
+@pytest.mark.slow
 def test_what_is_held_does_not_grow_with_the_layers() -> None:
     assert held(32, "reversible") == held(4, "reversible")
     assert held(32, "serial") > 6 * held(4, "serial")
@@ -107,6 +109,7 @@ def test_extras_and_their_statistics_come_back() -> None:
     assert all(not value.requires_grad for value in extras.statistics.values())
 
 
+@pytest.mark.slow
 def test_steps_and_price() -> None:
     model, tokens = decoder(MIXERS[0]).eval(), ids()
     with torch.no_grad():
@@ -137,6 +140,7 @@ def test_settings_that_do_not_fit(settings: dict[str, Any], message: str) -> Non
         decoder(MIXERS[0], **settings)
 
 
+@pytest.mark.slow
 def test_a_second_derivative_is_an_error() -> None:
     model = decoder(MIXERS[0]).train()
     (slope,) = torch.autograd.grad(model(ids()).square().sum(), [model.token.weight], create_graph=False)

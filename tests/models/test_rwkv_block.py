@@ -59,6 +59,7 @@ def test_channel_mixing_and_embedding_norm_are_settings(changed: dict[str, Any])
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_pieces_and_steps_give_the_whole(kind: str) -> None:
     model, text = made(kind), ids(2, 9)
@@ -110,6 +111,7 @@ def test_the_state_of_a_layer() -> None:
     assert nbytes(model.trim(state)) == 3 * DEPTH * 5 * DIM * 8
 
 
+@pytest.mark.slow
 def test_what_is_saved_comes_back(tmp_path: Path) -> None:
     model = made()
     _, state = model.extend(ids(2, 5), model.start(2), torch.tensor([[True] * 5, [True, False, True, True, False]]))
@@ -124,6 +126,7 @@ def test_what_is_saved_comes_back(tmp_path: Path) -> None:
     assert loaded(ids(1, 4)).equal(made().float()(ids(1, 4)))
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 @pytest.mark.parametrize("backend", first(1, ["eager", "aot_eager"]))
 def test_it_is_one_graph(backend: str) -> None:

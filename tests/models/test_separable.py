@@ -43,6 +43,7 @@ def written_out(mixing: Separable, x: np.ndarray) -> np.ndarray:
     return convolved(h, mixing.c, first[1]) @ w_2.T + b_2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
 def test_it_keeps_the_promises_of_a_mixer(promise) -> None:
     promise(make)

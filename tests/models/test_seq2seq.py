@@ -56,6 +56,7 @@ def ids_of(*shape: int, seed: int = 1) -> Tensor:
 KEEP = torch.tensor([[True] * 6, [True] * 4 + [False] * 2, [False, True, True, False, True, True]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mixer", "cross"),
     [
@@ -81,6 +82,7 @@ def test_a_target_read_in_pieces_and_tokens(mixer: str, cross: str) -> None:
         torch.testing.assert_close(logits, whole[rows, t], rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixer", kinds())
 def test_any_mixer_encodes(mixer: str) -> None:
     """Every position of the target depends on every kept token of the source, and on no dropped one."""
@@ -96,6 +98,7 @@ def test_any_mixer_encodes(mixer: str) -> None:
     assert ((model(ids, None, changed, KEEP) - logits).abs().amax((1, 2)) > 1e-9).all()
 
 
+@pytest.mark.slow
 def test_cross_attention_as_plain_sums() -> None:
     for kind in ("attention", "additive"):
         model = built(cross={"kind": kind, "heads": 2, "bias": True})
@@ -116,6 +119,7 @@ def test_cross_attention_as_plain_sums() -> None:
         torch.testing.assert_close(read, cross.w_out(torch.cat(y)))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_padding_of_the_target_changes_nothing() -> None:
     model, source, ids = built(), ids_of(3, 6), ids_of(3, 6, seed=2)
     logits = model(ids, KEEP, source, KEEP)
@@ -140,6 +144,7 @@ def test_norms_after_and_one_embedding() -> None:
     assert not any(isinstance(norm, torch.nn.LayerNorm) for norm in (model.norm, model.encoder.norm))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, {"tie": True}, {"norm_place": "after", "cross": {"kind": "additive"}}])
 def test_price(changes: dict[str, Any]) -> None:
     model = built("attention", "mamba", **changes)
@@ -186,6 +191,7 @@ def test_each_pair_is_read_once_an_epoch() -> None:
         assert sorted(step["source"][0, 0].item() for step in steps) == [1, 3, 6]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_of_the_target_alone(smoothing: float) -> None:
     model, batch = built(), pairs(text(), np.arange(3))
@@ -209,6 +215,7 @@ def test_the_loss_is_of_the_target_alone(smoothing: float) -> None:
     assert score["pairs"] == 3
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_beams_of_targets_are_those_of_all_texts() -> None:
     """Two tokens of a vocabulary of eleven: no prefix is pruned, so brute force finds the same, in each of two rows."""
@@ -226,6 +233,7 @@ def test_beams_of_targets_are_those_of_all_texts() -> None:
         assert [each.log_probability for each in result[row]] == pytest.approx([every[text] for text in best])
 
 
+@pytest.mark.slow
 def test_greedy_targets_end_by_row() -> None:
     model, source = built("gru"), ids_of(3, 6)
     rows = translate(model, source, KEEP, eos=0)
@@ -297,6 +305,7 @@ def test_a_causal_encoder_reads_both_ways_and_a_line_reports_it() -> None:
     assert [mixer.kind for mixer in config.layered.encoder_pattern or ()] == ["both_ways"]
 
 
+@pytest.mark.slow
 def test_from_pairs_to_targets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What a user types: a model of copied letters is trained, scored, and asked."""
     file, out = tmp_path / "pairs.tsv", tmp_path / "run"
@@ -327,6 +336,7 @@ def test_from_pairs_to_targets(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert command(["evaluate", str(out), "--data", str(file), "--stride", "2"]) == 2
 
 
+@pytest.mark.slow
 def test_a_step_on_noise_and_what_a_report_shows() -> None:
     config = resolve("seq2seq/dates", [*TINY, "training.batch=2"])
     training_step(config.layered, config.training)()
@@ -338,6 +348,7 @@ def test_a_step_on_noise_and_what_a_report_shows() -> None:
     assert _state_bytes(model) == nbytes(model.trim(model.extend(ids, model.begin(ids))[1]))
 
 
+@pytest.mark.slow
 def test_training_resumes_bit_for_bit(tmp_path: Path) -> None:
     changes = [*TINY, "data.source=pairs:reversing:60", "model.mixer.kind=she", "training.batch=8"]
     whole = train(resolve("seq2seq/dates", [*changes, "training.batches=6"]), tmp_path / "whole")

@@ -71,6 +71,7 @@ def test_it_is_saved_once() -> None:
     assert other.eval()(ids).equal(model.eval()(ids))
 
 
+@pytest.mark.slow
 def test_it_is_priced_once() -> None:
     model = built(*LAYERS)
     held = sum(parameter.numel() for parameter in model.parameters())
@@ -101,6 +102,7 @@ def test_it_is_optimized_once() -> None:
     assert "shared.gated.w.weight" in matrices_of(model)
 
 
+@pytest.mark.slow
 def test_it_moves_with_the_model() -> None:
     model = built(GatedConfig()).double()
     assert model.blocks[1].mixer.shared.table.dtype == torch.float64
@@ -124,6 +126,7 @@ def test_every_layer_teaches_it() -> None:
     assert bool((rows.abs().sum(1) > 0).all())
 
 
+@pytest.mark.slow
 def test_it_compiles() -> None:
     model = built(GatedConfig(), depth=2).eval()
     ids = torch.randint(11, (2, 4))
@@ -156,6 +159,7 @@ def test_a_mixer_of_two_shares_what_both_share() -> None:
     assert alone.cost(3).params == sum(parameter.numel() for parameter in alone.parameters())
 
 
+@pytest.mark.slow
 def test_a_run_of_it_is_described_and_loaded(tmp_path: Path, registered: None) -> None:
     model = built(*LAYERS).eval()
     stored.save(model, tmp_path / "run")

@@ -78,6 +78,7 @@ def test_the_gate_is_one_number_and_the_values_are_learned() -> None:
     assert float(model.gate.weight.grad.abs().max()) > 1e-6
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_the_equation(tmp_path: Path) -> None:
     model, of = spalm(tmp_path, MIXERS[1]), ids(length=3)
     parameters = [model.gate.weight, model.token.weight, model.norm.weight]
@@ -101,6 +102,7 @@ def test_without_retrieved_tokens_it_is_the_decoder() -> None:
     assert float((other - found).detach().abs().max()) > 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frozen", ["gru", "attention"])
 @pytest.mark.parametrize("mixer", MIXERS, ids=str)
 def test_pieces_and_steps_are_the_whole(mixer: dict[str, Any], frozen: str, tmp_path: Path) -> None:
@@ -123,6 +125,7 @@ def test_pieces_and_steps_are_the_whole(mixer: dict[str, Any], frozen: str, tmp_
         torch.testing.assert_close(twice, steps[0][:1].expand(2, -1), rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixer", MIXERS[:2], ids=str)
 def test_dropped_tokens_are_as_if_never_written(mixer: dict[str, Any], tmp_path: Path) -> None:
     model, of = spalm(tmp_path, mixer), ids(length=CONTEXT)
@@ -140,6 +143,7 @@ def test_dropped_tokens_are_as_if_never_written(mixer: dict[str, Any], tmp_path:
             torch.testing.assert_close(following, longer[:, -2:], rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_given_and_looked_up_are_the_same(tmp_path: Path) -> None:
     model, of = spalm(tmp_path, MIXERS[1]), ids(length=CONTEXT)
     assert model.lookup is not None
@@ -155,6 +159,7 @@ def test_given_and_looked_up_are_the_same(tmp_path: Path) -> None:
                 verb()
 
 
+@pytest.mark.slow
 def test_its_price_is_the_count(tmp_path: Path) -> None:
     model, of = built(k=3), ids(rows=1)
     reference = {op: "reference" for op, names in known().items() if "reference" in names}

@@ -64,6 +64,7 @@ def test_positions_of_each_layer(mixers: list[Settings]) -> None:
     require_described(config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("position", positions())
 @pytest.mark.parametrize("kind", LAYERED)
 def test_every_kind_with_every_position(kind: str, position: str) -> None:
@@ -81,6 +82,7 @@ def test_every_kind_with_every_position(kind: str, position: str) -> None:
     assert described == (0 if refused else 1 if one_block else len(LISTS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
 def test_all_mixers_whose_layers_are_alike_in_one_list(causal: bool) -> None:
     mixers = [mixer for mixer in EXAMPLES[causal] if mixer_config(mixer).distinct(400) == 1]
@@ -89,6 +91,7 @@ def test_all_mixers_whose_layers_are_alike_in_one_list(causal: bool) -> None:
     require_described(config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "bidirectional"])
 def test_mixers_whose_first_layers_differ(causal: bool) -> None:
     mixers = [mixer for mixer in EXAMPLES[causal] if mixer_config(mixer).distinct(400) != 1]
@@ -98,12 +101,14 @@ def test_mixers_whose_first_layers_differ(causal: bool) -> None:
             require_described(settings("decoder" if causal else "encoder", "learned_each_layer", repeated))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind, config in LAYERED.items() if config.one_block])
 def test_one_block_of_every_mixer(kind: str) -> None:
     for mixer in EXAMPLES[LAYERED[kind].causal]:
         require_described(settings(kind, "learned", [mixer], depth=3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "position", "mixers"),
     [

@@ -61,6 +61,7 @@ def test_the_equations(channels: str, size: int) -> None:
     torch.testing.assert_close(model(ids)[0], by_loops(model, ids[0].tolist()), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_padding_and_dropped_tokens_change_nothing() -> None:
     model = built()
     ids, keep = torch.randint(V, (40, T)), torch.rand(40, T) > 0.4
@@ -128,6 +129,7 @@ def trained(labels: Path, out: str, *changes: str) -> TextCNN:
     return model
 
 
+@pytest.mark.slow
 def test_it_learns_and_its_static_vectors_stay(labels: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = trained(labels, "run")
     config = model.config
@@ -143,6 +145,7 @@ def test_it_learns_and_its_static_vectors_stay(labels: Path, capsys: pytest.Capt
     assert '"accuracy": 1.0, "examples": 3' in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_training_keeps_the_norm(labels: Path) -> None:
     norms = trained(labels, "free", "model.most=null").head.weight.norm(dim=1)
     assert norms.min() > 0.6
@@ -150,6 +153,7 @@ def test_training_keeps_the_norm(labels: Path) -> None:
     torch.testing.assert_close(norms, torch.full((2,), 0.5))
 
 
+@pytest.mark.slow
 def test_it_goes_on_bit_for_bit(labels: Path) -> None:
     trained(labels, "halves", "training.batches=9")
     halves, whole = trained(labels, "halves", "training.batches=14"), trained(labels, "whole", "training.batches=14")
@@ -187,6 +191,7 @@ def test_wrong_calls() -> None:
         built()(ids + 9)
 
 
+@pytest.mark.slow
 def test_it_is_compared_with_a_classifier_of_mixers(labels: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sets = ["training.batches=3", "training.batch=4", "training.schedule.kind=constant", "training.device=cpu"]
     changes = [part for change in sets for part in ("--set", change)]

@@ -105,6 +105,7 @@ def test_the_residuals_of_the_paper_and_not_of_seed_002() -> None:
     assert float((printed - A).detach().abs().max()) > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("halt", [False, True])
 @pytest.mark.parametrize("channel", ["ffn", "separable"])
 @pytest.mark.parametrize("mixer", MIXERS, ids=str)
@@ -169,6 +170,7 @@ def test_halting_worked_by_hand() -> None:
     assert extras.statistics["steps"] == 8
 
 
+@pytest.mark.slow
 def test_gradients_of_the_output_and_of_the_ponder_loss() -> None:
     model = universal(halt=True)
     parameters = [model.halting.p.weight, model.halting.p.bias, model.blocks[0].norm_1.weight]
@@ -192,6 +194,7 @@ def test_a_step_that_all_positions_skip_changes_nothing() -> None:
     assert many.steps(ids()).unique().tolist() == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("halt", [False, True])
 @pytest.mark.parametrize("position", ["sinusoidal", "learned", "none", "rotary"])
 def test_its_price_is_the_count(position: str, halt: bool) -> None:
@@ -241,6 +244,7 @@ def test_auxiliary_losses_of_every_step_and_one_update(monkeypatch: pytest.Monke
     torch.testing.assert_close(values["counts"], sum(extras.statistics[f"layers.{n}.counts"] for n in range(3)))
 
 
+@pytest.mark.slow
 def test_it_is_saved_and_loaded(tmp_path: Any) -> None:
     model = universal(halt=True)
     seqloom.save(model, tmp_path / "universal")

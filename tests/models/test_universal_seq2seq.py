@@ -54,6 +54,7 @@ def added(model: Any) -> Any:
     return plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixer", MIXERS, ids=lambda mixer: mixer["kind"])
 def test_the_decoder_is_one_whose_layers_share_weights(mixer: dict[str, Any]) -> None:
     """With a fixed number of steps; outputs and gradients."""
@@ -85,6 +86,7 @@ def test_a_step_by_hand() -> None:
     torch.testing.assert_close(model(ids, None, source), expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["seq2seq", "universal_seq2seq"])
 @pytest.mark.parametrize("channel", ["ffn", "separable"])
 def test_the_encoder_is_a_universal_one(kind: str, channel: str) -> None:
@@ -104,6 +106,7 @@ def test_the_encoder_is_a_universal_one(kind: str, channel: str) -> None:
     assert torch.equal(model.encoder.steps(source, KEEP), alone.steps(source, KEEP))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("halt", [False, True])
 @pytest.mark.parametrize("channel", ["ffn", "separable"])
 @pytest.mark.parametrize("mixer", MIXERS, ids=lambda mixer: mixer["kind"])
@@ -125,6 +128,7 @@ def test_a_target_read_in_pieces_and_tokens(mixer: dict[str, Any], channel: str,
         torch.testing.assert_close(last, whole[:, 4], rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channel", ["ffn", "separable"])
 def test_padding_of_the_target_changes_nothing(channel: str) -> None:
     model = built(channel=channel, halt=True, encoder={"repeat": True, "halt": True, "channel": channel})
@@ -144,6 +148,7 @@ def test_padding_of_the_target_changes_nothing(channel: str) -> None:
     assert not steps[~KEEP].any()
 
 
+@pytest.mark.slow
 def test_halting_sides_are_apart() -> None:
     """With a large b on one side that side has one step, and the other is unchanged."""
     model = built(halt=True, encoder={"repeat": True, "halt": True, "depth": 4})
@@ -158,6 +163,7 @@ def test_halting_sides_are_apart() -> None:
     torch.testing.assert_close(one(ids, None, source), model(ids, None, source), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, {"channel": "separable"}, {"halt": True}, {"norm_place": "after"}])
 @pytest.mark.parametrize("repeat", [False, True])
 def test_price(repeat: bool, changes: dict[str, Any]) -> None:
@@ -206,6 +212,7 @@ def test_statistics_reach_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
         torch.testing.assert_close(given[name]["counts"], expected)
 
 
+@pytest.mark.slow
 def test_it_is_saved_and_loaded(tmp_path: Path) -> None:
     model = built(halt=True, channel="separable", encoder={"repeat": True})
     assert isinstance(model, UniversalSeq2Seq)
@@ -259,6 +266,7 @@ def test_settings_of_the_encoder_that_its_channel_has_no_use_for() -> None:
     assert model.config.ffn.gated is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["encoder", "decoder", "both"])
 def test_from_pairs_to_targets(side: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What a user types: a model of copied letters is trained, scored, and asked."""

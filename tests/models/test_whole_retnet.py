@@ -1,5 +1,6 @@
 """The model of retnet/small against its equations, token by token and head by head, in float64."""
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -48,6 +49,7 @@ def written(text: Tensor, w: dict[str, Tensor], eps: float) -> Tensor:
     return torch.stack(rows)
 
 
+@pytest.mark.slow
 def test_the_model_of_the_recipe_is_the_papers() -> None:
     values = recipe("retnet/small")["model"]
     sizes = {"vocab": VOCAB, "dim": D, "depth": DEPTH, "context": 12, "position": {"kind": "none"}}

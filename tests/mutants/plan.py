@@ -57,7 +57,7 @@ def _of_users(package: str, root: Path) -> list[str]:
     return tests + [test for of_mixer in mixers for test in of_mixer]
 
 
-MARKS = ("-m", "not slow and not graph and not demo and not browser")
+MARKS = ("-m", "not graph and not demo and not browser", "--one-in", "9")
 GROUPS = (
     Group(
         "contract",

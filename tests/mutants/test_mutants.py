@@ -48,6 +48,7 @@ def test_a_fault_changes_one_node() -> None:
         assert sum(a != b for a, b in zip(text, whole, strict=True)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
 def test_every_decisive_file_has_tests(group) -> None:
     shared = {argument for argument in group.tests if "{" not in argument}
@@ -59,6 +60,7 @@ def test_every_decisive_file_has_tests(group) -> None:
         assert result, source
 
 
+@pytest.mark.slow
 def test_what_is_proved_to_change_nothing_is_still_there() -> None:
     drawn = {
         f"{source.relative_to(ROOT)}: {place.text}: {place.before} → {place.after}"

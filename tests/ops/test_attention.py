@@ -135,6 +135,7 @@ def test_all_backends_have_the_same_gradients(case: str) -> None:
             torch.testing.assert_close(b, a, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @every_backend
 @every_case
 def test_derivatives_by_differences(backend: str, case: str) -> None:

@@ -59,6 +59,7 @@ def test_every_size(dtype: torch.dtype, H: int, G: int, C: int, scale: float) ->
         torch.testing.assert_close(actual.double(), exact, **bound)
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_changes_no_bit() -> None:
     length, results = torch.tensor([4095, 1000]), []
     for count in (1, 2, 5):

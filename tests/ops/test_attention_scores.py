@@ -173,6 +173,7 @@ def test_distant_keys_of_a_steep_bias_are_skipped_without_a_change_of_any_number
             torch.testing.assert_close(y, attend(q, k, v, bias=bias), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_fading_scores_are_finite_at_any_position() -> None:
     rates = torch.linspace(0.0, 3e-3, 8)
     q = torch.randn(1, 1, 2 * attention.DECAY_TILE + 5, 8)
@@ -183,6 +184,7 @@ def test_fading_scores_are_finite_at_any_position() -> None:
     torch.testing.assert_close(far, here, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_second_derivatives_of_the_tile_kernel() -> None:
     leaves = [*(leaf.requires_grad_() for leaf in inputs()), draw(H, 5, seed=4).requires_grad_()]
     leaves.append(draw(H, seed=3).requires_grad_())

@@ -52,6 +52,7 @@ def leaves() -> tuple[Tensor, Tensor]:
     return X.clone().requires_grad_(), A.clone().requires_grad_()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", [ONCE, TWICE], ids=["once", "twice"])
 def test_torch_holds_both_sound(operator: Operator) -> None:
     for a in (leaves()[1], None):
@@ -107,6 +108,7 @@ def test_without_gradients_it_is_called_as_it_is(monkeypatch: pytest.MonkeyPatch
     assert TWICE(X, None, True)[0].equal(X * X)
 
 
+@pytest.mark.slow
 def test_forward_mode_raises() -> None:
     with forward_ad.dual_level(), pytest.raises(RuntimeError, match="forward-mode derivatives of test_twice"):
         TWICE(forward_ad.make_dual(X, X), None, True)

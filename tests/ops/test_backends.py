@@ -131,6 +131,7 @@ def test_recomputation_in_another_thread_runs_the_backends_of_the_forward() -> N
     assert ran == [({"lag_sum": ["fft"]}, None)] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 def test_a_graph_keeps_the_backend_that_it_was_captured_with() -> None:
     torch.compiler.reset()

@@ -73,6 +73,7 @@ def loop(inputs: list[Tensor]) -> np.ndarray:
     return y
 
 
+@pytest.mark.sample(5)
 @every_form
 @pytest.mark.parametrize("backend", OP.backends)
 @pytest.mark.parametrize(("T", "L", "P"), SIZES)
@@ -99,6 +100,7 @@ def test_every_backend_has_the_gradients_of_the_reference(backend: str, form: st
         torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @every_fast
 def test_derivatives_by_differences(backend: str, form: str) -> None:
     *inputs, sums, peak = given(form, 9, 3, 0)
@@ -112,6 +114,7 @@ def test_derivatives_by_differences(backend: str, form: str) -> None:
         assert torch.autograd.gradgradcheck(read, leaves, fast_mode=True, atol=1e-8, rtol=1e-7)
 
 
+@pytest.mark.slow
 @every_fast
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 2e-5), (torch.bfloat16, 1e-2)])
 @pytest.mark.parametrize("scale", first(1, [1e4, 100.0, 1.0]))
@@ -131,6 +134,7 @@ def test_keys_of_any_size(backend: str, form: str, dtype: torch.dtype, bound: fl
         assert bool(leaves[0].grad.isfinite().all())
 
 
+@pytest.mark.slow
 @every_fast
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_huge_late_key_moves_no_earlier_output(backend: str, form: str, dtype: torch.dtype) -> None:

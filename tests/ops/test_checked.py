@@ -69,6 +69,7 @@ def test_a_wrong_tensor_is_named(wrong: Call, error: type[Exception], message: s
         right()
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_graph_refuses_what_does_not_fit(dynamic: bool) -> None:

@@ -122,6 +122,7 @@ def test_what_is_chosen_can_do_the_call(taps: str) -> None:
         assert lag_sum.lags(x, w).shape == x.shape
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 def test_inside_a_graph_with_symbols_for_sizes() -> None:
     """One graph for all sizes on one side of a bound, another beyond it; what it takes is what is taken without."""

@@ -8,6 +8,7 @@ from seqloom.ops.attention.combiner.reference import partition, price
 DIM, HEADS, MOST = 8, 2, 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [1, 3, 16, 400])
 @pytest.mark.parametrize("form", ["fixed", "axial", "logsparse"])
 def test_a_token_costs_its_direct_tokens_and_regions_and_the_regions_that_are_new(form: str, block: int) -> None:

@@ -69,6 +69,7 @@ COUNTED_ONLY = {"picture", "wide halo", "rows alone"}
 WITHIN = (1, 2, 5, 9, 16, 33, 100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PATTERNS)
 def test_pairs_are_those_of_the_predicate(name: str) -> None:
     pattern = PATTERNS[name]
@@ -87,6 +88,7 @@ def test_pairs_are_those_of_the_predicate(name: str) -> None:
     assert formulas >= MOST // 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, pattern in PATTERNS.items() if pattern.causal])
 def test_keys_of_a_token_are_those_of_the_predicate(name: str) -> None:
     for context in (7, 40, MOST):

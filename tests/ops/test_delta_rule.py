@@ -63,6 +63,7 @@ def loop(q, k, v, erase, write, g, S) -> tuple[np.ndarray, np.ndarray]:  # type:
     return y, after
 
 
+@pytest.mark.slow
 @every_backend
 @every_decay
 @every_write
@@ -84,6 +85,7 @@ def with_gradients(given: list[Tensor | None], backend: str) -> list[Tensor]:
     return [y.detach(), S.detach(), *(x.grad for x in leaves if x is not None)]
 
 
+@pytest.mark.sample(4)
 @every_decay
 @every_write
 @pytest.mark.parametrize("backend", BACKENDS[1:])
@@ -94,6 +96,7 @@ def test_outputs_and_gradients_of_the_reference(backend: str, decay: str, writes
         torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.slow
 @every_decay
 @every_write
 @every_backend
@@ -122,6 +125,7 @@ def test_any_chunk_gives_the_same(decay: str, writes: bool, chunk: int) -> None:
         torch.testing.assert_close(found, want, rtol=0, atol=1e-11)
 
 
+@pytest.mark.sample(5)
 @every_backend
 @pytest.mark.parametrize("decay", ["per head", "per channel"])
 @pytest.mark.parametrize("wipe", [-1e3, -1e30, -torch.inf])
@@ -242,6 +246,7 @@ def test_native_code_does_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch)
             assert torch.equal(found, want)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["chunked", pytest.param("native", marks=needs_native)])
 @pytest.mark.parametrize("decay", ["per head", "per channel"])
 def test_slow_decays_are_not_off_in_one_direction(backend: str, decay: str) -> None:

@@ -113,6 +113,7 @@ def gradients(backend: str, shared: bool, T: int, lengths: Tensor | None) -> lis
     return [leaf.grad for leaf in leaves]
 
 
+@pytest.mark.sample(5)
 @either
 @every_fast
 @pytest.mark.parametrize("T", [3, 7, 14])
@@ -140,6 +141,7 @@ def test_gradients_of_the_outputs_alone(backend: str, shared: bool) -> None:
         torch.testing.assert_close(here, there, rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.slow
 @every_backend
 def test_derivatives_by_differences(backend: str) -> None:
     inputs = [each.requires_grad_() for each in (numbers(2, 6, D), *dynamics(False), pairs(2, D, N, seed=4))]

@@ -325,6 +325,7 @@ def test_a_cuda_graph_records_what_runs_without_it(monkeypatch: pytest.MonkeyPat
         assert by_size(queries, False) != "fla"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part",
     [

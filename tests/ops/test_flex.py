@@ -18,6 +18,7 @@ def drawn() -> list[Tensor]:
     return [torch.randn(2, 2, T, K, generator=generator).to(DEVICE) for _ in range(3)]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("lengths", [None, (T, 90)])
 @pytest.mark.parametrize("name", PATTERNS)

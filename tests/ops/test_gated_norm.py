@@ -53,6 +53,7 @@ def test_c_is_the_reference(gate: str, sizes: tuple[int, ...]) -> None:
             torch.testing.assert_close(a.double(), b, rtol=bound, atol=bound)
 
 
+@pytest.mark.slow
 @needs_native
 @pytest.mark.parametrize("gate", GATES)
 def test_the_number_of_threads_changes_no_bit(gate: str) -> None:

@@ -60,6 +60,7 @@ def test_autocast_rounds_no_sum(backend: str, kind: str, narrow: bool) -> None:
     torch.testing.assert_close(y.double(), exact, rtol=0, atol=1e-4)
 
 
+@pytest.mark.sample(5)
 @every_backend_and_kind
 @pytest.mark.parametrize(("T", "L"), [(1, 1), (1, 5), (7, 3), (7, 7), (9, 1), (3, 8), (33, 16), (16, 16)])
 def test_every_backend_is_the_equation(backend: str, kind: str, T: int, L: int) -> None:
@@ -83,6 +84,7 @@ def test_taps_that_a_backend_is_not_for_are_errors(backend: str, kind: str) -> N
                 lags(x, w, past)
 
 
+@pytest.mark.sample(5)
 @every_backend_and_kind
 @pytest.mark.parametrize(("T", "L", "P"), [(1, 4, 3), (7, 3, 2), (5, 9, 4), (5, 3, 11), (6, 4, 0), (0, 4, 3)])
 def test_every_backend_goes_on_from_the_past(backend: str, kind: str, T: int, L: int, P: int) -> None:
@@ -94,6 +96,7 @@ def test_every_backend_goes_on_from_the_past(backend: str, kind: str, T: int, L:
         np.testing.assert_allclose(y[row].numpy(), loop(x[row].numpy(), w.numpy())[P:], atol=1e-12)
 
 
+@pytest.mark.sample(3)
 @every_backend_and_kind
 @pytest.mark.parametrize(("T", "L"), [(1, 3), (7, 3), (5, 9), (17, 16)])
 def test_every_backend_has_the_gradients_of_the_reference(backend: str, kind: str, T: int, L: int) -> None:
@@ -131,6 +134,7 @@ def test_one_gradient_alone(backend: str, wants: str) -> None:
     assert sum(a.grad is not None for a in one) == 1
 
 
+@pytest.mark.sample(3)
 @every_backend_and_kind
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_how_far_a_later_input_reaches_back(backend: str, kind: str, dtype: torch.dtype) -> None:
@@ -190,6 +194,7 @@ def test_taps_that_are_not_square_are_errors(shape: tuple[int, ...]) -> None:
         lags(numbers(2, 5, D), numbers(*shape))
 
 
+@pytest.mark.slow
 @every_kind
 def test_the_chosen_backend_can_do_the_call_and_is_recorded(kind: str) -> None:
     """Whatever the table in force chooses can do the call, gives the sum, and is remembered."""
@@ -221,6 +226,7 @@ def test_divide_and_conquer_is_the_sum_and_exactly_causal(kind: str) -> None:
                 assert torch.equal(lags(late, w)[:, :position], y[:, :position])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("backend", "kind"),
     [

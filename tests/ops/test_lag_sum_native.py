@@ -96,6 +96,7 @@ def test_long_sums_of_large_numbers() -> None:
         assert float((actual.double() - expected).norm() / expected.norm()) < 2e-6
 
 
+@pytest.mark.slow
 def test_third_derivatives() -> None:
     x, w = inputs(2, 6, 3, 4)
 
@@ -123,6 +124,7 @@ def test_torch_holds_the_operators_sound() -> None:
         torch.library.opcheck(native.backward.operator, (x, w, numbers(2, 5, 3, seed=2).requires_grad_(), to_x, to_w))
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     leaves, ran = inputs(2, 12, 5, 4), []
@@ -138,6 +140,7 @@ def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> N
         ran.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 @pytest.mark.parametrize(("forced", "inside"), [({}, False), ({"lag_sum": "native"}, True)])
 def test_an_exported_graph_needs_no_native_code_unless_asked(forced: dict[str, str], inside: bool) -> None:

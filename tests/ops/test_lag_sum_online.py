@@ -87,6 +87,7 @@ def test_each_pair_meets_once(L: int) -> None:
     assert {pair: count for pair, count in met.items() if pair[1] < T} == expected
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_token_hardly_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products of T tokens under as many taps, by the blocks that ran: T log² T, not T²."""
     monkeypatch.setattr(token, "able", lambda *_: False)
@@ -112,6 +113,7 @@ def test_the_cost_of_a_token_hardly_grows(monkeypatch: pytest.MonkeyPatch) -> No
     assert spent[4096] / spent[64] <= 64**1.5, "growing like a square"
 
 
+@pytest.mark.sample(3)
 @every_kind
 @pytest.mark.parametrize(
     ("L", "T", "D"), [(1, 5, 6), (2, 9, 6), (3, 14, 6), (8, 40, 6), (13, 60, 6), (40, 150, 6), (9, 30, 134)]
@@ -131,6 +133,7 @@ def test_default_leaves_and_blocks_in_float32(kind: str) -> None:
     torch.testing.assert_close(result.double(), lags(z, w), rtol=0, atol=1e-4)
 
 
+@pytest.mark.sample(3)
 @every_kind
 @pytest.mark.parametrize("read", [(5, 5), (11, 11), (12, 12), (40, 40), (0, 3), (2, 31)])
 @torch.no_grad()
@@ -160,6 +163,7 @@ def test_rows_are_chosen_and_joined(way: str, kind: str) -> None:
     torch.testing.assert_close(stepped(follow, w, joined)[0], torch.stack(whole), rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 @every_kind
 @torch.no_grad()
 def test_later_inputs_change_nothing(way: str, kind: str) -> None:
@@ -181,6 +185,7 @@ def test_whole_numbers_stay_whole(kind: str) -> None:
     assert torch.equal(stepped(z, w, begun(w, z))[0], lags(z.double(), w.double()).round().float())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mixing", "each"])
 @torch.no_grad()
 def test_threads_do_not_show(kind: str) -> None:
@@ -243,6 +248,7 @@ def test_another_mixers_state_is_an_error() -> None:
         advance(z[:, 0], w, begun(drawn("each", 8), z), reuse=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["data", "optimizer", "in place"])
 @torch.no_grad()
 def test_spectra_are_of_the_taps_that_are(way: str, change: str) -> None:
@@ -259,6 +265,7 @@ def test_spectra_are_of_the_taps_that_are(way: str, change: str) -> None:
     torch.testing.assert_close(stepped(z, w, begun(w, z))[0], lags(z, w), rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_spectra_take_no_more_than_their_room(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     z, both = numbers(1, 80, 6), [drawn("mixing", 33), drawn("grouped", 33)]
@@ -276,6 +283,7 @@ def test_spectra_take_no_more_than_their_room(way: str, monkeypatch: pytest.Monk
     assert not kept._kept, "what was kept outlives its taps"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", OURS, ids=str)
 def test_the_contract_with_long_blocks(way: str, make: Make) -> None:
     for check in (

@@ -72,6 +72,7 @@ def test_transforms_and_blocks_larger_than_a_cache(D: int, tap: tuple[int, ...],
         assert float((actual - expected).norm() / expected.norm()) < 1e-13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("B", "T", "D", "tap", "L"), [(5, 300, 40, (40,), 90), (2, 50, 70, (70, 70), 33)])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_the_number_of_threads_changes_no_bit(
@@ -119,6 +120,7 @@ def test_only_the_inputs_are_saved_for_backward(tap: tuple[int, ...]) -> None:
     assert {each.data_ptr() for each in kept} <= {x.data_ptr(), w.data_ptr()}
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 @pytest.mark.parametrize("tap", [(4,), (4, 4), (2, 2, 2)])
 def test_as_operators_of_torch(tap: tuple[int, ...]) -> None:
@@ -127,6 +129,7 @@ def test_as_operators_of_torch(tap: tuple[int, ...]) -> None:
     torch.library.opcheck(spectral.backward.operator, (x.detach(), w.detach(), x.detach(), True, True))
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 @pytest.mark.parametrize("tap", [(4,), (4, 4)])
 def test_in_a_captured_graph(tap: tuple[int, ...]) -> None:

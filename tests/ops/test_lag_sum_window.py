@@ -29,6 +29,7 @@ def begun(L: int, histories: list[Tensor], w: Tensor) -> tuple[Tensor, Length]:
     return window.carry(rows, w, empty, "past", lengths)[1]["past"], measured(lengths)
 
 
+@pytest.mark.sample(7)
 @every_kind
 @pytest.mark.parametrize("L", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("reuse", [[True] * 19, [False] * 19, [n % 3 == 1 for n in range(19)]])
@@ -41,6 +42,7 @@ def test_token_by_token_is_the_whole(kind: str, L: int, reuse: list[bool]) -> No
     torch.testing.assert_close(torch.stack(result, 1), lags(z, w), rtol=0, atol=1e-12)
 
 
+@pytest.mark.sample(7)
 @every_kind
 @pytest.mark.parametrize("L", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("read", [(0, 0, 0), (0, 1, 3), (4, 4, 4), (7, 2, 30), (8, 16, 24)])
@@ -100,6 +102,7 @@ def test_long_sums_in_parts(monkeypatch: pytest.MonkeyPatch, read: tuple[int, ..
     torch.testing.assert_close(window.advance(z, w, past, length, reuse=False)[0], expected, rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("read", [(6, 6), (2, 6)])
 def test_derivatives_by_differences(kind: str, read: tuple[int, int]) -> None:

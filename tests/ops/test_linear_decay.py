@@ -62,6 +62,7 @@ def loop(q: Tensor, k: Tensor, v: Tensor, g: Tensor | None, S: Tensor | None) ->
     return y, after
 
 
+@pytest.mark.sample(5)
 @every_decay
 @every_backend
 @pytest.mark.parametrize(("T", "state"), [(1, False), (1, True), (2, True), (13, False), (13, True), (70, True)])
@@ -82,6 +83,7 @@ def with_gradients(given_all: list[Tensor | None], backend: str) -> list[Tensor]
     return [y.detach(), S.detach(), *(x.grad for x in leaves if x is not None)]
 
 
+@pytest.mark.sample(5)
 @every_decay
 @every_fast
 @pytest.mark.parametrize("state", [False, True])
@@ -103,6 +105,7 @@ def test_any_chunk_gives_the_same(given: str, chunk: int) -> None:
     torch.testing.assert_close(after, last, rtol=0, atol=1e-11)
 
 
+@pytest.mark.sample(5)
 @every_decay
 @every_backend
 @pytest.mark.parametrize("cuts", [[0], [1], [64], [65, 66], [3, 3, 100], [200]])
@@ -119,6 +122,7 @@ def test_any_cut_gives_the_whole(backend: str, given: str, cuts: list[int]) -> N
     torch.testing.assert_close(S, last, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 @every_decay
 @every_backend
 def test_derivatives_by_differences(backend: str, given: str) -> None:
@@ -189,6 +193,7 @@ def test_autocast_does_not_round_the_sums() -> None:
     assert torch.equal(S, last)
 
 
+@pytest.mark.sample(5)
 @every_decay
 @every_backend
 def test_no_output_depends_on_later_inputs(backend: str, given: str) -> None:
@@ -243,6 +248,7 @@ def test_strides_do_not_matter() -> None:
     torch.testing.assert_close(y, wanted, rtol=0, atol=1e-12)
 
 
+@pytest.mark.sample(5)
 @every_backend
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("wipe", [-1000.0, -torch.inf])
@@ -282,6 +288,7 @@ def test_a_decay_that_does_not_fit_is_an_error(shape: tuple[int, ...]) -> None:
         decay(q, k, v, torch.zeros(shape), S)
 
 
+@pytest.mark.sample(5)
 @every_backend
 @pytest.mark.parametrize("given", [*BY_HEAD, BY_CHANNEL])
 @pytest.mark.parametrize("T", [1, 64, 150])
@@ -337,6 +344,7 @@ def test_a_sum_with_zero_decay_has_no_gradient(wipe: float) -> None:
     assert not found[3][:, :, 3::4].any()
 
 
+@pytest.mark.slow
 def test_sums_over_their_normaliser() -> None:
     sums = draw(2, 3, 5).abs().requires_grad_()
 
@@ -349,6 +357,7 @@ def test_sums_over_their_normaliser() -> None:
     assert torch.autograd.gradgradcheck(read, sums)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["chunked", NATIVE])
 @pytest.mark.parametrize("logit", [5.0, 6.0, 6.5, 8.0])
 def test_a_constant_decay_is_not_off_in_one_direction(backend: str, logit: float) -> None:
@@ -387,6 +396,7 @@ def aside(T: int, heads: int = H) -> dict[str, Tensor]:
     return {"weight": weight, "skip": draw(heads, seed=7)}
 
 
+@pytest.mark.slow
 @every_decay
 @every_backend
 @pytest.mark.parametrize("T", [1, 2, 70])
@@ -399,6 +409,7 @@ def test_weights_and_what_goes_past_the_sum(backend: str, given: str, T: int) ->
     np.testing.assert_allclose(after.numpy(), last, rtol=0, atol=1e-11)
 
 
+@pytest.mark.sample(5)
 @every_decay
 @every_backend
 @pytest.mark.parametrize("T", [1, 2, 70])
@@ -425,6 +436,7 @@ def weighted_gradients(
     return [*(y.detach() for y in found), *(x.grad for x in (*leaves, *more.values()) if x is not None)]
 
 
+@pytest.mark.sample(5)
 @every_decay_by_head
 @every_fast
 @pytest.mark.parametrize("ones", [False, True])
@@ -440,6 +452,7 @@ def test_gradients_of_weights_ones_and_what_goes_past(backend: str, given: str, 
         torch.testing.assert_close(a, e, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.slow
 @every_backend
 def test_derivatives_of_weights_by_differences(backend: str) -> None:
     q, k, v, g, _ = inputs(5, BY_HEAD[2])

@@ -64,6 +64,7 @@ def summed(library: ctypes.CDLL | None, threads: int = 1, n: int = 1000) -> tupl
     return library.sum(threads, n, ctypes.byref(asked)), asked.value
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_compiled_once_and_reported_once(source: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert summed(native.library(source)) == (499_500, 1)
@@ -81,6 +82,7 @@ def test_compiled_once_and_reported_once(source: Path, tmp_path: Path, capfd: py
     assert [library.stat().st_mtime_ns for library in libraries(tmp_path)] == [kept_at]
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_as_many_at_once_as_there_are_cores(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -97,6 +99,7 @@ def test_as_many_at_once_as_there_are_cores(
     assert "error" in native.why(others[0])
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_torchs_own_openmp_and_its_threads(source: Path) -> None:
     assert summed(native.library(source), threads=2)[1] == 2
@@ -215,6 +218,7 @@ def test_without_a_compiler_there_is_a_reason(
         assert libraries(tmp_path) == []
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_what_a_library_is_made_of_is_in_its_name(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = compiler.find()
@@ -244,6 +248,7 @@ def test_where_the_cache_is(variables: dict[str, str], expected: str, monkeypatc
     assert store.folder() == Path(expected)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_changed_source_is_compiled_again(source: Path, tmp_path: Path) -> None:
     native.library(source)
@@ -265,6 +270,7 @@ def changed(data: bytes) -> bytes:
     return data[:5000] + bytes([data[5000] ^ 1]) + data[5001:]
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("spoil", [cut, emptied, changed])
 def test_a_corrupt_library_is_built_again(spoil, source: Path, tmp_path: Path) -> None:
@@ -279,6 +285,7 @@ def test_a_corrupt_library_is_built_again(spoil, source: Path, tmp_path: Path) -
     assert store.load(path) is not None
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_library_that_others_may_change_is_not_loaded(source: Path, tmp_path: Path) -> None:
     native.library(source)
@@ -287,6 +294,7 @@ def test_a_library_that_others_may_change_is_not_loaded(source: Path, tmp_path: 
     assert store.load(path) is None
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_library_without_the_functions_that_are_called(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -353,6 +361,7 @@ def test_a_library_that_is_no_file_is_built_again(odd: str, source: Path, tmp_pa
     assert not path.is_symlink()
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_folder_that_is_exchanged_after_the_check_is_not_read(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -374,6 +383,7 @@ def test_a_folder_that_is_exchanged_after_the_check_is_not_read(
     assert summed(store.load(path)) == (499_500, 1)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_threads_of_one_process_share_one_library(source: Path, capfd: pytest.CaptureFixture[str]) -> None:
     result: list[ctypes.CDLL | None] = []
@@ -399,6 +409,7 @@ def forked(work: Callable[[], bool]) -> int:
     return child
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_two_processes_at_once(source: Path, tmp_path: Path) -> None:
     read, write = os.pipe()
@@ -415,6 +426,7 @@ def test_two_processes_at_once(source: Path, tmp_path: Path) -> None:
     assert len(libraries(tmp_path)) == 1
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_forked_process_neither_hangs_nor_waits_for_a_lock(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.get_num_threads", lambda: 2)

@@ -127,6 +127,7 @@ def test_lengths_out_of_range_stay_inside_the_tensor(lengths: list[int]) -> None
     assert all(torch.equal(a, b) for a, b in zip(*y, strict=True))
 
 
+@pytest.mark.slow
 def test_no_pointer_is_taken_elsewhere() -> None:
     """A call of C that does not go through `Entry` would go around the check."""
     for path in OPS.rglob("*.py"):

@@ -74,6 +74,7 @@ def test_c_is_the_reference(case: Case) -> None:
             torch.testing.assert_close(a.double(), b, rtol=bound, atol=bound)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", LARGE, ids=lambda case: case.op)
 def test_the_number_of_threads_changes_no_bit(case: Case) -> None:
     found = []

@@ -79,6 +79,7 @@ def test_whether_a_later_token_is_seen(name: str) -> None:
     assert pattern.causal == (not sees)
 
 
+@pytest.mark.sample(5)
 @every_pattern
 @pytest.mark.parametrize("n", [1, 7, T])
 @pytest.mark.usefixtures("size")
@@ -109,6 +110,7 @@ def test_keys_are_the_last_row(name: str) -> None:
         assert pattern.reach is None or bool((t - expected < pattern.reach).all())
 
 
+@pytest.mark.slow
 @every_pattern
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.usefixtures("size")

@@ -41,6 +41,7 @@ def error(w: Tensor, poles: Poles) -> float:
     return float(((response(poles, len(w)) - w).norm(dim=0) / w.norm(dim=0)).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("L", "poles"), WAVES, ids=str)
 def test_sums_of_waves_are_recovered(L: int, poles: tuple[complex, ...]) -> None:
     w = summed(L, poles)
@@ -54,6 +55,7 @@ def test_sums_of_waves_are_recovered(L: int, poles: tuple[complex, ...]) -> None
         np.testing.assert_allclose(near, np.sort_complex(np.array(poles)), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("L", [2, 3, 4, 5, 9, 32, 33])
 def test_half_as_many_poles_as_taps_meet_any(L: int) -> None:
     w = drawn(L, 3)
@@ -63,6 +65,7 @@ def test_half_as_many_poles_as_taps_meet_any(L: int) -> None:
     assert (bound(w, held)[1] < 0.02 * w.abs().sum(0)).all()  # and say next to nothing beyond them
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("L", [1, 2, 7, 40])
 @pytest.mark.parametrize("beyond", [0.0, 1.0])
 def test_taps_with_little_information(L: int, beyond: float) -> None:
@@ -80,6 +83,7 @@ def test_taps_with_little_information(L: int, beyond: float) -> None:
     assert float((response(result, L) - single).abs().max()) < 1e-4
 
 
+@pytest.mark.slow
 def test_taps_shared_by_all_are_one_channel() -> None:
     w = drawn(20)
     one, other = fit(w, 3), fit(w[:, None], 3)
@@ -87,6 +91,7 @@ def test_taps_shared_by_all_are_one_channel() -> None:
     np.testing.assert_allclose(response(one, 40), response(other, 40), atol=1e-6)  # memory is summed as it lies
 
 
+@pytest.mark.slow
 def test_a_channel_does_not_depend_on_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     w, expected = drawn(24, 5) * torch.tensor([1.0, 1e-6, 1e6, 0.0, 3.0], dtype=torch.float64), []
     whole = response(fit(w, 4), 48)
@@ -126,6 +131,7 @@ def kung(w: np.ndarray, order: int) -> float:
     return float(np.linalg.norm(A @ np.linalg.lstsq(A, w[1:], rcond=1e-9)[0] - w[1:]) / np.linalg.norm(w))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("L", "order", "fading"), [(48, 6, 0.0), (48, 6, 0.05), (48, 6, 0.2), (64, 20, 0.0)])
 def test_no_worse_than_balanced_truncation(L: int, order: int, fading: float) -> None:
     """Taps that are noise, fading or not: both have 2N real numbers of state, and ours hold what lies beyond too."""
@@ -144,6 +150,7 @@ def test_the_random_subspace_holds_the_singular_vectors() -> None:
         np.testing.assert_allclose(U[d] @ U[d].T, expected @ expected.T, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_refinement_finds_waves_from_nearby() -> None:
     target = Target.of(summed(40, (0.9 + 0.2j, 0.6, 0.3 + 0.5j)).T, 0.0)
     near = torch.log(torch.tensor([[0.88 + 0.22j, 0.63, 0.33 + 0.48j]] * 4, dtype=torch.complex128))
@@ -152,6 +159,7 @@ def test_refinement_finds_waves_from_nearby() -> None:
     assert (then < 1e-11).all()
 
 
+@pytest.mark.slow
 def test_refinement_makes_no_channel_worse() -> None:
     target = Target.of(drawn(30, 6).T, 1.0)
     rates, weights = starts.circle(target, 4)
@@ -168,6 +176,7 @@ def test_weights_are_where_the_gradient_of_the_misfit_is_0() -> None:
     assert float(slope.abs().max()) < 1e-6
 
 
+@pytest.mark.slow
 def test_growing_taps_have_fading_poles() -> None:
     """And where a stream reads on, waves fade to 1/e within the window at least."""
     w = (1.1 ** torch.arange(30.0))[:, None]
@@ -177,6 +186,7 @@ def test_growing_taps_have_fading_poles() -> None:
         assert result.weights.isfinite().all()
 
 
+@pytest.mark.slow
 def test_float32_holds_the_fitted_poles() -> None:
     """Of noise at an order that cannot meet it: no waves that only cancel each other."""
     w = drawn(64, 8)
@@ -190,6 +200,7 @@ def last(z: Tensor, w: Tensor) -> Tensor:
     return (z.flip(1) * w).sum(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [2, 7])
 def test_the_bound_is_reached_and_never_passed(order: int) -> None:
     """Inputs with the signs of what is off reach the sum inside the window; with those of the rest, nearly all."""

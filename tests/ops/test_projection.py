@@ -113,6 +113,7 @@ def test_the_layer_has_the_parameters_of_torchs() -> None:
     assert torch.equal(ours(numbers(2, 4)), theirs(numbers(2, 4)))
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 def test_a_captured_graph_is_that_of_torch() -> None:
     layer, x = Linear(64, 64), numbers(LEAST // 64 // 64, 64)

@@ -49,6 +49,7 @@ def exact(kernel: str, q: Tensor, k: Tensor) -> Tensor:
     return q.norm(dim=-1) * k.norm(dim=-1) * (angle.sin() + (math.pi - angle) * angle.cos()) / (2 * math.pi)
 
 
+@pytest.mark.sample(5)
 @every_draw
 @pytest.mark.parametrize("kernel", [*LOGARITHMS, "trigonometric", "relu"])
 @pytest.mark.parametrize("rows", [3, 4, 10])

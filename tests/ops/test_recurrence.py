@@ -64,6 +64,7 @@ def everything(
     return [each.detach().double() for each in (y, *last, *first, *graph, *second)]
 
 
+@pytest.mark.sample(5)
 @every_fast
 @pytest.mark.parametrize(("dtype", "bound"), TYPES)
 @pytest.mark.parametrize(("T", "lengths"), [(1, None), (2, None), (7, None), (7, LENGTHS)])

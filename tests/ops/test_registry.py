@@ -50,6 +50,7 @@ def computed_if_able(op: Op, name: str, example: Example, T: int, dtype: torch.d
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize(("op", "name"), CASES, ids=lambda case: case.name if isinstance(case, Op) else case)
 def test_every_backend_is_the_reference(op: Op, name: str, dtype: torch.dtype) -> None:

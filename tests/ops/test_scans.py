@@ -59,6 +59,7 @@ def written(a: Tensor, b: Tensor, state: Tensor | None) -> np.ndarray:
     return h
 
 
+@pytest.mark.sample(5)
 @every_kind
 @every_backend
 @pytest.mark.parametrize("T", [1, 2, 7, 33, 70])
@@ -98,6 +99,7 @@ def gradients(backend: str, kind: str, T: int, lengths: Tensor | None) -> list[T
     return [a.grad, b.grad, state.grad]
 
 
+@pytest.mark.sample(5)
 @every_kind
 @every_fast
 @pytest.mark.parametrize("T", [3, 40])
@@ -110,6 +112,7 @@ def test_every_backend_has_the_gradients_of_the_reference(
         torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.slow
 @every_kind
 @every_backend
 def test_derivatives_by_differences(backend: str, kind: str) -> None:
@@ -187,6 +190,7 @@ def test_no_later_token_changes_an_earlier_one(backend: str) -> None:
                 assert torch.equal(scan(other, late, past)[0][:, :place], h[:, :place])
 
 
+@pytest.mark.sample(5)
 @every_fast
 @pytest.mark.parametrize("kind", ["real", "complex", "complex, fixed"])
 @pytest.mark.parametrize("size", [1.0, 1e4])

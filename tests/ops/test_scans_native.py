@@ -56,6 +56,7 @@ def test_any_number_of_channels(width: int, single: bool, kind: str) -> None:
         torch.testing.assert_close(found.to(wanted.dtype), wanted, rtol=bound, atol=10 * bound)
 
 
+@pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("B", [1, 3])
@@ -127,6 +128,7 @@ def test_torch_holds_the_operators_sound() -> None:
         torch.library.opcheck(native.forward.backward.operator, tuple(plain))
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     leaves, ran = inputs("complex", 2, 12, 5, False), []
@@ -148,6 +150,7 @@ def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> N
         ran.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 @pytest.mark.parametrize(("forced", "inside"), [({}, False), ({"scans": "native"}, True)])
 def test_an_exported_graph_needs_no_native_code_unless_asked(forced: dict[str, str], inside: bool) -> None:

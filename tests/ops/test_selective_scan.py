@@ -64,6 +64,7 @@ def written(given: dict[str, Tensor]) -> tuple[np.ndarray, np.ndarray]:
     return y, h
 
 
+@pytest.mark.sample(5)
 @around
 @every_backend
 @pytest.mark.parametrize("T", [1, 2, 4, 7, 13])
@@ -93,6 +94,7 @@ def gradients(backend: str, whole: bool, T: int, lengths: Tensor | None) -> list
     return [leaf.grad for leaf in leaves.values()]
 
 
+@pytest.mark.sample(5)
 @around
 @every_fast
 @pytest.mark.parametrize("T", [3, 7, 12])
@@ -107,6 +109,7 @@ def test_every_backend_has_the_gradients_of_the_reference(
         torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 @around
 @every_backend
 def test_derivatives_by_differences(backend: str, whole: bool) -> None:
@@ -199,6 +202,7 @@ def test_a_huge_later_input_changes_nothing_before_it(backend: str) -> None:
             assert torch.equal(selective(**late)[0][:, :position], y[:, :position])
 
 
+@pytest.mark.slow
 @every_fast
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-11), (torch.float32, 1e-4), (torch.bfloat16, 2e-2)])
 def test_inputs_of_any_size(backend: str, dtype: torch.dtype, bound: float) -> None:
@@ -221,6 +225,7 @@ def test_inputs_of_any_size(backend: str, dtype: torch.dtype, bound: float) -> N
         assert all(bool(grad.isfinite().all()) for grad in grads), size
 
 
+@pytest.mark.slow
 @every_fast
 def test_long_sequences_stay_exact(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """16,384 tokens in float32, forgotten at once, slowly, or hardly ever."""

@@ -51,6 +51,7 @@ def test_any_number_of_channels_and_states(D: int, N: int, dtype: torch.dtype, w
             torch.testing.assert_close(actual.double(), expected, rtol=bound, atol=bound * max(1.0, scale) / 50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_the_number_of_threads_changes_no_bit(dtype: torch.dtype) -> None:
     given, results = {name: each.to(dtype) for name, each in inputs(2, 300, 150, 4, True).items()}, []
@@ -143,6 +144,7 @@ def test_torch_holds_the_operators_sound() -> None:
             torch.library.opcheck(native.forward.backward.operator, (*plain, lengths, marks.detach(), plain[0], None))
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     given, ran = inputs(2, 12, 5, 3, True), []
@@ -158,6 +160,7 @@ def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> N
         ran.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 @pytest.mark.parametrize(("forced", "inside"), [({}, False), ({"selective_scan": "native"}, True)])
 def test_an_exported_graph_needs_no_native_code_unless_asked(forced: dict[str, str], inside: bool) -> None:

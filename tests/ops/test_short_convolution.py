@@ -40,6 +40,7 @@ def test_nothing_to_read(shape: tuple[int, ...]) -> None:
     assert convolve(numbers(*shape), numbers(4, 3), numbers(3)).shape == shape
 
 
+@pytest.mark.slow
 def test_derivatives() -> None:
     given = [each.requires_grad_() for each in (numbers(2, 5, 3), numbers(4, 3), numbers(3), numbers(2, 3, 3, seed=1))]
     assert gradcheck(convolve, given, fast_mode=True)
@@ -84,6 +85,7 @@ def test_c_is_the_reference(sizes: tuple[int, int, int, int], silu: bool, after:
             torch.testing.assert_close(a.double(), b, rtol=bound, atol=bound)
 
 
+@pytest.mark.slow
 @needs_native
 def test_the_number_of_threads_changes_no_bit() -> None:
     found, before = [], torch.get_num_threads()

@@ -64,6 +64,7 @@ def test_lengths_end_rows() -> None:
         torch.testing.assert_close(a, b, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_changes_no_bit() -> None:
     found = []
     for count in (1, 2, 3):
@@ -90,6 +91,7 @@ def test_gates_far_apart_neither_overflow_nor_vanish() -> None:
         torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_second_derivative_is_that_of_the_reference() -> None:
     small = inputs(2, 3, 1, 2)
     for first in (0, 1):

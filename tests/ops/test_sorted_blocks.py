@@ -26,6 +26,7 @@ def counted(tokens: range, T: int, block: int, causal: bool, cut: int | None) ->
     return terms, mixtures, mixed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("causal", "cut"), [(True, None), (False, None), (False, 1), (False, 3)])
 @pytest.mark.parametrize("block", [1, 4, 7, 64, 400])
 def test_the_price_is_what_is_counted(block: int, causal: bool, cut: int | None) -> None:

@@ -71,6 +71,7 @@ def test_joint_is_the_recurrence(backend: str, method: str, T: int) -> None:
         torch.testing.assert_close(after[b], state, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.sample(5)
 @every_backend
 @every_method
 @pytest.mark.parametrize("T", [1, 2, 9])
@@ -133,6 +134,7 @@ def with_gradients(
     ]
 
 
+@pytest.mark.slow
 @every_model
 @pytest.mark.parametrize("T", first(5, (1, 2, 9, 33, 64, 3, 5, 8, 17, 65)))
 def test_outputs_and_gradients_of_the_reference(model: Callable[..., object], how: tuple[str, ...], T: int) -> None:
@@ -143,6 +145,7 @@ def test_outputs_and_gradients_of_the_reference(model: Callable[..., object], ho
             torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.sample(5)
 @every_backend
 @each_model
 @pytest.mark.parametrize("cuts", [[1], [3, 3, 20], [32, 33]])
@@ -170,6 +173,7 @@ def test_padding_leaves_the_state_alone(backend: str, model: Callable[..., objec
     torch.testing.assert_close(after[1:2], alone, rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 @every_backend
 @each_model
 def test_derivatives_by_differences(backend: str, model: Callable[..., object], how: tuple[str, ...]) -> None:
@@ -223,6 +227,7 @@ def test_kernel_from_roots_of_unity_is_its_powers(L: int, pairs: int) -> None:
     torch.testing.assert_close(s4_kernel(system, L), dense_kernel(system, L), rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("L", [1, 8, 100, 4096])
 def test_kernel_in_float32_at_the_steps_that_people_begin_with(L: int) -> None:
     """The shortest steps too, where I - Ā^L and the points near z = 1 are lost by a plain computation."""

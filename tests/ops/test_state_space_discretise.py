@@ -25,6 +25,7 @@ def integrated(A: Tensor, B: Tensor, x: Tensor, u: float, step: float, parts: in
     return x
 
 
+@pytest.mark.slow
 @every_rule
 @pytest.mark.parametrize("singular", [False, True])
 def test_rules_follow_the_system(method: str, singular: bool) -> None:
@@ -92,6 +93,7 @@ def test_complex_eigenvalues_are_those_of_turning_matrices(method: str) -> None:
     torch.testing.assert_close(torch.view_as_real(factor[0, 0].to(kept)), B_bar, rtol=0, atol=1e-14)
 
 
+@pytest.mark.slow
 @every_rule
 def test_derivatives_by_differences(method: str) -> None:
     given = (draw(3, 3), draw(3, seed=1), draw(2, seed=2).abs() / 4)

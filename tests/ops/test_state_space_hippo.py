@@ -85,6 +85,7 @@ def test_lagt_holds_a_fading_history(power: int) -> None:
     np.testing.assert_allclose(change, A @ c + B * t**power, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_legs_compresses_a_long_history_step_by_step() -> None:
     """2,000 samples of a wave into 24 numbers, with steps 1/t, and back."""
     N, T = 24, 2000

@@ -48,6 +48,7 @@ def run_if_able(op: Op, name: str, run: Callable[..., tuple[Tensor, ...]], input
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("op", "name"), PAIRS)
 def test_a_backend_follows_or_is_refused(op: Op, name: str) -> None:
     followed = 0

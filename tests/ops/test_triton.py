@@ -347,6 +347,7 @@ def test_what_they_execute_has_a_price() -> None:
             assert there.total <= here.total * 1.1 <= 40 * there.total, op
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not gpu.why(), reason="kernels run here")
 def test_without_triton_or_a_gpu_there_is_a_reason() -> None:
     for op in ("attention", *OPS):

@@ -67,6 +67,7 @@ def test_the_list_has_kernels_and_not_what_they_call() -> None:
     assert "seqloom.ops.linear_decay.gpu_kernels.tile" not in listed
 
 
+@pytest.mark.slow
 @installed
 @outside
 def test_every_kernel_runs_under_the_interpreter() -> None:
@@ -76,6 +77,7 @@ def test_every_kernel_runs_under_the_interpreter() -> None:
     assert set(done.stdout.split()) == kernels()
 
 
+@pytest.mark.slow
 @installed
 @outside
 @pytest.mark.parametrize(

@@ -83,6 +83,7 @@ def is_sums(state: Tensor, expected: np.ndarray) -> None:
         np.testing.assert_allclose((actual * state[:, 2].exp()).numpy(), sums_of, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.sample(5)
 @every_kind
 @every_backend
 @pytest.mark.parametrize("T", [1, 2, 4, 7, 13])
@@ -111,6 +112,7 @@ def gradients(backend: str, kind: str, T: int, lengths: Tensor | None) -> list[T
     return [leaf.grad for leaf in leaves if leaf is not None]
 
 
+@pytest.mark.sample(5)
 @every_kind
 @every_fast
 @pytest.mark.parametrize("T", [3, 7, 12])
@@ -125,6 +127,7 @@ def test_every_backend_has_the_gradients_of_the_reference(
         torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 @every_backend
 def test_derivatives_by_differences(backend: str) -> None:
     inputs = [numbers(2, 5, D), numbers(2, 5, D, seed=1), *weights("both"), past(2)]
@@ -140,6 +143,7 @@ def test_derivatives_by_differences(backend: str) -> None:
         assert torch.autograd.gradgradcheck(read, inputs, fast_mode=True, atol=1e-7, rtol=1e-6)
 
 
+@pytest.mark.sample(5)
 @every_kind
 @every_backend
 def test_any_cut_and_any_other_backend_go_on(backend: str, kind: str) -> None:
@@ -214,6 +218,7 @@ def test_keys_of_any_size(backend: str, dtype: torch.dtype, bound: float) -> Non
         assert all(bool(leaf.grad.isfinite().all()) for leaf in leaves)
 
 
+@pytest.mark.slow
 @every_fast
 @pytest.mark.parametrize("sign", first(1, [1, -1]))
 def test_keys_that_rise_and_fall_without_end(backend: str, sign: int) -> None:

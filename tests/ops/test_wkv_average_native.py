@@ -50,6 +50,7 @@ def test_any_number_of_channels(D: int, dtype: torch.dtype) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("B", [1, 3])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_the_number_of_threads_changes_no_bit(dtype: torch.dtype, B: int) -> None:
@@ -116,6 +117,7 @@ def test_torch_holds_the_operators_sound() -> None:
         torch.library.opcheck(native.forward.backward.operator, (*plain, *((None, None) if w is None else plain[4:6])))
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     leaves, ran = inputs(2, 12, 5, torch.float64), []
@@ -131,6 +133,7 @@ def test_compiled_whole_with_its_gradients(monkeypatch: pytest.MonkeyPatch) -> N
         ran.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.graph
 @pytest.mark.parametrize(("forced", "inside"), [({}, False), ({"wkv_average": "native"}, True)])
 def test_an_exported_graph_needs_no_native_code_unless_asked(forced: dict[str, str], inside: bool) -> None:

@@ -50,6 +50,7 @@ def test_no_output_depends_on_a_later_token(case: str) -> None:
     assert not torch.allclose(model(changed)[:, 6:], model(ids)[:, 6:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [None, 3])
 @every_position
 def test_pieces_steps_and_dropped_tokens(case: str, window: int | None) -> None:
@@ -94,6 +95,7 @@ def test_each_position_distinguishes_the_order_of_tokens(case: str) -> None:
     assert torch.allclose(model(changed)[:, -1], model(ids)[:, -1]) == (case == "none")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [None, 3])
 @pytest.mark.parametrize("causal", [True, False])
 @every_position

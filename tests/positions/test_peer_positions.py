@@ -41,6 +41,7 @@ def copied(pairs: dict[Any, Tensor]) -> None:
             parameter.copy_(weight)
 
 
+@pytest.mark.slow
 def test_alibi() -> None:
     """BLOOM: three heads, no power of two."""
     config = transformers.BloomConfig(hidden_size=D, n_head=H, hidden_dropout=0.0, attention_dropout=0.0)
@@ -54,6 +55,7 @@ def test_alibi() -> None:
     agree(mixer, lambda x: peer(x, torch.zeros_like(x), alibi, LATER)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("causal", [True, False])
 def test_t5(causal: bool) -> None:
     """Both sides, beyond the last bucket; and the gradient of its table."""

@@ -122,6 +122,7 @@ def test_products_depend_on_how_far_apart_tokens_are() -> None:
     torch.testing.assert_close(later_q @ later_k.mT, q @ k.mT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [None, 3])
 def test_pieces_steps_and_dropped_tokens_count_on(window: int | None) -> None:
     model, ids = built(position="rotary", mixer={**ATTENTION, "window": window}), torch.randint(VOCAB, (2, 10))
@@ -142,6 +143,7 @@ def test_pieces_steps_and_dropped_tokens_count_on(window: int | None) -> None:
 FORMS = {"causal": True, "bidirectional": False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     "promise", [promise for promise in PROMISES if promise.__name__ != "compiles"], ids=lambda each: each.__name__

@@ -12,6 +12,7 @@ def test_every_mixer_is_recorded() -> None:
     assert recorded().keys() == set(ours()), f"record: {RECORD}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ours())
 def test_the_version_is_that_of_the_numbers(kind: str) -> None:
     entry = recorded()[kind]

@@ -14,6 +14,7 @@ def recorded(name: str) -> Any:
     return json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize("kind", MIXERS)
 def test_losses_in_float64(kind: str, dropout: float) -> None:
@@ -21,6 +22,7 @@ def test_losses_in_float64(kind: str, dropout: float) -> None:
     assert losses(kind, torch.float64, dropout) == pytest.approx(expected, rel=1e-10, abs=0)
 
 
+@pytest.mark.slow
 def test_prices() -> None:
     for name, expected in recorded("prices").items():
         assert prices_of(name) == expected, name

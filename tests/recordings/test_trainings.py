@@ -18,6 +18,7 @@ def test_the_identity_of_a_run_stays(case: str) -> None:
     assert identity_of(case) == RECORDED[case]["identity"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_parameters_losses_and_tokens_stay(case: str, tmp_path: Path) -> None:
     found, expected = training(case, tmp_path), RECORDED[case]

@@ -15,6 +15,8 @@ from seqloom.report.read import read
 from seqloom.runs.rows import encode
 from tests.report.making import comparison
 
+pytestmark = pytest.mark.slow
+
 
 def each(value: Any, number: object) -> Any:
     """The value with all its numbers replaced."""

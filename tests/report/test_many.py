@@ -65,6 +65,7 @@ def document(out: Path) -> Element:
     return read(page.write(out).read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_the_table_scrolls_in_its_own_box(document: Element, tmp_path: Path) -> None:
     assert len(document.one("table", id="models").one("tbody").all("tr")) == MANY
     assert any("tall" in each.attributes["class"].split() for each in document.all("div") if "class" in each.attributes)
@@ -73,6 +74,7 @@ def test_the_table_scrolls_in_its_own_box(document: Element, tmp_path: Path) -> 
     assert not few.all("table", id="limitations")
 
 
+@pytest.mark.slow
 def test_limitations(document: Element) -> None:
     rows = [
         (row.one("th").text, row.one("td").text)
@@ -84,12 +86,14 @@ def test_limitations(document: Element) -> None:
     assert len(rows) == 1 + MANY // 2
 
 
+@pytest.mark.slow
 def test_a_mixer_that_was_not_trained_has_a_row_without_numbers(document: Element) -> None:
     rows = document.one("table", id="models").one("tbody").all("tr")
     assert rows[-1].one("th").attributes["data-value"] == f"mixer_{MANY - 1}"
     assert {cell.text for cell in rows[-1].all("td")} == {"–"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("known", "expected"),
     [([FAR[1]], 65_536), ([FAR[0], FAR[1]], 65_536), ([FAR[0]], 128), ([], 0)],
@@ -102,6 +106,7 @@ def test_prices_are_drawn_at_the_length_that_most_have(out: Path, known: list[st
     assert farthest([Measured.from_row(row) for row in rare]) == (128 if FAR[0] in known else 0)
 
 
+@pytest.mark.slow
 def test_the_fronts_of_all(out: Path) -> None:
     document = {chart.name: chart for chart in tradeoffs(found_in(out))}
     assert {"price of ms a step", f"price of {FAR[1]}", f"price of {FAR[2]}"} <= set(document)
@@ -125,6 +130,7 @@ def test_the_front_is_what_brute_force_finds(seed: int) -> None:
     assert pareto({"a": (1, float("nan")), "b": (float("-inf"), 0), "c": (2, 2)}) == ["c"]
 
 
+@pytest.mark.slow
 def test_among_equal_values_none_is_marked_as_best(out: Path, document: Element) -> None:
     columns = [column.name for column in found_in(out).columns]
     rows = document.one("table", id="models").one("tbody").all("tr")

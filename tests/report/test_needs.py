@@ -137,6 +137,7 @@ def test_the_length_that_most_mixers_have() -> None:
     assert [row.contender for row in constant(measured(rows()))] == ["mamba", "rnn"]
 
 
+@pytest.mark.slow
 def test_the_report_shows_what_each_is_best_at(tmp_path: Path) -> None:
     out = comparison(tmp_path, seeds=3)
     html = html_of(page.write(out).read_text(encoding="utf-8"))
@@ -151,6 +152,7 @@ def test_the_report_shows_what_each_is_best_at(tmp_path: Path) -> None:
     assert lines[1][2] == "least ms a step among those within 2% of the lowest held-out loss"
 
 
+@pytest.mark.slow
 def test_a_comparison_of_one_has_no_needs(tmp_path: Path) -> None:
     made = comparison(tmp_path)
     whole = json.loads((made / "comparison.json").read_text(encoding="utf-8"))

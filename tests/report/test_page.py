@@ -27,6 +27,7 @@ def document(out: Path) -> Element:
     return read(page.write(out).read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_the_table_holds_the_rows(out: Path, document: Element) -> None:
     whole = json.loads((out / "comparison.json").read_text(encoding="utf-8"))
     rows = document.one("table", id="models").one("tbody").all("tr")
@@ -70,6 +71,7 @@ def test_matched_contenders_stand_beneath(document: Element) -> None:
     assert rows[0].attributes["data-group"] == rows[1].attributes["data-group"]
 
 
+@pytest.mark.slow
 def test_every_chart_has_its_words_and_its_numbers(out: Path, document: Element) -> None:
     report = page.Report.from_rows(rows_of(out))
     charts = data(document)["charts"]
@@ -87,6 +89,7 @@ def _written(cell: object) -> str:
     return "" if cell is None else str(cell)
 
 
+@pytest.mark.slow
 def test_every_map_has_its_picture_and_its_numbers(out: Path, document: Element) -> None:
     maps = page.Report.from_rows(rows_of(out)).maps
     assert len(maps) > 4
@@ -97,6 +100,7 @@ def test_every_map_has_its_picture_and_its_numbers(out: Path, document: Element)
         assert written == [[*map(str, one.table.head)], *([str(cell) for cell in row] for row in one.table.rows)]
 
 
+@pytest.mark.slow
 def test_the_training_chart_has_the_losses_of_the_runs(out: Path) -> None:
     rows = rows_of(out)
     chart = next(chart for chart in page.Report.from_rows(rows).charts if chart.name == "training")
@@ -122,6 +126,7 @@ def test_ids_are_unique_and_controls_labelled(document: Element) -> None:
     assert len(labelled) == len(document.all("input") + document.all("select"))
 
 
+@pytest.mark.slow
 def test_headings_are_in_order(document: Element) -> None:
     ranks = [int(rank) for rank in re.findall(r"<h(\d)>", headings(document))]
     assert ranks[0] == 1
@@ -134,6 +139,7 @@ def headings(element: Element) -> str:
     return "".join((f"<{each.tag}>" if re.fullmatch(r"h\d", each.tag) else "") + headings(each) for each in inside)
 
 
+@pytest.mark.slow
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
     html = page.write(comparison(tmp_path, hostile=True)).read_text(encoding="utf-8")
     document = read(html)
@@ -162,6 +168,7 @@ def test_without_altair_the_page_has_the_numbers(out: Path, document: Element) -
     assert (out / "report.html").stat().st_size < 1_000_000
 
 
+@pytest.mark.slow
 def test_writing_again_gives_the_same_bytes(out: Path) -> None:
     once = page.write(out).read_bytes()
     assert page.write(out).read_bytes() == once
@@ -169,6 +176,7 @@ def test_writing_again_gives_the_same_bytes(out: Path) -> None:
     assert not (out / "figures").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "message", "unsaid"),
     [
@@ -183,6 +191,7 @@ def test_what_is_unknown_is_left_out(tmp_path: Path, settings: dict[str, bool], 
     assert unsaid not in text
 
 
+@pytest.mark.slow
 def test_no_torch() -> None:
     code = "import sys, seqloom.cli.report, seqloom.report.page; sys.exit(bool({'torch', 'numpy'} & {*sys.modules}))"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -79,12 +79,14 @@ def test_a_torn_last_line_is_left_out(rows: Path, tmp_path: Path) -> None:
     assert (len(run.losses), run.damage) == (20, None)
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_finite_number_is_left_out(rows: Path, tmp_path: Path) -> None:
     losses = [None, "4", [1], True, 10**400, 2**60, 3.5, 3]
     rows.write_bytes(b"".join(encode({"step": step, "loss": loss}) for step, loss in enumerate(losses)))
     assert read(tmp_path).contenders[0].seeds[1].losses == [(6, 3.5), (7, 3.0)]
 
 
+@pytest.mark.slow
 def test_damaged_rows_are_left_out_and_named(rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = rows.read_bytes().splitlines(keepends=True)
     lines[4] = lines[4].replace(b"loss", b"cast")
@@ -105,6 +107,7 @@ def _count(rows: Path) -> None:
         checkpoint.save(rows.parent / "checkpoints", 20, {"model": {}}, {ROWS: metrics.mark.row()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -129,6 +132,7 @@ def test_rows_that_a_checkpoint_counts_and_that_are_not_there(rows: Path, tmp_pa
     assert read(tmp_path).contenders[0].seeds[1].damage == message
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_is_named(rows: Path) -> None:
     _count(rows)
     out, whole = rows.parents[2], rows.read_bytes()
@@ -142,12 +146,14 @@ def test_every_flipped_bit_is_named(rows: Path) -> None:
         assert set(run.losses) < set(raw.contenders[0].seeds[1].losses) or run.held_out, bit
 
 
+@pytest.mark.slow
 def test_no_rows_at_all(rows: Path, tmp_path: Path) -> None:
     rows.unlink()
     with pytest.raises(FileNotFoundError, match="no rows of a run of she"):
         read(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
 def test_rows_that_are_no_regular_file(rows: Path, tmp_path: Path, odd: Callable[[Path], object]) -> None:
     rows.unlink()

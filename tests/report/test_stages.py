@@ -24,6 +24,7 @@ def staged(out: Path, border: int) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_a_rule_marks_the_border(tmp_path: Path) -> None:
     rows = read(staged(tmp_path, 120))
     assert [contender.seeds[0].stages for contender in rows.contenders] == [[120]] + [[]] * 6
@@ -36,6 +37,7 @@ def test_a_rule_marks_the_border(tmp_path: Path) -> None:
     assert f'[{{"x": {120 * 2048.0}}}]' in tokens
 
 
+@pytest.mark.slow
 def test_without_stages_there_is_no_rule(tmp_path: Path) -> None:
     rows = read(comparison(tmp_path, steps=300, seeds=1))
     assert '"stage' not in json.dumps(losses.training(rows)[0].specification())

@@ -123,6 +123,7 @@ def test_a_store_that_names_no_run(tmp_path: Path) -> None:
         opened(tmp_path / "store")
 
 
+@pytest.mark.slow
 def test_where_the_run_lies_is_no_part_of_the_store(tmp_path: Path) -> None:
     first = built(model(), tmp_path / "store", run="runs/plain")
     again = build(model(), distinct(), tmp_path / "other", source="elsewhere", run="runs/moved", step=3, show=silent)

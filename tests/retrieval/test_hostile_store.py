@@ -61,6 +61,7 @@ def test_a_received_store_writes_to_no_other_folder(tmp_path: Path, name: str) -
     assert list((tmp_path / "mine").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_inverted_lists_are_not_written_through_a_link(tmp_path: Path) -> None:
     pytest.importorskip("faiss")
     reader = model()
@@ -92,6 +93,7 @@ def test_tokens_that_the_model_does_not_have(tmp_path: Path, token: int) -> None
         open_store(tmp_path / "store", reader)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [np.nan, np.inf])
 def test_keys_that_are_not_finite_are_never_near(tmp_path: Path, key: float) -> None:
     reader, held = model(), text(1)
@@ -180,6 +182,7 @@ def test_a_record_that_no_build_wrote(how: str, tmp_path: Path) -> None:
     assert built(reader, tmp_path / "store").config.entries == 37
 
 
+@pytest.mark.slow
 def test_inverted_lists_that_are_none(tmp_path: Path) -> None:
     faiss = pytest.importorskip("faiss")
     reader = model()
@@ -200,6 +203,7 @@ def test_inverted_lists_that_are_none(tmp_path: Path) -> None:
         assert "\n" not in str(raised.value)
 
 
+@pytest.mark.slow
 def test_inverted_lists_that_name_other_keys(tmp_path: Path) -> None:
     faiss = pytest.importorskip("faiss")
     reader = model()

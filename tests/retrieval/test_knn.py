@@ -55,6 +55,7 @@ def built(reader: Model, folder: Path, of: Tokens | None = None, **settings: Any
     return build(reader, text() if of is None else of, folder, source="text", show=silent, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 2, 64])
 def test_a_store_has_the_key_and_the_next_token_of_every_token(batch: int, tmp_path: Path) -> None:
     reader, of = model(), text()
@@ -73,6 +74,7 @@ def test_a_store_has_the_key_and_the_next_token_of_every_token(batch: int, tmp_p
     assert number == len(store.keys)
 
 
+@pytest.mark.slow
 def test_half_precision_takes_half_the_disk(tmp_path: Path) -> None:
     whole, half = built(model(), tmp_path / "whole"), built(model(), tmp_path / "half", half=True)
     assert half.keys.nbytes * 2 == whole.keys.nbytes
@@ -83,6 +85,7 @@ class Stopped(Exception):
     """In place of a power cut."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 3, 5])
 @pytest.mark.parametrize("batch", [1, 2])
 def test_it_resumes_where_it_was_stopped(
@@ -131,6 +134,7 @@ def by_hand(store: Store, query: Tensor, mix: Mix) -> np.ndarray:
     return p / p.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mix", [Mix(k=4, weight=0.3, temperature=2.0), Mix(k=35, weight=0.9, temperature=10.0)])
 @pytest.mark.parametrize("kind", ["attention", "mamba"])
 def test_the_distribution_by_hand(kind: str, mix: Mix, tmp_path: Path) -> None:
@@ -156,6 +160,7 @@ def test_the_distribution_by_hand(kind: str, mix: Mix, tmp_path: Path) -> None:
     assert score(reader, held).loss == pytest.approx(-np.mean(np.log(own[range(CONTEXT), held.ids])), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_text_that_was_read_is_predicted_better_and_written_again(tmp_path: Path) -> None:
     reader, of = model(), text()
     store = built(reader, tmp_path / "store")
@@ -169,6 +174,7 @@ def test_a_text_that_was_read_is_predicted_better_and_written_again(tmp_path: Pa
         assert ids == document[1:5]
 
 
+@pytest.mark.slow
 def test_tuning_is_the_score_of_each(tmp_path: Path) -> None:
     reader, held = model(), text(1)
     store = built(reader, tmp_path / "store", distinct())
@@ -226,6 +232,7 @@ def test_a_store_that_is_not_whole(how: str, words: str, tmp_path: Path) -> None
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_store_of_another_model_or_text(tmp_path: Path) -> None:
     store = built(model(), tmp_path / "store")
     other = model(seed=1)
@@ -256,6 +263,7 @@ def test_probes_are_only_for_lists(tmp_path: Path) -> None:
     assert StoreConfig(**{**config, "lists": 2, "probes": 3}).probes == 3
 
 
+@pytest.mark.slow
 def test_a_store_with_lists(tmp_path: Path) -> None:
     pytest.importorskip("faiss")
     reader, held = model(), text(1)

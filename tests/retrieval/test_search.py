@@ -36,6 +36,7 @@ def wanted(k: int) -> tuple[np.ndarray, np.ndarray]:
     return np.take_along_axis(distances, order, 1), order
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("k", [1, 5, 64, N])
 @pytest.mark.parametrize("at_once", [1, 700, 1 << 23])
 def test_exact_in_blocks(k: int, at_once: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -179,6 +179,7 @@ def test_fully_replaced_loses_the_old_one(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["step_00000002"]
 
 
+@pytest.mark.slow
 def test_leftovers_of_the_dead_go_and_of_the_living_stay(tmp_path: Path) -> None:
     dead = os.fork()
     if dead == 0:
@@ -226,6 +227,7 @@ PRUNED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("keep_last", "best", "deleted", "left"), PRUNED)
 def test_prune(tmp_path: Path, keep_last: int, best: int | None, deleted: list[int], left: list[int]) -> None:
     for step in (100_000_000, 2, 1, 10, 3):

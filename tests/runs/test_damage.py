@@ -52,6 +52,7 @@ def test_deleted(saved: Path, name: str) -> None:
     _refused(saved, name, "missing")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_flipped_bits(saved: Path, name: str) -> None:
     whole = (saved / name).read_bytes()

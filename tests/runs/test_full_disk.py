@@ -50,6 +50,7 @@ def _refuse_at(monkeypatch: pytest.MonkeyPatch, k: int, code: int) -> Refusal:
     return refusal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS], ids=errno.errorcode.get)
 @pytest.mark.parametrize("again", [False, True], ids=["next step", "same step"])
 def test_refused_at_every_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, again: bool) -> None:

@@ -44,6 +44,7 @@ def opened() -> Iterator[list[str]]:
     listening.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRECKS)
 def test_a_hostile_run(run: Path, tmp_path: Path, opened: list[str], name: str) -> None:
     wreck, why = WRECKS[name]
@@ -65,6 +66,7 @@ def test_the_run_itself_is_good(run: Path) -> None:
     assert seqloom.load(run).tokenizer is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_every_flipped_bit_is_an_error(run: Path, tmp_path: Path, name: str) -> None:
     shutil.copytree(run, tmp_path / "run")
@@ -79,6 +81,7 @@ def test_every_flipped_bit_is_an_error(run: Path, tmp_path: Path, name: str) -> 
         assert "\n" not in str(raised.value)
 
 
+@pytest.mark.slow
 def test_what_a_model_is_described_as_is_what_it_is(run: Path) -> None:
     mixers = [{"kind": "rwkv"}, {"kind": "me"}, {"kind": "s4d"}]
     model = seqloom.decoder(mixers, vocab=30, dim=8, depth=5, context=6, channel="channel_mix")

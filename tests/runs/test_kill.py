@@ -17,6 +17,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "checkpoints"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_kills(folder: Path, seed: int) -> None:
     _kill_often(folder, seed, kills=12)

@@ -43,6 +43,7 @@ def holder_of(folder: Path, doing: str) -> Iterator["subprocess.Popen[bytes]"]:
             holder.kill()
 
 
+@pytest.mark.slow
 def test_held_by_another_until_it_is_killed(tmp_path: Path) -> None:
     with holder_of(tmp_path / "run", "time.sleep(60)") as holder:
         with pytest.raises(ValueError, match=f"in use by process {holder.pid}; wait for it or choose") as raised:
@@ -65,6 +66,7 @@ def test_held_by_this_process(tmp_path: Path) -> None:
     _hold(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_forked_child_does_not_keep_it(tmp_path: Path) -> None:
     """As a data loader's worker that outlives its killed parent."""
     fork = "import os; os.fork() or print(os.getpid(), flush=True); time.sleep(30)"
@@ -81,6 +83,7 @@ def test_a_forked_child_does_not_keep_it(tmp_path: Path) -> None:
             os.kill(child, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_the_lock_is_released_at_once_although_a_child_was_forked(tmp_path: Path) -> None:
     with lock(tmp_path):
         child = os.fork()
@@ -137,6 +140,7 @@ assert not held(folder)
 """what is there on Windows, as far as another system can have so little"""
 
 
+@pytest.mark.slow
 def test_without_what_windows_does_not_have(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WINDOWS, str(tmp_path)], capture_output=True, text=True, check=False, timeout=100

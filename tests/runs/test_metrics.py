@@ -204,6 +204,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
         assert metrics.mark == START
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "m"
     mark = _fill(path, range(1, 6))

@@ -19,6 +19,7 @@ def decoder(kind: str, seed: int = 0) -> Decoder:
     return Decoder(DecoderConfig.model_validate({**values, "mixer": {"kind": kind}})).eval()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_a_saved_state_goes_on(kind: str, tmp_path: Path) -> None:
     model = decoder(kind)

@@ -29,6 +29,7 @@ def written(out: Path) -> dict[str, int]:
     return {path.parent.relative_to(out).as_posix(): path.stat().st_mtime_ns for path in out.rglob("rows.json")}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
 def test_an_edited_mixer_is_repeated_where_that_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not compared(tmp_path).failed
@@ -53,6 +54,7 @@ def test_an_edited_mixer_is_repeated_where_that_is_asked(tmp_path: Path, monkeyp
     }
 
 
+@pytest.mark.slow
 def test_a_probe_of_an_edited_mixer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its checkpoints are gone when it is done, and its cells allow drift."""
     grid = Recall([contender("linear")], ["mqar"], [1], dims=[8], depth=1, batches=2, batch=2)

@@ -7,6 +7,7 @@ from seqloom.mixers import mixer_config
 from seqloom.studies.agree import require_agreement
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 4, 5])
 def test_a_gradient_that_is_0_but_for_rounding_is_not_wrong(seed: int) -> None:
     """With so many buckets 16 tokens read no more than one key each, and then queries have no gradient."""
@@ -15,6 +16,7 @@ def test_a_gradient_that_is_0_but_for_rounding_is_not_wrong(seed: int) -> None:
     require_agreement("reformer", mixer, torch.randn(2, 64, 256), {"bucketing": ["blocks"]}, "sublayer")
 
 
+@pytest.mark.slow
 def test_a_gradient_of_another_size_is_wrong() -> None:
     torch.manual_seed(0)
     mixer = mixer_config({"kind": "attention"}).build(64, None)

@@ -59,6 +59,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return install
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["sublayer", "forward", "token", "step"])
 def test_real_rows_are_complete(what: Any) -> None:
     sizes = {"repeats": 1, "preset": "tiny"} if what == "step" else SMALL
@@ -81,6 +82,7 @@ def test_without_a_batch_a_race_reads_about_as_many_tokens_at_every_context(cont
     assert race.configs["identity"].training.batch == batch
 
 
+@pytest.mark.slow
 def test_operations_are_of_the_equation() -> None:
     she = kinds()["she"]().build(8, 12)
     (row,) = bench(["she"], "she", **SMALL)
@@ -89,6 +91,7 @@ def test_operations_are_of_the_equation() -> None:
     assert row["operations_a_token"] == she.cost(13, "token").total
 
 
+@pytest.mark.slow
 def test_sorted_by_time_with_ratios_of_the_same_round(fake: Callable[..., None]) -> None:
     fake({"she": (2.0, 4.0, 8.0), "he": (0.5, 1.0, 8.0), "we": (1.0, 2.0, 4.0)}, share=0.4)
     rows = bench(["she", "he"], "we", **SMALL)
@@ -156,6 +159,7 @@ def _(patch: pytest.MonkeyPatch) -> str:
     return "is nan of"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["sublayer", "forward", "step"])
 @pytest.mark.parametrize("name", BREAKS)
 @pytest.mark.usefixtures("no_clock")
@@ -225,6 +229,7 @@ def test_what_cannot_stream_has_no_tokens(monkeypatch: pytest.MonkeyPatch) -> No
         bench(["she"], "attention:heads=2", **SMALL)
 
 
+@pytest.mark.slow
 def test_a_mixer_without_a_causal_form_is_timed_in_the_other(fake: Callable[..., None]) -> None:
     names = ["fnet", "linformer:k=2", "identity"]
     fake(dict.fromkeys(("attention:heads=2", *names), (0.001, 0.002)))
@@ -237,6 +242,7 @@ def test_a_mixer_without_a_causal_form_is_timed_in_the_other(fake: Callable[...,
         bench(["fnet"], "attention:heads=2", what="token", **SMALL)
 
 
+@pytest.mark.slow
 def test_the_table(fake: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
     fake({"she": (0.002,) * 2, "me": (0.001, 0.003)}, share=0.5)
     shown = timed(["she"], "me", **SMALL)
@@ -250,6 +256,7 @@ def test_the_table(fake: Callable[..., None], capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_a_folder_of_races(fake: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake({"she": (0.002,) * 2, "me": (0.001, 0.003)})
     out = tmp_path / "new" / "races"
@@ -270,6 +277,7 @@ def test_a_folder_of_races(fake: Callable[..., None], monkeypatch: pytest.Monkey
     assert printed(**SMALL)["rows"] == first["rows"], "it is not run again"
 
 
+@pytest.mark.slow
 def test_a_race_that_is_interrupted_leaves_no_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -296,6 +304,7 @@ def test_wrong_numbers_of_threads_and_wrong_files(tmp_path: Path) -> None:
     assert torch.get_num_threads() == 1
 
 
+@pytest.mark.slow
 def test_sizes_of_a_step_are_the_presets() -> None:
     given = recipe("tiny")["model"]
     (row,) = bench(["me"], "me", what="step", repeats=1, preset="tiny", context=9)

@@ -62,6 +62,7 @@ def affine(aim: float, floor: float, slope: float, by: str = "ffn") -> Formula:
     return formula
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aim", [60, 100, 164, 170, 400, 5000])
 def test_the_crossing_is_found(times: Callable[[Formula], Times], aim: float) -> None:
     fake = times(affine(aim, 50, 1.0))
@@ -75,11 +76,13 @@ def test_the_crossing_is_found(times: Callable[[Formula], Times], aim: float) ->
     assert len(fake.raced) < 12
 
 
+@pytest.mark.slow
 def test_a_curve_is_found_in_a_few_tries(times: Callable[[Formula], Times]) -> None:
     times(lambda config: 80.0 if config == ATTENTION else 5 + 0.002 * config.ffn_width**1.7)
     assert abs(match(ME, ATTENTION, equal="time", row=clock(ME, ATTENTION, "ffn", TRAINING)).difference) <= 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("by", "aim", "after"), [("depth", 7.0, 6), ("depth", 3.0, 2), ("dim", 41.0, 40), ("dim", 8.9, 8)]
 )
@@ -91,6 +94,7 @@ def test_depth_and_dim_move_as_they_may(times: Callable[[Formula], Times], by: A
     assert result.nearest == after
 
 
+@pytest.mark.slow
 def test_a_size_with_a_chance_time_is_measured_again(
     times: Callable[[Formula], Times], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +144,7 @@ def test_nothing_is_timed_before_the_arguments_are_checked(times: Callable[[Form
     assert fake.raced == []
 
 
+@pytest.mark.slow
 def test_real_steps_leave_complete_times() -> None:
     before = torch.get_rng_state()
     result = clock(ME, ATTENTION, "ffn", TRAINING, repeats=1)

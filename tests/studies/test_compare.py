@@ -14,6 +14,7 @@ from seqloom.training.train import Outcome
 from tests.studies.comparing import SMALL, THREE, compare, unclocked
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
 def test_the_same_call_trains_nothing_again(tmp_path: Path) -> None:
     first = compare(THREE[:2], "tiny", SMALL, tmp_path)
@@ -23,6 +24,7 @@ def test_the_same_call_trains_nothing_again(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in tmp_path.rglob("metrics.jsonl")} == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
 def test_all_read_the_same_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from seqloom.data.windows import Windows
@@ -42,6 +44,7 @@ def test_all_read_the_same_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert seen[:third] == seen[third : 2 * third] == seen[2 * third :]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
 def test_other_settings_are_errors(tmp_path: Path) -> None:
     compare(THREE[:1], "tiny", SMALL, tmp_path)
@@ -52,6 +55,7 @@ def test_other_settings_are_errors(tmp_path: Path) -> None:
         assert not (tmp_path / THREE[1].name).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
 def test_a_compressed_memory_is_shown_filled(tmp_path: Path) -> None:
     """Its views are of a context and all that is remembered, next to the context of 16 of the other."""
@@ -73,6 +77,7 @@ def test_names_must_differ(tmp_path: Path, wrong: list[Contender]) -> None:
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
 def test_a_signal_stops_it_and_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = compare(THREE[:2], "tiny", SMALL, tmp_path / "whole")

@@ -33,6 +33,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("seqloom.studies.decoding.latency", lambda model, state, tokens: 0.002)
 
 
+@pytest.mark.slow
 def test_every_kind_is_a_contender_with_its_defaults() -> None:
     result = everyone(["mamba:state_dim=4", "rwkv", "attention:heads=32"])
     assert [each.name for each in result] == [*CAUSAL, "attention-heads=32", "mamba-state_dim=4"]
@@ -42,6 +43,7 @@ def test_every_kind_is_a_contender_with_its_defaults() -> None:
         assert config.model.mixers[0] == kinds()[each.name]()
 
 
+@pytest.mark.slow
 def test_a_mixer_without_enough_memory_is_left_out_with_the_reason() -> None:
     fit, left_out = fitting(everyone(), "tiny", [*SOURCE, "model.dim=6"])
     assert {"attention", "attention-heads=32", "retention"} <= left_out.keys()
@@ -54,6 +56,7 @@ def test_a_mixer_without_enough_memory_is_left_out_with_the_reason() -> None:
     assert [each.name for each in fit] == ["me"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("named", "changes", "says"),
     [
@@ -67,6 +70,7 @@ def test_what_was_asked_for_must_fit(named: list[str], changes: list[str], says:
         fitting(everyone(named), "tiny", [*SOURCE, *changes], named=named)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
 def test_a_mixer_that_cannot_be_trained_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two = [contender("attention:heads=2"), WILD]
@@ -110,12 +114,14 @@ def only(folder: Path, but: str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
 def test_without_a_mixer_that_can_be_trained_there_is_no_comparison(tmp_path: Path) -> None:
     with pytest.raises(NotFinite, match="no contender can be trained so; wild: stopped at step"):
         compare([WILD], "tiny", SMALL, tmp_path, left_out={})
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
 def test_what_is_not_asked_for_is_not_there(tmp_path: Path) -> None:
     comparison = compare([contender("me")], "tiny", SMALL, tmp_path)
@@ -151,6 +157,7 @@ def test_limitations_of_a_mixer(kind: str, words: list[str], monkeypatch: pytest
     assert all(word in phrase for word, phrase in zip(words, result, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(module, "kinds", lambda: THREE)

@@ -34,6 +34,7 @@ def test_a_kind_replaces_all_layers_of_a_recipe_whose_layers_differ() -> None:
     assert values["model"]["mixer"] == {"kind": "attention", "heads": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("equal", first(1, ["params", "mul"]))
 @pytest.mark.usefixtures("stopped_clocks")
 def test_each_contender_has_a_model_of_equal_size(tmp_path: Path, equal: Any) -> None:
@@ -48,6 +49,7 @@ def test_each_contender_has_a_model_of_equal_size(tmp_path: Path, equal: Any) ->
     assert quantity(model, equal) == pytest.approx(quantity(she, equal), rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
 def test_sizes_matched_by_time_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from seqloom.studies import contenders
@@ -67,6 +69,7 @@ def test_sizes_matched_by_time_are_measured_once(tmp_path: Path, monkeypatch: py
     assert unclocked(first) == unclocked(again)
 
 
+@pytest.mark.slow
 def test_the_size_that_moves_least_moves() -> None:
     she, attention = (resolve("paper/table1", contender(text).changes) for text in ("she", "attention:heads=1"))
     for by, moved in ((None, "dim"), ("ffn", "ffn")):
@@ -80,6 +83,7 @@ def test_the_size_that_moves_least_moves() -> None:
         assert quantity(config, "params") == pytest.approx(quantity(she.model, "params"), rel=0.01)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_matched_has_a_reason(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"cannot be sized for me: no ffn brings"):
         compare(

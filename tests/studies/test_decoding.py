@@ -48,6 +48,7 @@ def no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "latency", lambda model, state, tokens: 0.002)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_a_filled_state_equals_one_that_read_the_tokens(kind: str) -> None:
@@ -161,6 +162,7 @@ def rows(kinds: list[str], lengths: list[int], out: Path) -> list[Token]:
     return run(Study("decoding", {}, lambda results: iter([cells])), out).of(Token)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_clock")
 def test_rows_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = rows(["attention", "s5"], [8, 16], tmp_path)
@@ -203,6 +205,7 @@ def test_no_value_has_a_reason(
     assert row.ms_per_token is row.state_bytes is None
 
 
+@pytest.mark.slow
 def test_an_interrupted_command_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ from tests.studies.comparing import SMALL, compare
 ENCODER = [*SMALL, "model.kind=encoder", "training.objective.kind=masked_token"]
 
 
+@pytest.mark.slow
 def test_a_report_of_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("seqloom.studies.race.ROUNDS", 1)
     result = compare([contender("attention:heads=2"), contender("attention:heads=4")], "tiny", ENCODER, tmp_path)

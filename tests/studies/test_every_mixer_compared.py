@@ -39,6 +39,7 @@ def test_views_of_each_layer_end_with_its_reach(kind: str, causal: bool, tokeniz
     assert all(len(view["values"]) == len(view["labels"]) == 9 for view in last.values())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
 @pytest.mark.parametrize(("kind", "causal"), FORMS)
 def test_no_stage_fails(kind: str, causal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,7 @@ def my_study(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     install("my_study", project["project"]["entry-points"][GROUP])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("my_study")
 def test_a_study_of_another_package(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["study"]) in (0, 2)
@@ -110,6 +111,7 @@ def test_ours_are_those_of_pyproject() -> None:
     assert project["project"]["entry-points"][GROUP] == seqloom_studies.COMMANDS
 
 
+@pytest.mark.slow
 def test_the_list_needs_no_metadata_and_no_torch(tmp_path: Path) -> None:
     for package in ("seqloom", "seqloom_studies"):
         (tmp_path / package).symlink_to(ROOT / "src" / package)

@@ -24,6 +24,7 @@ def test_a_recipe_whose_model_counts_takes_no_gradients_into_a_comparison() -> N
     assert (config.training.batch, config.training.clip, config.data.disjoint) == (16, None, True)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
 def test_it_is_compared_with_models_of_layers(tmp_path: Path) -> None:
     contenders = [contender(text) for text in ("ngram/kneser_ney", "he")]

@@ -55,6 +55,7 @@ def error_of(out: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", USUAL)
 def test_a_column_that_does_not_fit(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     for _, column, value in (odd for odd in ODD if odd[0] == name):

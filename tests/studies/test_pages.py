@@ -56,6 +56,7 @@ def test_a_folder_of_neither(tmp_path: Path) -> None:
         write(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [-1.0, 0.0, 1e100, -1e100, 5e-324])
 def test_returns_and_losses_of_any_size_are_drawn(number: float) -> None:
     rows = [
@@ -69,6 +70,7 @@ def test_returns_and_losses_of_any_size_are_drawn(number: float) -> None:
     assert drawn(MarkovGapReport.from_rows(gaps)) == ["Distance to the true chain"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2**53])
 def test_counts_at_their_ends_are_drawn(count: int) -> None:
     maze = MazeReport.from_rows([Turn.model_validate(turned(length=count, batches=count, steps=1e100))])
@@ -83,6 +85,7 @@ def test_hidden_chains_alone_have_no_order_to_be_drawn_over() -> None:
     assert report.table == [("he", ["0.1000"])]
 
 
+@pytest.mark.slow
 def test_the_longest_maze_may_have_trained_for_less() -> None:
     rows = [turned(length=30, batches=50, reached=0.9), turned(length=10, batches=400, reached=1.0)]
     report = MazeReport.from_rows([Turn.model_validate(row) for row in rows])

@@ -1,5 +1,7 @@
 """The views of a trained model that a comparison stores."""
 
+import pytest
+
 import seqloom
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.studies.pictures import FILLED, LONGEST, tokens_of_views, views
@@ -7,6 +9,7 @@ from seqloom.studies.pictures import FILLED, LONGEST, tokens_of_views, views
 TEXT = "the cat sat on the mat and the dog lay by the door of the old house near the sea " * 3
 
 
+@pytest.mark.slow
 def test_each_layer_that_is_shown_ends_with_its_reach() -> None:
     tokenizer = Tokenizer.train([TEXT], 270)
     model = seqloom.decoder("she", vocab=270, dim=8, depth=4, context=40).eval()
@@ -21,6 +24,7 @@ def test_each_layer_that_is_shown_ends_with_its_reach() -> None:
         assert max(map(max, view["values"])) == 3
 
 
+@pytest.mark.slow
 def test_the_reach_of_a_memory_is_stated() -> None:
     tokenizer = Tokenizer.train([TEXT], 270)
     mixer = {"kind": "compressive", "heads": 2, "memory": 6, "compressed": 5, "rate": 3}
@@ -31,6 +35,7 @@ def test_the_reach_of_a_memory_is_stated() -> None:
     assert all(each.endswith("A layer reaches 21 tokens back at most, all 3 layers 63 together.") for each in meanings)
 
 
+@pytest.mark.slow
 def test_attention_by_region_is_of_a_text_that_fills_both_memories() -> None:
     """The last segment looks at what is compressed, at the memory and at itself, and at nothing else."""
     tokenizer = Tokenizer.train([TEXT], 270)

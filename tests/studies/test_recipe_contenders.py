@@ -53,6 +53,7 @@ def test_a_mistake_is_reported_before_torch_is_loaded(text: str, words: str) -> 
         require_contenders([text], "llama/small")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stopped_clocks")
 def test_models_of_recipes_are_trained_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     contenders = [contender(text) for text in ("llama/small", "mamba/small", "he")]

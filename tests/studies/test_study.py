@@ -79,6 +79,7 @@ def test_a_cell_without_rows(tmp_path: Path) -> None:
         run(study([cell]), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", ["", "fault"])
 @pytest.mark.parametrize("odd", ["link", "fifo"])
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -99,6 +100,7 @@ def test_a_log_is_not_written_through_what_lies_there(tmp_path: Path, jobs: int,
         assert not log.is_symlink()
 
 
+@pytest.mark.slow
 def test_cells_in_processes_run_no_code_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hostile_modules(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -107,6 +109,7 @@ def test_cells_in_processes_run_no_code_of_the_current_folder(tmp_path: Path, mo
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("linked", ["logs", "two"])
 def test_folders_of_a_study_that_are_links_are_not_written_to(tmp_path: Path, jobs: int, linked: str) -> None:

@@ -22,6 +22,8 @@ from seqloom.studies.contender_cell import last_tenth
 from seqloom.studies.contenders import contender
 from tests.studies.comparing import SMALL, THREE, compare
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.usefixtures("stopped_clocks")
 def test_rows_are_the_runs_numbers(tmp_path: Path) -> None:

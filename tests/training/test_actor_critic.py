@@ -37,6 +37,7 @@ def test_gains_by_hand() -> None:
     assert discounted(rewards, 0.5).tolist() == [[1.0, 1.0], [2.0, 0.0], [4.0, 0.0]]
 
 
+@pytest.mark.slow
 def test_losses_step_by_step() -> None:
     model, config = agent(), ActorCriticConfig(discount=0.9, critic=0.25, entropy=0.1)
     objective = ActorCritic(config, 8, 3, 0)
@@ -59,6 +60,7 @@ def test_losses_step_by_step() -> None:
         assert float(result[name].detach()) == pytest.approx(total / count, rel=1e-4, abs=1e-6), name
 
 
+@pytest.mark.slow
 def test_the_critic_does_not_move_the_actor() -> None:
     model, objective = agent(), ActorCritic(ActorCriticConfig(), 8, 3, 0)
     losses = objective.losses(model, objective.batch(0, 0, model), {}).losses
@@ -67,6 +69,7 @@ def test_the_critic_does_not_move_the_actor() -> None:
     assert model.head.weight.grad is not None
 
 
+@pytest.mark.slow
 def test_a_batch_is_what_the_model_did() -> None:
     """Each action follows from the draws of its episode and from what the model says of the whole episode at once."""
     model, objective = agent(), ActorCritic(ActorCriticConfig(), 8, 4, 0)
@@ -80,6 +83,7 @@ def test_a_batch_is_what_the_model_did() -> None:
             assert int(batch["actions"][row, t]) == min(int((sums < draws.random()).sum()), 2)
 
 
+@pytest.mark.slow
 def test_a_batch_follows_from_seed_step_and_model() -> None:
     model, objective = agent(), ActorCritic(ActorCriticConfig(), 8, 4, 0)
     first, again = objective.batch(0, 3, model), objective.batch(0, 3, model)
@@ -95,6 +99,7 @@ def test_a_batch_follows_from_seed_step_and_model() -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("seqloom.training.objectives.actor_critic.EPISODES", 4)
     whole = train(resolve("decision/maze", [*FEW, "training.batches=2"]), tmp_path / "whole")
@@ -209,6 +214,7 @@ def test_refusals(words: list[str], message: str, tmp_path: Path, capsys: pytest
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.slow
 def test_a_plan_says_that_the_time_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["train", "decision/maze", "--plan"]) == 0
     assert "time         not known: a step lasts as long as the model plays" in capsys.readouterr().out

@@ -11,6 +11,8 @@ from seqloom.training.settings import resolve
 from seqloom.training.train import Outcome, train
 from tests.training.running import SMALL
 
+pytestmark = pytest.mark.slow
+
 PLAIN = "model.mixer={kind: attention, heads: 2, qk_norm: heads}"
 MEMORY = (
     "model.mixer=[{kind: attention, heads: 2, qk_norm: heads}, "

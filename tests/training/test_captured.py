@@ -68,6 +68,7 @@ def equal(actual: Updates, expected: Updates) -> None:
     assert [name for name, tensor in one.items() if not tensor.equal(other[name])] == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("graphs")
 @pytest.mark.parametrize("by", ["adamw", "muon"])
 @pytest.mark.parametrize("kind", ["he", "attention", "performer", "routing"])
@@ -85,6 +86,7 @@ def test_losses_and_weights_are_the_same_bits(kind: str, by: str) -> None:
     assert steps.wait() is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("graphs")
 def test_the_graph_reads_its_own_memory_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches are overwritten once the next is given, and buffers between steps; the step's Python runs no more."""
@@ -115,6 +117,7 @@ def test_the_graph_reads_its_own_memory_alone(monkeypatch: pytest.MonkeyPatch) -
     equal(inside, plain)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("graphs")
 def test_warming_up_trains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     steps, inside = captured("performer")
@@ -133,6 +136,7 @@ def test_warming_up_trains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [name for name, tensor in tensors(inside).items() if not tensor.equal(before[name])] == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("graphs")
 @pytest.mark.parametrize("by", ["adamw", "muon"])
 @pytest.mark.parametrize("waits", [True, False])
@@ -153,6 +157,7 @@ def test_a_loss_that_is_not_finite_changes_no_weight_and_is_named(waits: bool, b
     assert [name for name, tensor in tensors(inside).items() if not tensor.equal(before[name])] == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("graphs")
 def test_a_capture_that_fails_goes_on_uncaptured(monkeypatch: pytest.MonkeyPatch) -> None:
     """In one line, with the losses and weights of a run that was never captured."""
@@ -195,6 +200,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("graphs")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault).__name__)
 @pytest.mark.parametrize("place", ["warm-up", "recording"])
@@ -245,6 +251,7 @@ def test_micro_batches_of_questions_are_not_captured() -> None:
     assert "questions" in questions.uncaptured(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -276,6 +283,7 @@ RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", RUNS.values(), ids=RUNS.keys())
 def test_a_run_has_the_same_rows_and_weights(
     out: Path, monkeypatch: pytest.MonkeyPatch, changes: tuple[str, ...]
@@ -310,6 +318,7 @@ def stopped(folder: Path, step: int, *changes: str) -> list[dict[str, Any]]:
     return rows(folder)
 
 
+@pytest.mark.slow
 def test_a_run_that_began_uncaptured_goes_on_so(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a run that was made before there were graphs, or whose capture had failed."""
     on_a_cpu(monkeypatch)
@@ -325,6 +334,7 @@ def _fails(self: Captured, number: int) -> Any:
     raise RuntimeError("no room\nbut for a second line")
 
 
+@pytest.mark.slow
 def test_capture_without_a_gpu_is_one_error(out: Path) -> None:
     with pytest.raises(ValueError, match=r"^training.graph=capture needs a GPU.*choose training.graph=auto$"):
         tiny(out, "training.graph=capture")
@@ -334,6 +344,7 @@ def test_capture_without_a_gpu_is_one_error(out: Path) -> None:
     assert not [line for line in lines if "training step" in line]
 
 
+@pytest.mark.slow
 def test_a_signal_leaves_the_row_of_the_last_step(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose losses the host had not read when it came."""
     on_a_cpu(monkeypatch)

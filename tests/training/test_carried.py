@@ -66,6 +66,7 @@ def test_a_text_shorter_than_its_rows() -> None:
         Segments(text(12), T, B, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_loss_of_two_steps_is_that_of_both_segments_read_at_once(kind: str) -> None:
     model, objective = model_of(kind), CarriedNextToken(text(200), T, B, through=1)
@@ -80,6 +81,7 @@ def test_the_loss_of_two_steps_is_that_of_both_segments_read_at_once(kind: str) 
     assert all(not tensor.requires_grad for tensor in after.carried.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_go_through_the_segments_of_a_step_and_no_further(kind: str) -> None:
     model = model_of(kind)
@@ -102,6 +104,7 @@ def test_a_new_stretch_begins_without_a_state() -> None:
     assert torch.equal(again, objective.losses(model, batch, {}).losses["loss"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_held_out_documents_are_read_to_their_end(kind: str) -> None:
     """Documents of several lengths, in batches of two: each as if it were read alone and at once."""
@@ -118,6 +121,7 @@ def test_held_out_documents_are_read_to_their_end(kind: str) -> None:
     assert scored.by_position == pytest.approx([sum(loss) / len(loss) for loss in losses], rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("through", [1, 2])
 @pytest.mark.parametrize("kind", [*KINDS, "memorizing", "fox"])
 def test_within_documents_nothing_is_remembered_of_the_one_before(kind: str, through: int) -> None:
@@ -144,6 +148,7 @@ def test_within_documents_nothing_is_remembered_of_the_one_before(kind: str, thr
     assert abs(float((whole - losses[0]).detach())) > 1e-6, "the documents before it made no difference"
 
 
+@pytest.mark.slow
 def test_a_run_within_documents(tmp_path: Path) -> None:
     changes = ("model.mixer={kind: memorizing, heads: 2, window: 4, memory: 8}", *CARRY, "data.within_documents=true")
     tiny(tmp_path / "whole", *changes)
@@ -153,6 +158,7 @@ def test_a_run_within_documents(tmp_path: Path) -> None:
     assert all(torch.equal(tensor, parts.tensors["model"][name]) for name, tensor in whole.tensors["model"].items())
 
 
+@pytest.mark.slow
 def test_a_run_that_stopped_goes_on_bit_for_bit(tmp_path: Path) -> None:
     changes = ("model.mixer.kind=gru", "training.through=2", *CARRY)
     tiny(tmp_path / "whole", *changes)
@@ -212,6 +218,7 @@ def in_turn(objective: CarriedNextToken, model: Any, batches: list[Batch]) -> Te
 XL = ("model.mixer.kind=transformer_xl", "model.mixer.memory=3", *CARRY)
 
 
+@pytest.mark.slow
 def test_transformer_xl_resumes_bit_for_bit_and_carries_its_inputs(tmp_path: Path) -> None:
     tiny(tmp_path / "whole", *XL, "training.batches=6")
     tiny(tmp_path / "parts", *XL, "training.batches=4")
@@ -230,6 +237,7 @@ COMPRESSIVE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["attention", "autoencoding", "none"])
 def test_compressive_that_is_killed_goes_on_bit_for_bit_with_both_memories(loss: str, tmp_path: Path) -> None:
     by = "most_used" if loss == "none" else "convolution"
@@ -248,6 +256,7 @@ def test_compressive_that_is_killed_goes_on_bit_for_bit_with_both_memories(loss:
     assert ("received" in sizes) == (by == "most_used")
 
 
+@pytest.mark.slow
 def test_the_loss_of_the_compression_does_not_shrink_the_steps_of_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +272,7 @@ def test_the_loss_of_the_compression_does_not_shrink_the_steps_of_the_others(
     assert all(name.endswith("compression.w_c.weight") for name in differ)
 
 
+@pytest.mark.slow
 def test_memory_of_another_length_in_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
     tiny(folder, *XL, "training.batches=4", "data.source=stories:30:0")
@@ -283,6 +293,7 @@ def test_memory_of_another_length_in_evaluation(tmp_path: Path, capsys: pytest.C
     assert "add --memory carry" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_compressive_is_evaluated_with_a_memory_of_whole_blocks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -317,6 +328,7 @@ def test_compressive_refuses_in_one_line(change: str, says: str, tmp_path: Path,
     assert len(output.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_memory_of_a_set_length_needs_a_mixer_that_has_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
     tiny(folder, "model.mixer.kind=gru", *CARRY, "training.batches=2", "data.source=stories:30:0")
@@ -330,6 +342,7 @@ def test_transformer_xl_takes_no_absolute_positions() -> None:
         resolve("transformer_xl/small", ["model.position=sinusoidal"])
 
 
+@pytest.mark.slow
 def test_a_run_is_evaluated_as_it_was_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
     outcome = tiny(folder, "model.mixer.kind=gru", *CARRY, "training.batches=4", "data.source=stories:30:0")

@@ -76,6 +76,7 @@ def compare(learner: Learner, rtol: float, atol: float) -> None:
     assert parts._compiles, "it fell back"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_recipe_has_two_graphs_for_each_kind_of_layer_and_one_for_the_output(name: str) -> None:
     """However many layers there are; or it says why nothing is compiled."""
@@ -89,6 +90,7 @@ def test_every_recipe_has_two_graphs_for_each_kind_of_layer_and_one_for_the_outp
     assert 2 <= len(graphs) <= 2 * len(kinds) + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, {"norm_place": "after"}, {"residual": "output"}, {"channel": "none"}], ids=str)
 @pytest.mark.parametrize("kind", ["he", "attention", "gated_delta"])
 def test_layers_of_one_kind_are_compiled_once(kind: str, changes: dict[str, Any]) -> None:
@@ -101,6 +103,7 @@ def test_layers_of_one_kind_are_compiled_once(kind: str, changes: dict[str, Any]
     assert has_products == (model.blocks[0].channel is not None)
 
 
+@pytest.mark.slow
 def test_the_mixer_is_not_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     model = decoder("attention", depth=2)
     traced: list[bool] = []
@@ -116,6 +119,7 @@ def test_the_mixer_is_not_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     assert traced == [False] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["he", "gated_delta"])
 def test_compiled_code_has_the_losses_of_eager_code(kind: str) -> None:
     """In float64 by torch's compiler itself, to 1e-8 of the largest gradient."""
@@ -124,6 +128,7 @@ def test_compiled_code_has_the_losses_of_eager_code(kind: str) -> None:
         compare(learner, rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_compiled_runs_as_it_is_and_says_so_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,6 +162,7 @@ def test_an_error_of_the_model_is_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     assert not {"output", "head_input"} & vars(model).keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -180,12 +186,14 @@ def test_what_is_compiled_is_said_in_one_line(
     assert newest(out).meta["surroundings"].get("compiled") == (None if why else "layers")
 
 
+@pytest.mark.slow
 def test_halting_positions_are_not_compiled() -> None:
     config, corpus = with_text(resolve("universal/small", [*changes("universal/small", 2), "model.halt=true"]))
     learner = learner_of(config, corpus)
     assert "halt" in why_uncompiled(learner.model, learner.objective, config.training)
 
 
+@pytest.mark.slow
 def test_a_compiled_run_is_captured(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     on_a_cpu(monkeypatch)
     monkeypatch.setattr(torch, "compile", lambda part, **options: part)
@@ -198,6 +206,7 @@ def test_a_compiled_run_is_captured(out: Path, monkeypatch: pytest.MonkeyPatch) 
     assert newest(out).meta["surroundings"]["graph"] == "capture"
 
 
+@pytest.mark.slow
 def test_a_run_whose_model_was_compiled_as_a_whole_goes_on_with_a_word(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ def test_a_pass_reads_each_window_once_and_ends_with_a_batch() -> None:
     assert [target.flatten().tolist() for target in targets] == [list(range(1, 41))] * 2, "in the order of the text"
 
 
+@pytest.mark.slow
 def test_counts_are_those_of_the_text(tmp_path: Path) -> None:
     outcome = tiny(tmp_path / "run", *CHANGES, "training.batches=1000")
     assert outcome.corpus is not None
@@ -72,6 +73,7 @@ def test_counts_are_those_of_the_text(tmp_path: Path) -> None:
     assert len(model.seen) == steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "number"),
     [

@@ -11,6 +11,8 @@ from seqloom.training.train import Outcome
 from tests.at_once import first
 from tests.training.running import damage, mixer, newest, rows, same, saved, tiny
 
+pytestmark = pytest.mark.slow
+
 Whole = Callable[..., Outcome]
 SHORT = ("training.batches=7",)  # saves at 3, 4 (evaluated), 6, 7
 DAMAGES = [

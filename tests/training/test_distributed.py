@@ -85,6 +85,7 @@ def losses(folder: Path) -> list[float]:
     return [row.get("loss", row.get("held_out")) for row in rows(folder)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_losses_are_those_of_one_process(trained: Trained, tmp_path: Path, name: str) -> None:
     folder, messages = trained
@@ -115,6 +116,7 @@ def test_a_probe_and_three_processes(tmp_path: Path) -> None:
     same(tmp_path / "cut", tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_extras_and_parameters_without_gradients(trained: Trained, tmp_path: Path) -> None:
     folder, messages = trained
     assert messages["extras"] == ["", ""]
@@ -131,6 +133,7 @@ def test_a_run_resumes_bit_for_bit(trained: Trained) -> None:
     same(folder / "cut", folder / "whole")
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_another_number(trained: Trained) -> None:
     folder, messages = trained
     assert messages["changing"] == ["", ""]

@@ -55,6 +55,7 @@ def again(out: Path, batches: int, **options: bool) -> tuple[Outcome, list[str]]
     return tiny(out, mixer("edited_mixer"), f"training.batches={batches}", say=messages.append, **options), messages
 
 
+@pytest.mark.slow
 def test_an_edited_plugin(plugin: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     again(out, 3)
     assert of_run(Run(out)).keys() == {"edited_mixer"}
@@ -75,6 +76,7 @@ def test_an_edited_plugin(plugin: Path, out: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_a_run_does_not_go_on_with_another_equation(
     out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

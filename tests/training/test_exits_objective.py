@@ -47,6 +47,7 @@ def test_the_loss_of_output_layers_of_their_own() -> None:
         torch.testing.assert_close(weight.grad, expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heads", ["shared", "own"])
 def test_mixed_training_by_hand(heads: str) -> None:
     """Each token's loss after its own layer, from `step_until`; every layer is drawn, and the draws are the step's."""
@@ -98,6 +99,7 @@ def test_settings_that_would_be_ignored(changes: tuple[str, ...], words: str) ->
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_run_of_mixed_training_goes_on(tmp_path: Path) -> None:
     changes = ("training.objective.kind=exits", "training.objective.training=mixed", "model.depth=3")
     changes += ("model.exit_heads=own", "training.objective.samples=2", "training.accumulate=2")
@@ -111,6 +113,7 @@ def test_a_run_of_mixed_training_goes_on(tmp_path: Path) -> None:
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.slow
 def test_a_run_is_trained_scored_and_resumes(tmp_path: Path) -> None:
     changes = ("training.objective.kind=exits", "model.depth=3")
     tiny(tmp_path / "whole", *changes)

@@ -79,6 +79,7 @@ def test_a_mixer_without_any_gives_empty_ones() -> None:
     assert extras == Extras()
 
 
+@pytest.mark.slow
 def test_they_are_those_of_a_compiled_model() -> None:
     model, ids = built(), ids_of(2, 5)
     logits, extras = torch.compile(model.forward_with_extras, fullgraph=True, backend="aot_eager")(ids)
@@ -124,6 +125,7 @@ def test_training_learns_from_the_weighted_losses_and_hands_the_sums_on() -> Non
         torch.testing.assert_close(block.mixer.bias, -0.1 * load / load.sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [("training.accumulate=4",), ("training.compile=true",)])
 def test_pieces_of_a_batch_and_compilation_change_nothing(changes: tuple[str, ...], monkeypatch: Any) -> None:
     compiled = torch.compile

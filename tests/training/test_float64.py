@@ -25,12 +25,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_everything_saved_is_float64(folder: Path) -> None:
     held = newest(folder).tensors
     assert {tensor.dtype for tensor in held["model"].values()} == {torch.float64}
     assert {tensor.dtype for name, tensor in held["optimizer"].items() if "exp_avg" in name} == {torch.float64}
 
 
+@pytest.mark.slow
 def test_its_losses_are_float64(folder: Path, tmp_path: Path) -> None:
     """Near those of float32, from the same first weights and batches, and with digits that float32 does not have."""
     tiny(tmp_path, "training.batches=9")
@@ -41,6 +43,7 @@ def test_its_losses_are_float64(folder: Path, tmp_path: Path) -> None:
         assert torch.tensor(one[name], dtype=torch.float32).item() != one[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", first(1, ["she", "attention", "retention", "mamba"]))
 def test_it_goes_on_bit_for_bit(tmp_path: Path, kind: str) -> None:
     tiny(tmp_path / "whole", DOUBLE, mixer(kind))
@@ -53,11 +56,13 @@ def test_it_goes_on_bit_for_bit(tmp_path: Path, kind: str) -> None:
         assert all(tensor.equal(actual[group][name]) for name, tensor in named.items())
 
 
+@pytest.mark.slow
 def test_it_is_another_run_than_float32(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"training\.precision is \"float64\" there and \"float32\" here"):
         tiny(folder)
 
 
+@pytest.mark.slow
 def test_it_is_loaded_scored_and_written_with(folder: Path) -> None:
     outcome = tiny(folder, DOUBLE)  # it is done: nothing is trained
     model, run = load(folder)
@@ -72,6 +77,7 @@ def test_it_is_loaded_scored_and_written_with(folder: Path) -> None:
     assert text
 
 
+@pytest.mark.slow
 def test_a_model_saved_alone_comes_back(tmp_path: Path) -> None:
     model = decoder("she").double()
     seqloom.save(model, tmp_path / "alone")

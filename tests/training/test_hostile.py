@@ -16,6 +16,8 @@ from seqloom.runs.rows import START, encode
 from tests.runs.hostile import checkpoint, meta, replaced, seal
 from tests.training.running import rows, saved, tiny
 
+pytestmark = pytest.mark.slow
+
 SHORT = ("training.batches=4",)
 
 

@@ -39,6 +39,7 @@ def every(stride: int, first: int, whole: Callable[..., Outcome], folder: Path) 
     return sum(1 for _ in calls)
 
 
+@pytest.mark.slow
 def test_killed_at_some_calls(whole: Callable[..., Outcome], tmp_path: Path) -> None:
     assert every(61, 5, whole, tmp_path) >= 2
 

@@ -61,6 +61,7 @@ def test_a_batch_is_a_function_of_seed_and_step() -> None:
     assert not objective().batch(6, 2, model)["ids"].equal(first["ids"])
 
 
+@pytest.mark.slow
 def test_the_score_is_of_hidden_tokens_of_every_window() -> None:
     model, tokens = built(vocab=31), noise()
     with torch.no_grad():
@@ -73,6 +74,7 @@ def test_the_score_is_of_hidden_tokens_of_every_window() -> None:
     assert not model.training
 
 
+@pytest.mark.slow
 def test_it_is_resumed_bit_for_bit(out: Path) -> None:
     whole = tiny(out / "whole", *ENCODER)
     tiny(out / "cut", *ENCODER, "training.batches=4")  # where it is scored anyway
@@ -107,12 +109,14 @@ def test_evaluate_hides_the_tokens_that_training_hides(out: Path, capsys: pytest
     assert printed != pytest.approx(of_seed[0]["held_out"], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_it_learns(out: Path) -> None:
     tiny(out, *ENCODER, "training.batches=60", "training.batch=16", "training.lr=1e-2")
     losses = [row["loss"] for row in rows(out) if "loss" in row]
     assert sum(losses[-10:]) < sum(losses[:10]) - 5
 
 
+@pytest.mark.slow
 def test_the_commands(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tiny(out / "run", *ENCODER)
     assert command(["evaluate", str(out / "run"), "--data", "stories:3", "--json"]) == 0
@@ -124,6 +128,7 @@ def test_the_commands(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "prefill" not in json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "error"),
     [

@@ -48,6 +48,7 @@ def test_it_can_be_declined(value: str, kept: bool, monkeypatch: pytest.MonkeyPa
     assert len(messages) == kept
 
 
+@pytest.mark.slow
 def test_training_prints_the_message_and_has_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     messages: list[str] = []
     kept = tiny(tmp_path / "kept", say=messages.append)

@@ -23,6 +23,7 @@ def asking(extra: float) -> Decoder:
     return model
 
 
+@pytest.mark.slow
 def test_an_auxiliary_loss_is_learned_from() -> None:
     for changes in ((), ("training.accumulate=2",)):
         _, plain = stepped(asking(0.0), *changes)

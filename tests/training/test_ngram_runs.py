@@ -39,6 +39,7 @@ class AtStep:
         Metrics.append = watched  # type: ignore[method-assign, assignment]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [
@@ -58,6 +59,7 @@ def test_a_run_that_was_killed_goes_on_bit_for_bit(tmp_path: Path, model: str, s
     same(folder, whole.run.folder)
 
 
+@pytest.mark.slow
 def test_the_tables_of_a_run_are_those_of_its_text(tmp_path: Path) -> None:
     outcome = tiny(tmp_path / "run", *COUNTED, "training.batches=1000")
     assert outcome.corpus is not None
@@ -75,6 +77,7 @@ def test_the_tables_of_a_run_are_those_of_its_text(tmp_path: Path) -> None:
     torch.testing.assert_close(model.p_4, torch.from_numpy(library.orders[3].probabilities).float())
 
 
+@pytest.mark.slow
 def test_a_run_of_fewer_batches_counts_what_it_has_read(tmp_path: Path) -> None:
     outcome = tiny(tmp_path / "run", *COUNTED, "training.batches=3")
     assert outcome.corpus is not None

@@ -38,6 +38,7 @@ def finite(folder: Path) -> None:
     assert not [row for row in rows(folder) if "nonfinite" in row]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_loss_that_is_not_finite(
     whole: Callable[..., Outcome], out: Path, monkeypatch: pytest.MonkeyPatch, value: float
@@ -67,6 +68,7 @@ def test_one_number_that_is_not_finite(value: float) -> None:
         require_finite(model, 4)
 
 
+@pytest.mark.slow
 def test_a_gradient_that_is_not_finite(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken(torch.autograd.Function):
         @staticmethod
@@ -96,6 +98,7 @@ def test_a_loss_that_explodes(out: Path) -> None:
     assert not saved(out)
 
 
+@pytest.mark.slow
 def test_a_held_out_loss_that_explodes(out: Path) -> None:
     with pytest.raises(NotFinite, match="step 1"):
         tiny(out, "training.lr=1e30", "training.evaluate_every=1")
@@ -109,6 +112,7 @@ def test_the_message_claims_no_checkpoint_where_there_is_none(out: Path) -> None
     assert "the last checkpoint is good" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_second_piece_of_a_batch(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transformer, "linear_cross_entropy", planted(1 + 4, math.nan))
     with pytest.raises(NotFinite, match="step 2"):

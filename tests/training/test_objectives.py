@@ -59,6 +59,7 @@ class Weighted(Objective):
         return f"off by {row['held_out']:.3f}"
 
 
+@pytest.mark.slow
 def test_the_loss_of_a_batch_does_not_depend_on_its_micro_batches() -> None:
     result: dict[int, tuple[float, list[Tensor]]] = {}
     for pieces in (1, 2, 4):
@@ -80,6 +81,7 @@ def test_micro_batches_are_rows_in_order() -> None:
     assert [part["ids"].shape for part in parts] == [(2, 2)] * 3
 
 
+@pytest.mark.slow
 def test_what_is_carried_and_learned_resumes_bit_for_bit(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NextTokenConfig, "build", lambda *values: Weighted())
     changes = ("training.optimizer=adamw", "training.accumulate=2")
@@ -102,6 +104,7 @@ def test_what_is_carried_and_learned_resumes_bit_for_bit(out: Path, monkeypatch:
 SCORING = "scoring held-out data"
 
 
+@pytest.mark.slow
 def test_a_solved_objective_ends_the_training_for_good(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Objective, "check", lambda self, model, step: Check(f"seen {step}", step == 5))
     notes: list[str] = []
@@ -128,6 +131,7 @@ def test_a_text_s_default_objective_is_no_part_of_the_identity(out: Path) -> Non
     assert "objective" not in plain.identity("text")["training"]
 
 
+@pytest.mark.slow
 def test_a_probe_is_a_run(out: Path) -> None:
     config = resolve("tiny", [*PROBE, "training.batches=6", "training.save_every=2"])
     assert (config.model.vocab, config.model.context) == (2, 6)
@@ -143,6 +147,7 @@ def test_a_probe_is_a_run(out: Path) -> None:
         train(resolve("tiny", [*PROBE, "training.batches=7"]), out, say=lambda line: None)
 
 
+@pytest.mark.slow
 def test_a_probe_is_trained_by_the_command(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     changes = [word for change in (*PROBE, "training.batches=2") for word in ("--set", change)]
     assert command(["train", "tiny", "--out", str(out), *changes]) == 0
@@ -187,6 +192,7 @@ def test_a_comparison_of_texts_takes_no_probe() -> None:
         with_text(config)
 
 
+@pytest.mark.slow
 def test_tiny_runs_are_the_same_either_way(out: Path) -> None:
     tiny(out / "one")
     tiny(out / "two", "training.objective.kind=next_token")

@@ -74,6 +74,7 @@ def test_what_follows_a_mixer_gets_what_it_asks_for() -> None:
     assert len(shares) == 2 * len(model.blocks)
 
 
+@pytest.mark.slow
 def test_fused_is_unfused() -> None:
     config = resolve("tiny").training
     one, two = decoder("she"), decoder("she")
@@ -86,6 +87,7 @@ def test_fused_is_unfused() -> None:
         assert torch.allclose(fused, unfused, rtol=1e-4, atol=1e-6), name
 
 
+@pytest.mark.slow
 def test_one_step_by_hand() -> None:
     """Loshchilov and Hutter's Algorithm 2 at its first step: p ← p (1 - γλ) - γ g / (|g| + ε)."""
     model = decoder("attention", dropout=0.0).double()
@@ -107,6 +109,7 @@ def test_one_step_by_hand() -> None:
 MUON = "training.optimizer=muon"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["training.optimizer=adamw", MUON])
 @pytest.mark.parametrize(
     "make", [asking, lambda: decoder("attention"), lambda: decoder("rwkv", channel="channel_mix", embed_norm=True)]
@@ -148,6 +151,7 @@ def test_muon_takes_the_matrices_of_the_blocks() -> None:
     assert sorted(group["lr"] for group in adam.param_groups) == [1e-5, 0.3], "a mixer's wishes hold next to Muon"
 
 
+@pytest.mark.slow
 def test_a_first_step_of_muon() -> None:
     """p ← (1 - ηλ) p - 0.2 η √max(A, B) O(g); O by five steps of x ← a x + (b x xᵀ + c (x xᵀ)²) x, here in float64."""
     model = decoder("attention", dropout=0.0).double()
@@ -217,6 +221,7 @@ def test_a_share_keeps_the_ratio_of_the_groups() -> None:
             assert [group["lr"] for group in both.groups] == [share * rate for rate in expected]
 
 
+@pytest.mark.slow
 def test_a_run_with_muon_resumes_bit_for_bit(tmp_path: Path) -> None:
     changes = (MUON, "training.decay=matrices")
     tiny(tmp_path / "whole", *changes)
@@ -228,6 +233,7 @@ def test_a_run_with_muon_resumes_bit_for_bit(tmp_path: Path) -> None:
     assert "layers.0.mixer.w_adj.weight.exp_avg" not in held
 
 
+@pytest.mark.slow
 def test_the_state_of_another_optimizer_is_an_error() -> None:
     model = decoder("attention")
     adam, muon = (optimizer(model, resolve("tiny", changes).training) for changes in ([], [MUON]))

@@ -22,6 +22,7 @@ def stepped(model: Decoder, *changes: str, steps: int = 3, lr: float = 0.5) -> t
     return [update(step).loss for step in range(steps)], dict(model.named_parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MIXERS)
 @pytest.mark.parametrize("pieces", [2, 4])
 def test_accumulation(kind: str, pieces: int) -> None:
@@ -34,6 +35,7 @@ def test_accumulation(kind: str, pieces: int) -> None:
     assert any(not others[name].equal(weight) for name, weight in weights.items()), "nothing was accumulated"
 
 
+@pytest.mark.slow
 def test_accumulation_of_a_whole_run(tmp_path: Path) -> None:
     tiny(tmp_path / "one", STILL)
     tiny(tmp_path / "two", STILL, "training.accumulate=2")
@@ -46,6 +48,7 @@ def test_pieces_must_divide_the_batch() -> None:
         resolve("tiny", ["training.accumulate=3"])
 
 
+@pytest.mark.slow
 def test_clipping() -> None:
     model = decoder("she", dropout=0.0)
 
@@ -59,6 +62,7 @@ def test_clipping() -> None:
     assert moved("training.clip=1e6") == pytest.approx(free, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MIXERS)
 def test_bfloat16(tmp_path: Path, kind: str) -> None:
     tiny(tmp_path / "full", mixer(kind))

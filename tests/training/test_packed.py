@@ -73,11 +73,13 @@ def require_alone(model: Decoder) -> None:
         assert torch.allclose(one, other, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_every_mixer(kind: str) -> None:
     require_alone(model(mixer_config({"kind": kind, **kinds()[kind].examples[0]})))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{"channel": "channel_mix"}, {"position": {"kind": "rotary"}}, {"embed_norm": True, "norm": "rms"}]
 )
@@ -85,6 +87,7 @@ def test_every_other_part(settings: dict[str, Any]) -> None:
     require_alone(model({"kind": "attention", "heads": 2}, **settings))
 
 
+@pytest.mark.slow
 def test_micro_batches_add_up_to_the_mean_over_all_targets() -> None:
     objective = PackedNextToken(documents(), CONTEXT, rows=4)
     result: dict[int, tuple[float, list[Tensor]]] = {}
@@ -118,6 +121,7 @@ def test_auxiliary_losses_are_means_over_the_tokens_that_are_read() -> None:
     assert torch.allclose(actual.extras.statistics["layers.0.load"], torch.stack(loads).sum(0), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_run_reports_its_padding_and_resumes_bit_for_bit(whole: Whole, out: Path) -> None:
     changes = (*PACKED, "training.accumulate=2")
     messages: list[str] = []

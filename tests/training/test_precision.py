@@ -61,6 +61,7 @@ def test_a_step_multiplies_in_its_precision_and_leaves_that_of_the_process(preci
     assert seen == [products] * 3
 
 
+@pytest.mark.slow
 def test_a_run_keeps_what_it_began_in_and_says_it(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
     with monkeypatch.context() as patch:
@@ -76,6 +77,7 @@ def test_a_run_keeps_what_it_began_in_and_says_it(out: Path, monkeypatch: pytest
         assert newest(out).meta["surroundings"]["precision"] == "tf32"
 
 
+@pytest.mark.slow
 def test_a_run_of_a_stated_precision_is_stored_as_before(out: Path) -> None:
     lines: list[str] = []
     tiny(out / "plain", say=lines.append)
@@ -85,6 +87,7 @@ def test_a_run_of_a_stated_precision_is_stored_as_before(out: Path) -> None:
     assert rows(out / "auto") == rows(out / "plain")
 
 
+@pytest.mark.slow
 def test_a_checkpoint_with_a_precision_that_auto_never_stands_for_is_refused(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

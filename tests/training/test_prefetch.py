@@ -58,6 +58,7 @@ def test_an_error_is_raised_at_the_step_of_its_batch() -> None:
     batches.drop()  # an error of what is not wanted is none
 
 
+@pytest.mark.slow
 def test_an_error_of_a_batch_ends_a_run_as_it_does_without_the_thread(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +110,7 @@ class _Interrupted:
         Metrics.append = watched  # type: ignore[method-assign, assignment]
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_a_batch_is_made_saves_the_step_that_ran(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     on_a_cpu(monkeypatch)
     assert apart(out / "cut", "training.save_every=9", arm=_Interrupted(4)) == 128 + signal.SIGINT

@@ -12,6 +12,8 @@ from seqloom.training.settings import resolve
 from tests.training.running import mixer, tiny
 from tests.training.stepping import decoder, descent, updates, windows
 
+pytestmark = pytest.mark.slow
+
 
 def loss(step: int, seed: int = 0, before: int = 0, dropout: float = 0.5) -> float:
     """The loss of one step from the same weights, after drawing `before` other numbers."""

@@ -89,23 +89,27 @@ def test_a_step_reads_nothing(case: Case) -> None:
     does_a_step(updates(case, "next_token"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["next_token", "exits", "probe"])
 @pytest.mark.parametrize("case", CAUSAL, ids=str)
 def test_a_step_of_every_causal_mixer_reads_nothing(case: Case, objective: str) -> None:
     does_a_step(updates(case, objective))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", OTHERS, ids=str)
 def test_a_step_of_every_bidirectional_mixer_reads_nothing(case: Case) -> None:
     does_a_step(updates(case, "masked_token"))
 
 
+@pytest.mark.slow
 def test_a_step_with_global_tokens_reads_nothing() -> None:
     (case,) = (case for case in OTHERS if case.kind == "longformer" and not case.causal)
     example = {"heads": 2, "window": 4, "global_tokens": (0, 3)}
     does_a_step(updates(replace(case, example=tuple(example.items())), "masked_token"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", [local(3), Union((around(2), Columns((0, 70), False, around(2)))), strided(5)[1]])
 def test_sparse_attention_in_tiles_reads_nothing_a_second_time(
     monkeypatch: pytest.MonkeyPatch, pattern: Pattern
@@ -125,6 +129,7 @@ def test_sparse_attention_in_tiles_reads_nothing_a_second_time(
     assert all(one.equal(other) for one, other in zip(first, again, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("position", ["t5", "alibi", "rotary", "sinusoidal", "learned_each_layer", "xpos"])
 def test_a_step_with_every_position_reads_nothing(position: str) -> None:
     model = decoder({"kind": "attention", "heads": 2}, depth=1, position=position)
@@ -133,6 +138,7 @@ def test_a_step_with_every_position_reads_nothing(position: str) -> None:
     does_a_step(Updates(learner, optimizer(model, config, learner.objective), config, seed=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*NAMES, "bert/small"])
 def test_a_step_of_a_whole_model_reads_nothing(name: str) -> None:
     config, corpus = with_text(resolve(name, changes(name, 6)))
@@ -158,6 +164,7 @@ def test_the_guard_sees_every_way_to_read() -> None:
         assert x.index_select(0, x.long()).shape == x[x.long()].shape
 
 
+@pytest.mark.slow
 def test_what_changes_after_an_update() -> None:
     changing = {case.kind for case in CAUSAL if changes_afterwards(updates(case, "next_token").learner.model)}
     assert changing == {"reformer", "routing", "adaptive_span", "performer", "rfa"}

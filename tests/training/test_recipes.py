@@ -78,6 +78,7 @@ def test_llama_has_the_parameters_of_llama() -> None:
         assert sum(p.numel() for p in model.parameters()) + 27 * layer == 3_212_749_824
 
 
+@pytest.mark.slow
 def test_mamba_has_the_parameters_of_mamba() -> None:
     """At the sizes of the one with 130 million parameters: 129,135,360."""
     values = {**recipe("mamba/small")["model"], "dim": 768, "depth": 24, "vocab": 50280}
@@ -85,6 +86,7 @@ def test_mamba_has_the_parameters_of_mamba() -> None:
         assert sum(p.numel() for p in model_config(values).build().parameters()) == 129_135_360
 
 
+@pytest.mark.slow
 def test_rwkv_has_the_parameters_of_rwkv4() -> None:
     """At the sizes of the one with 169 million parameters: 169,342,464."""
     values = {**recipe("rwkv4/small")["model"], "dim": 768, "depth": 12, "vocab": 50277}
@@ -93,6 +95,7 @@ def test_rwkv_has_the_parameters_of_rwkv4() -> None:
         assert sum(p.numel() for p in model_config(values).build().parameters()) == 169_342_464
 
 
+@pytest.mark.slow
 def test_mamba2_has_the_parameters_of_mamba2() -> None:
     """At the sizes of the one with 130 million parameters: 128,989,632 with its vocabulary padded to 50,288."""
     values = {**recipe("mamba2/small")["model"], "dim": 768, "depth": 24, "vocab": 50288}

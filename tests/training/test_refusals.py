@@ -28,6 +28,7 @@ def threads() -> Iterator[Callable[[int], None]]:
     torch.set_num_threads(1)
 
 
+@pytest.mark.slow
 def test_the_threads_of_before_are_used_again(begun: Path, whole: Whole, threads: Callable[[int], None]) -> None:
     expected = digests(whole().run.folder)
     threads(2)
@@ -38,6 +39,7 @@ def test_the_threads_of_before_are_used_again(begun: Path, whole: Whole, threads
     assert digests(begun) == expected
 
 
+@pytest.mark.slow
 def test_threads_may_drift(begun: Path, threads: Callable[[int], None]) -> None:
     threads(2)
     messages: list[str] = []
@@ -45,6 +47,7 @@ def test_threads_may_drift(begun: Path, threads: Callable[[int], None]) -> None:
     assert "drift allowed: threads was 1, is 2" in messages
 
 
+@pytest.mark.slow
 def test_the_backends_of_before_are_used_again(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = newest(begun).meta["surroundings"]["backends"]["lag_sum"]
     other = "direct" if before == ["fft"] else "fft"
@@ -75,6 +78,7 @@ def test_the_backends_of_a_compiled_run_are_those_of_any_run(out: Path, monkeypa
     assert backends[0] == backends[1] != ["reference"]
 
 
+@pytest.mark.slow
 def test_another_machine(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = rows(begun)
     monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: "ELSE")
@@ -87,6 +91,7 @@ def test_another_machine(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny(begun, "training.batches=10")  # what the newest checkpoint says is what counts now
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -115,16 +120,19 @@ def test_another_setting(begun: Path, change: str) -> None:
     assert (rows(begun), saved(begun)) == (before, [3, 4])
 
 
+@pytest.mark.slow
 def test_another_text(begun: Path) -> None:
     with pytest.raises(ValueError, match="holds a run on another text, or by another tokenizer: it has changed"):
         tiny(begun, "data.source=stories:31:0")
 
 
+@pytest.mark.slow
 def test_what_does_not_change_a_step_may_change(whole: Whole, begun: Path) -> None:
     tiny(begun, "training.save_every=4", "training.evaluate_every=5")
     assert digests(begun) == digests(whole().run.folder)
 
 
+@pytest.mark.slow
 def test_the_same_text_elsewhere(tmp_path: Path, out: Path) -> None:
     text = "".join(f"A line {n * n} of no meaning, {n % 7} times.\n" for n in range(400))
     for name, batches in (("here.txt", 2), ("there.txt", 4)):
@@ -133,12 +141,14 @@ def test_the_same_text_elsewhere(tmp_path: Path, out: Path) -> None:
     assert outcome.step == 4
 
 
+@pytest.mark.slow
 def test_a_run_in_use(begun: Path) -> None:
     with lock(begun), pytest.raises(ValueError, match="is in use by"):
         tiny(begun)
     assert tiny(begun).step == 9
 
 
+@pytest.mark.slow
 def test_a_model_without_its_optimizer(begun: Path, tmp_path: Path) -> None:
     model, _ = stored.load(begun)
     stored.save(model, tmp_path / "alone")

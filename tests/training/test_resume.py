@@ -16,6 +16,7 @@ Whole = Callable[..., Outcome]
 CUTS = [(1, signal.SIGINT), (4, signal.SIGTERM), (6, signal.SIGHUP), (8, signal.SIGINT)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", first(1, MIXERS))
 @pytest.mark.parametrize(("step", "number"), CUTS, ids=str)
 def test_a_signal_saves_and_the_run_resumes(
@@ -32,6 +33,7 @@ def test_a_signal_saves_and_the_run_resumes(
     same(out, whole(mixer(kind)).run.folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MIXERS)
 @pytest.mark.parametrize("step", first(1, [5, 2, 7]))
 def test_a_kill_loses_less_than_one_interval(whole: Whole, out: Path, kind: str, step: int) -> None:
@@ -50,11 +52,13 @@ def test_a_run_cut_at_every_step(whole: Whole, out: Path) -> None:
     same(out, whole(mixer("she")).run.folder)
 
 
+@pytest.mark.slow
 def test_a_signal_in_the_last_step_is_no_interruption(whole: Whole, out: Path) -> None:
     assert apart(out, arm=at_row(9, signal.SIGTERM)) == 0
     same(out, whole().run.folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", first(1, [signal.SIGKILL, signal.SIGTERM, signal.SIGINT]), ids=str)
 def test_stopped_from_outside_at_no_chosen_instant(whole: Whole, out: Path, number: signal.Signals) -> None:
     changes = ("training.batches=60", "training.save_every=5", "training.evaluate_every=0")
@@ -70,6 +74,7 @@ def test_stopped_from_outside_at_no_chosen_instant(whole: Whole, out: Path, numb
     same(out, whole(*changes).run.folder)
 
 
+@pytest.mark.slow
 def test_more_batches_than_before_go_on_with_the_same_run(whole: Whole, out: Path) -> None:
     tiny(out, "training.batches=5", "training.save_every=2", "training.evaluate_every=0")
     assert tiny(out).step == 9
@@ -90,6 +95,7 @@ def test_fewer_batches_than_the_run_has_are_an_error_and_change_nothing(out: Pat
     assert tiny(out, "training.batches=4").step == 4
 
 
+@pytest.mark.slow
 def test_a_run_that_is_done_stays_as_it_is(whole: Whole) -> None:
     before = whole()
     folder = before.run.folder

@@ -12,6 +12,8 @@ from seqloom.runs.model import load
 from seqloom.training.train import Outcome
 from tests.training.running import CLOCKS, rows, tiny
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_row_a_step(whole: Callable[..., Outcome]) -> None:
     outcome = whole()

@@ -67,6 +67,7 @@ def test_past_its_end_a_schedule_stays_at_its_final_share() -> None:
         assert [chosen.share(step, 4) for step in (5, 100)] == pytest.approx([0.25, 0.25]), kind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", first(2, reversed(CHANGES)))
 def test_a_run_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -90,6 +91,7 @@ def test_a_run_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(set(expected)) > 2
 
 
+@pytest.mark.slow
 def test_a_step_learns_by_its_share_and_rows_of_the_default_name_no_rate(tmp_path: Path) -> None:
     config = resolve("tiny", ["training.schedule.kind=linear", "training.schedule.final=0.5", "training.batches=2"])
     moved = []
@@ -105,6 +107,7 @@ def test_a_step_learns_by_its_share_and_rows_of_the_default_name_no_rate(tmp_pat
     assert not [row for row in rows(tmp_path) if "lr" in row]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", first(4, reversed(CHANGES)))
 def test_the_length_is_part_of_the_run_where_the_shares_depend_on_it(tmp_path: Path, kind: str) -> None:
     tiny(tmp_path, *changes(kind), "training.batches=6")

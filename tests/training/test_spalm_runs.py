@@ -55,6 +55,7 @@ def by_sorting(store: Store, position: int, k: int) -> set[int]:
     return set(store.values[near].tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("further", [(), ("data.within_documents=true",), CARRY], ids=str)
 def test_a_batch_has_the_neighbors_of_its_targets(further: tuple[str, ...], store: Store, corpus: Corpus) -> None:
     config, own = prepared(resolve("tiny", changes(store, *further)))
@@ -74,6 +75,7 @@ def test_a_batch_has_the_neighbors_of_its_targets(further: tuple[str, ...], stor
             assert learner.objective.targets(batch) == batch["ids"][:, 1:].numel()
 
 
+@pytest.mark.slow
 def test_its_loss_is_of_the_neighbors_that_are_given(store: Store) -> None:
     config, corpus = prepared(resolve("tiny", changes(store)))
     learner = learner_of(config, corpus).eval()
@@ -86,6 +88,7 @@ def test_its_loss_is_of_the_neighbors_that_are_given(store: Store) -> None:
     assert float((other - wanted).detach().abs()) > 1e-9
 
 
+@pytest.mark.slow
 def test_the_frozen_model_and_the_store_stay_as_they_are(store: Store, tmp_path: Path) -> None:
     keys, values = store.keys.clone(), store.values.clone()
     before = {name: tensor.clone() for name, tensor in seqloom.load(store.config.run).state_dict().items()}
@@ -99,6 +102,7 @@ def test_the_frozen_model_and_the_store_stay_as_they_are(store: Store, tmp_path:
     assert "held_out" in rows(tmp_path / "run")[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("further", [(), CARRY, ("training.accumulate=2",)], ids=str)
 def test_a_run_that_stopped_goes_on_bit_for_bit(further: tuple[str, ...], store: Store, tmp_path: Path) -> None:
     settings = changes(store, *further)
@@ -113,6 +117,7 @@ def test_a_run_that_stopped_goes_on_bit_for_bit(further: tuple[str, ...], store:
     assert losses[0] == losses[1]
 
 
+@pytest.mark.slow
 def test_another_store_than_it_was_trained_with(store: Store, corpus: Corpus, tmp_path: Path) -> None:
     model = seqloom.load(store.config.run)
     settings = [*SMALL, *HERE, f"model.store={tmp_path / 'store'}"]

@@ -26,6 +26,7 @@ STAGES = "training.stages=[{batches: 4, window: 3, context: 8}, {batches: 5, win
 CUTS = [(4, signal.SIGTERM), (5, signal.SIGKILL), (3, signal.SIGTERM), (4, signal.SIGKILL), (5, signal.SIGTERM)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "number"), first(2, CUTS), ids=str)
 def test_a_run_stopped_around_a_border_goes_on(whole: Whole, out: Path, step: int, number: signal.Signals) -> None:
     changes = (LONGFORMER, STAGES, "training.batches=9")
@@ -50,6 +51,7 @@ def test_what_a_run_of_stages_keeps(whole: Whole) -> None:
         assert model(ids).equal(outcome.model(ids))
 
 
+@pytest.mark.slow
 def test_each_stage_is_trained_with_its_settings(whole: Whole) -> None:
     """The first batches are those of a run of that window and context, the later ones are not."""
     staged = whole(ATTENTION, STAGES, "training.batches=9", "model.dropout=0")
@@ -82,6 +84,7 @@ def config_of(name: str) -> ModelConfig:
     return model_config({"vocab": 50, "dim": 16, "depth": 4, "context": 16, "ffn": 32, "std": 0.3, **MODELS[name]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_another_window_has_the_same_weights(name: str) -> None:
     config = config_of(name)

@@ -85,6 +85,7 @@ def test_the_norm_is_that_of_all_gradients_before_they_are_clipped(clip: float |
     assert update.tokens == 4 * CONTEXT
 
 
+@pytest.mark.slow
 def test_rows_and_progress_of_a_run(out: Path) -> None:
     """The tokens a second are those of the batch; the operations are three times the model's price."""
     outcome = tiny(out, "training.batches=2")

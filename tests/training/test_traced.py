@@ -37,6 +37,7 @@ def losses_and_gradients(learner: Learner, run, batch: dict[str, Tensor]) -> lis
     return [*(loss.detach() for loss in losses), *(grad.clone() for grad in gradients if grad is not None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CAUSAL, ids=str)
 def test_a_step_of_every_causal_mixer_is_one_graph(case: Case) -> None:
     """Backward included, with the numbers of the step as it is by the same backends."""

@@ -46,6 +46,7 @@ def recording(monkeypatch: pytest.MonkeyPatch, **those: Recorder) -> None:
     monkeypatch.setattr(trackers, "find_spec", lambda name: object())
 
 
+@pytest.mark.slow
 def test_a_tracker_gets_every_row_in_order_and_a_resumed_run_its_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_tracker_gets_every_row_in_order_and_a_resumed_run_its_step(
     assert "by_position" not in rows[3][1]
 
 
+@pytest.mark.slow
 def test_runs_in_folders_of_one_name_are_different_and_a_continued_run_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +81,7 @@ def stored_identity(folder: Path) -> str:
     return find_run(folder).identity
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["start", "log", "close"])
 def test_a_failing_tracker_is_reported_once_and_the_others_go_on(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -31,6 +31,7 @@ def together(folder: Path, runs: dict[str, tuple[str, ...]] = RUNS) -> list[Outc
     return train_together(configs, [folder / name for name in runs], say=lambda line: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", [True, False])
 def test_each_run_is_what_it_is_alone(out: Path, monkeypatch: pytest.MonkeyPatch, graph: bool) -> None:
     """Seeds, a shorter run, and one with stages, with dropout; captured by graphs on a CPU, and uncaptured."""
@@ -45,6 +46,7 @@ def test_each_run_is_what_it_is_alone(out: Path, monkeypatch: pytest.MonkeyPatch
         assert newest(out / "together" / name).meta["surroundings"].get("graph") == ("capture" if graph else None)
 
 
+@pytest.mark.slow
 def test_a_signal_saves_them_all_and_they_go_on(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = {"0": ("training.seed=0",), "1": ("training.seed=1",)}
     append = Metrics.append
@@ -65,6 +67,7 @@ def test_a_signal_saves_them_all_and_they_go_on(out: Path, monkeypatch: pytest.M
         same(out / "together" / name, out / "alone" / name)
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_leaves_the_others(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One whose loss is not finite, and one whose settings are those of no run of its folder."""
     tiny(out / "together" / "2", "training.batches=1", "training.lr=0.5")
@@ -79,6 +82,7 @@ def test_a_run_that_fails_leaves_the_others(out: Path, monkeypatch: pytest.Monke
     same(out / "together" / "1", out / "alone")
 
 
+@pytest.mark.slow
 def test_a_fault_of_ours_ends_all_of_them(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each at its last checkpoint, from which it goes on: nothing stays locked."""
     runs = {"0": ("training.seed=0",), "1": ("training.seed=1",)}

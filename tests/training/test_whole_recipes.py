@@ -35,6 +35,7 @@ def changes(name: str, batches: int) -> list[str]:
     return [*small, *SIZES, *OWN.get(name, ()), "training.schedule.warmup=2", f"training.batches={batches}"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_trained_priced_and_written_with(name: str, tmp_path: Path) -> None:
     config = resolve(name, changes(name, 6))
@@ -53,6 +54,7 @@ def test_it_is_trained_priced_and_written_with(name: str, tmp_path: Path) -> Non
         torch.testing.assert_close(torch.cat([first, second], 1), model(text), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_tied_model_resumes_bit_for_bit(whole: Callable[..., Outcome], out: Path) -> None:
     """The shared matrix and its averages are saved once."""
     tied = ("model.tie=true", "model.sublayers=parallel", "model.glu=true", "model.scaled_init=true")

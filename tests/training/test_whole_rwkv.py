@@ -16,12 +16,14 @@ from tests.training.running import apart, at_row, mixer, same, tiny
 RWKV = (mixer("rwkv"), "model.channel=channel_mix", "model.embed_norm=true", "model.position=none", "model.depth=2")
 
 
+@pytest.mark.slow
 def test_it_goes_on_bit_for_bit(whole: Callable[..., Outcome], out: Path) -> None:
     assert apart(out, *RWKV, arm=at_row(4, signal.SIGTERM)) == 128 + signal.SIGTERM
     assert tiny(out, *RWKV).step == 9
     same(out, whole(*RWKV).run.folder)
 
 
+@pytest.mark.slow
 def test_it_learns_writes_and_is_priced(whole: Callable[..., Outcome]) -> None:
     folder = whole(*RWKV).run.folder
     model = seqloom.load(folder)

@@ -22,6 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", ["data.unwrap=true", "data.held_out=0.3", "data.seed=5", "data.vocab=280", "data.source=stories:31:0"]
 )
@@ -37,6 +38,7 @@ def test_the_text_follows_its_settings(folder: Path, change: str) -> None:
     assert changed or other.held_out.ids.tolist() != plain.held_out.ids.tolist()
 
 
+@pytest.mark.slow
 def test_unwrap_joins_lines(folder: Path) -> None:
     texts = {}
     for unwrap in ("true", "false"):
@@ -46,6 +48,7 @@ def test_unwrap_joins_lines(folder: Path) -> None:
     assert "one line\nand its wrap" in texts["false"]
 
 
+@pytest.mark.slow
 def test_a_run_that_joined_all_lines_goes_on_so(out: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run from before `auto` states true, and its command names no data.unwrap."""
     tiny(out, f"data.source={folder}", "data.unwrap=true", "training.batches=2")
@@ -67,6 +70,7 @@ def test_where_no_lines_are_joined_the_identity_is_that_of_before(recipe: str) -
         resolve(recipe, ["data.unwrap=false"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("within", [True, False])
 def test_windows_within_documents(out: Path, monkeypatch: pytest.MonkeyPatch, within: bool) -> None:
     asked: list[bool] = []
@@ -81,6 +85,7 @@ def test_windows_within_documents(out: Path, monkeypatch: pytest.MonkeyPatch, wi
     assert asked == [within]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expected", [True, False])
 def test_compile_compiles(out: Path, monkeypatch: pytest.MonkeyPatch, expected: bool) -> None:
     """The layers and what reads the last one, and nothing is left on them."""
@@ -93,6 +98,7 @@ def test_compile_compiles(out: Path, monkeypatch: pytest.MonkeyPatch, expected: 
     assert not {"output", "head_input"} & vars(model).keys()
 
 
+@pytest.mark.slow
 def test_the_clip_and_the_precision(out: Path) -> None:
     plain = tiny(out / "plain").model
     for name, change in {"clip": "training.clip=0.001", "bf16": "training.precision=bf16"}.items():

@@ -48,6 +48,7 @@ def layers(specification: dict[str, Any]) -> list[dict[str, Any]]:
     return [specification, *inside]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("models", [1, 8, 9, 40])
 def test_curves_hold_the_rows_and_are_valid(models: int) -> None:
     rows = table(models)
@@ -71,6 +72,7 @@ def test_curves_hold_the_rows_and_are_valid(models: int) -> None:
     assert len(named) == (3 if models <= 8 else 2), "the level's name and its paper, and few models' at their lines"
 
 
+@pytest.mark.slow
 def test_a_level_is_in_the_range_that_is_shown() -> None:
     drawn = curves(
         table(2, seeds=False), X, Y, styles(["mixer_0", "mixer_1"]), levels=[("floor", 1.0), ("entropy", 9.0)]
@@ -86,6 +88,7 @@ def test_a_level_is_in_the_range_that_is_shown() -> None:
     assert all(low < 3.8 for low, _ in domains)
 
 
+@pytest.mark.slow
 def test_a_chart_of_points_is_valid_and_its_names_do_not_overlap() -> None:
     draw = random.Random(0)
     rows = [[f"mixer_{at}", draw.random(), 4 + draw.random(), None, None] for at in range(40)]
@@ -149,6 +152,7 @@ def test_a_chart_is_svg_on_both_papers() -> None:
     assert drawn.count('aria-roledescription="rect mark"') == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ends", "bars"), [((None, None), 0), ((4.3, 4.5), 1)])
 def test_a_bar_is_drawn_of_several_seeds_alone(ends: tuple[float | None, float | None], bars: int) -> None:
     pytest.importorskip("vl_convert", reason="vl-convert is not installed")

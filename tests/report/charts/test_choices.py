@@ -20,6 +20,8 @@ from seqloom_studies.board.page_rows import Timed
 from tests.report import making
 from tests.studies.board import test_page as test_board
 
+pytestmark = pytest.mark.slow
+
 MARK = re.compile(r'aria-label="([^"]*)" role="graphics-symbol" aria-roledescription="([^"]*)"')
 
 

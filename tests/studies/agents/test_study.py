@@ -33,6 +33,7 @@ def cells_of(study: Agents | Maze, out: Path) -> list[Cell]:
     return next(study.stages(Results(out)))
 
 
+@pytest.mark.slow
 def test_a_run_serves_every_finding_that_it_fits(tmp_path: Path) -> None:
     study = Agents(["TMaze-10:random"], [contender("attention")], **SMALL)
     cells = [cell for cell in cells_of(study, tmp_path) if isinstance(cell, AgentCell)]
@@ -57,6 +58,7 @@ def test_a_run_serves_every_finding_that_it_fits(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_rows_resume_and_page(tmp_path: Path) -> None:
     study = Agents(["TMaze-10:random"], [contender("he")], asked=3, **{**SMALL, "episodes": (12,), "shares": (0.1,)})
     assert str(plan(study.study, tmp_path)).endswith("; not included: playing")

@@ -107,6 +107,7 @@ def test_times_of_other_models_are_not_drawn(tmp_path: Path) -> None:
     assert price(board, table.Times(read_times(written(tmp_path / "times.jsonl", TIME)))) is not None
 
 
+@pytest.mark.slow
 def test_one_probe_is_drawn(tmp_path: Path) -> None:
     chart = recall(read_recalled(written(tmp_path / "probes.jsonl", PROBE)))
     assert chart is not None

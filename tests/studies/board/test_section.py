@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from seqloom.report.charts.draw import svg
 from seqloom_studies.board import section as board
 from tests.studies.board.test_page import row
@@ -28,6 +30,7 @@ def test_without_rows_there_is_nothing(tmp_path: Path) -> None:
     assert board.result("he", tmp_path) is None
 
 
+@pytest.mark.slow
 def test_with_rows_there_are_decisions_a_table_and_pictures(tmp_path: Path) -> None:
     made = [kept(name, seed, bits) for name, bit in BITS.items() for seed, bits in enumerate(bit)]
     made += [kept(name, 0, 1.0, rate, 1.5) for name in BITS for rate in (1e-3, 4e-3)]

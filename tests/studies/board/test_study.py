@@ -85,6 +85,7 @@ def finish_all(board: Board, results: Results, losses: dict[float, float | None]
 BEST_INSIDE = {1e-3: 2.0, 2e-3: 1.0, 4e-3: 3.0, 8e-3: 4.0}
 
 
+@pytest.mark.slow
 def test_forms_then_rates_then_folds_one_after_another(board: Board, tmp_path: Path) -> None:
     stages = finish_all(board, Results(tmp_path), dict(BEST_INSIDE), form="attention-8-norm-convolution")
     assert stages[0] == [f"{form.name}/form/lr-0.002" for form in FORMS]
@@ -101,6 +102,7 @@ def test_forms_then_rates_then_folds_one_after_another(board: Board, tmp_path: P
     assert len(every) == len(set(every))
 
 
+@pytest.mark.slow
 def test_the_baseline_has_the_form_that_the_validation_text_prefers(board: Board, tmp_path: Path) -> None:
     results = Results(tmp_path)
     finish_all(board, results, dict(BEST_INSIDE), form="attention-8-norm")
@@ -118,6 +120,7 @@ def test_the_baseline_has_the_form_that_the_validation_text_prefers(board: Board
     assert "llama" not in board.models(plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("losses", "further", "best"),
     [
@@ -136,6 +139,7 @@ def test_at_an_end_two_rates_are_added_at_most(board: Board, tmp_path: Path, los
     assert rates_to_try(list(tried), best) == []
 
 
+@pytest.mark.slow
 def test_a_model_whose_rate_failed_has_no_result_and_others_do(board: Board, tmp_path: Path) -> None:
     results = Results(tmp_path)
     names = []
@@ -158,6 +162,7 @@ def test_without_a_baseline_nothing_is_compared(board: Board, tmp_path: Path) ->
     assert list(stages) == []
 
 
+@pytest.mark.slow
 def test_a_run_whose_row_is_stored_is_not_run_again(board: Board, books: str, tmp_path: Path) -> None:
     results = Results(tmp_path)
     cell = board.form_cell(FORMS[3])
@@ -172,6 +177,7 @@ def test_a_run_whose_row_is_stored_is_not_run_again(board: Board, books: str, tm
     assert cell.name in [each.name for each in next(iter(other.stages(Results(tmp_path / "elsewhere"))))]
 
 
+@pytest.mark.slow
 def test_all_models_of_a_fold_read_the_same_text_with_the_same_tokenizer_in_the_same_order(
     board: Board, tmp_path: Path
 ) -> None:
@@ -189,6 +195,7 @@ def test_all_models_of_a_fold_read_the_same_text_with_the_same_tokenizer_in_the_
     assert other.identity["data"]["identity"] != runs[0].identity["data"]["identity"]
 
 
+@pytest.mark.slow
 def test_a_run_that_chooses_is_scored_on_the_validation_text_alone(board: Board) -> None:
     assert board.corpus(None).test is None
     assert board.form_cell(FORMS[0]).config.data.fold is None
@@ -211,6 +218,7 @@ def test_a_text_that_is_too_short_is_an_error_of_one_line(books: str, changes: t
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_comparison_is_trained_stopped_continued_and_merged(
     books: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +270,7 @@ def test_a_comparison_is_trained_stopped_continued_and_merged(
     assert bits / size == pytest.approx(row.bits_per_byte)
 
 
+@pytest.mark.slow
 def test_times_are_of_all_models_and_have_their_own_file(board: Board, tmp_path: Path) -> None:
     (stage,) = board.race.stages(Results(tmp_path))
     assert all(cell.alone for cell in stage)
@@ -274,6 +283,7 @@ def test_times_are_of_all_models_and_have_their_own_file(board: Board, tmp_path:
     assert {row.contender for row in read_times(tmp_path / "times.jsonl")} == {"he"}
 
 
+@pytest.mark.slow
 def test_the_command_names_the_text_that_is_too_short(
     books: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ from tests.cli.conftest import Answer
 Seqloom = Callable[..., Answer]
 
 
+@pytest.mark.slow
 def test_learned_exits(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
     """A classifier is trained, and `generate` and `calibrate` take its folder as a measure."""
     tokenizer = face.load(trained).tokenizer
@@ -61,6 +62,7 @@ def test_options_of_other_classifiers(
     assert len(answer.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sequence", "multinomial", "geometric"])
 def test_chosen_layers(kind: str, seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
     """Depth-Adaptive's classifiers need no threshold, and take the settings that are theirs."""
@@ -102,6 +104,7 @@ def test_chosen_layers(kind: str, seqloom: Seqloom, trained: Path, tmp_path: Pat
         assert words in refused.err
 
 
+@pytest.mark.slow
 def test_calibrate(seqloom: Seqloom, trained: Path) -> None:
     ask = ("study", "calibrate", trained, "--data", "stories:5", "--longest", 6, "--thresholds", "1,0.5")
     answer = seqloom(*ask)

@@ -28,6 +28,7 @@ def model_of(kind: str, position: str = "none", **settings: Any) -> Decoder:
     return Decoder(DecoderConfig(**sizes, position=position, mixer={"kind": kind, **settings})).eval()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("position", ["alibi", "rotary", "t5", "sinusoidal", "none", "shaw", "transformer_xl", "xpos"])
 def test_attention_looks_at_all_of_a_longer_window(position: str) -> None:
     model = model_of("attention", position, heads=2)
@@ -66,6 +67,7 @@ def test_what_cannot_read_so_far(kind: str, position: str, reason: str) -> None:
         at_length(model_of(kind, position), 7)
 
 
+@pytest.mark.slow
 def test_the_loss_of_tokens_beyond_the_trained_length() -> None:
     draw = np.random.default_rng(3)
     parts = [np.append(draw.integers(1, VOCAB, size), EOS) for size in (17, 4, 9)]
@@ -97,6 +99,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [home / name for name in ("alibi", "learned", "he")]
 
 
+@pytest.mark.slow
 def test_the_study(
     runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +127,7 @@ def test_the_study(
     assert extrapolate(runs[:1], out, "16,32", str(text)) == 0
 
 
+@pytest.mark.slow
 def test_what_is_asked_for_must_fit(runs: list[Path], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="two runs are called 'alibi'"):
         Extrapolate([runs[0], runs[0]], [16])

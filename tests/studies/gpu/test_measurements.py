@@ -39,6 +39,7 @@ def smoke_of(place: Place, *names: str) -> Smoke:
     return replace(cell, models={name: cell.models[name] for name in names})
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("graphs")
 def test_captured_steps_of_the_queued_models_are_those_without(place: Place, tmp_path: Path) -> None:
     rows = smoke_of(place, "he of A2 with dropout", "attention of A3").run(tmp_path, pytest.fail, silent)

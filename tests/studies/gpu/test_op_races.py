@@ -49,6 +49,7 @@ def test_the_first_backend_must_run() -> None:
         race(replace(CASE, backends=("triton", "fft")))
 
 
+@pytest.mark.slow
 def test_every_op_has_a_cell_whose_first_backends_run_on_a_cpu(tmp_path: Path) -> None:
     place = Place(Card("cpu", "CPU", {}), replace(TINY, rounds=1), None, None, tmp_path)
     (cells,) = ops_study(place, "code").stages(None)  # type: ignore[arg-type]  # it reads no rows

@@ -90,6 +90,7 @@ def test_the_scripts_are_sound(text: str, tmp_path: Path, monkeypatch: pytest.Mo
         assert (done.returncode, done.stderr) == (2, "run this from the root of the tree\n")
 
 
+@pytest.mark.slow
 def test_a_machine_with_the_packed_texts_trains_no_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(0)
     (tmp_path / "books").mkdir()

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from seqloom_studies.gpu.items import ITEMS
 
 
@@ -13,6 +15,7 @@ def call(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*words, "--out", "out"], cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_every_item_runs_and_runs_once(tmp_path: Path) -> None:
     done = call(tmp_path)
     assert done.returncode == 0, done.stderr

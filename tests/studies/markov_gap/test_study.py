@@ -22,6 +22,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return prepare("markov:3:2:7", vocab=300, context=4, cache=tmp_path_factory.mktemp("cache"))
 
 
+@pytest.mark.slow
 def test_the_true_loss_adds_up_letters_and_ends(corpus: Corpus) -> None:
     source = chain_of("markov:3:2:7")
     assert source is not None
@@ -33,6 +34,7 @@ def test_the_true_loss_adds_up_letters_and_ends(corpus: Corpus) -> None:
     assert true_loss("markov:3:2:7", corpus) == pytest.approx((letters + 50 * ends) / (50 * 1001), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_text_that_no_chain_wrote_has_no_true_loss(corpus: Corpus) -> None:
     with pytest.raises(ValueError, match="stories is not written by a chain"):
         true_loss("stories", corpus)
@@ -48,6 +50,7 @@ def short_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     corpora._chain_text.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_texts")
 def test_n_grams_reach_a_chain_of_their_order_and_no_longer_one(tmp_path: Path) -> None:
     models = [contender(text) for text in ("ngram/context_tree:order=3", "ngram/kneser_ney:order=3", "me")]

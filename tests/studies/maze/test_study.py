@@ -22,6 +22,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_the_maze_has_a_row_for_each_score(tmp_path: Path) -> None:
     changes = ("model.dim=8", "model.ffn=8", "model.depth=1", "training.batch=2", "training.evaluate_every=1")
     study = Maze([agent("gtrxl"), agent("lstm")], (10,), 2, changes=changes)

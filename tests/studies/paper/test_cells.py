@@ -87,6 +87,7 @@ def test_the_preset_text_and_vocabulary_are_the_papers() -> None:
         assert (base.data.source, base.data.vocab, base.model.vocab) == ("gutenberg-children", 5000, 5000)
 
 
+@pytest.mark.slow
 def test_which_mixers(grids: MakeGrid) -> None:
     grid = grids("full")
     series = {name: [line.series for line in STUDIES[name](grid).lines] for name in STUDIES if name != "equal-time"}
@@ -110,6 +111,7 @@ def test_controls_leave_out_what_their_names_state(grids: MakeGrid) -> None:
     assert bare == {"kind": "extractor", "groups": 128, "in_proj": True, "adjust": False, "out_proj": True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantity", ["params", "mul"])
 def test_attention_of_equal_size(grids: MakeGrid, quantity: str) -> None:
     from seqloom.analysis.match import quantity as measured
@@ -122,6 +124,7 @@ def test_attention_of_equal_size(grids: MakeGrid, quantity: str) -> None:
         assert measured(peer, quantity) == pytest.approx(measured(own, quantity), rel=0.01)
 
 
+@pytest.mark.slow
 def test_where_no_width_is_small_enough_a_layer_is_removed(tmp_path: Path) -> None:
     from seqloom.analysis.match import quantity
 
@@ -134,6 +137,7 @@ def test_where_no_width_is_small_enough_a_layer_is_removed(tmp_path: Path) -> No
     assert quantity(peer, "mul") == pytest.approx(quantity(own, "mul"), rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_size_by_time_is_a_cell_that_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(peer: Contender, *_: object, **__: object) -> Contender:
         return Contender("attention.time-of-she", (*peer.changes, "model.ffn=7"), "she", "ffn 16 → 7")
@@ -153,6 +157,7 @@ def test_a_size_that_cannot_be_measured_is_an_error(tmp_path: Path, monkeypatch:
         resized(Grid(scale_of("tiny"), tmp_path), "attention:heads=32", ["she"], "time")
 
 
+@pytest.mark.slow
 def test_learning_rates(grids: MakeGrid) -> None:
     study = STUDIES["lr"](grids("small"))
     assert {line.series for line in study.lines} == set(SIX)
@@ -178,6 +183,7 @@ def test_figures_share_cells(grids: MakeGrid) -> None:
     assert not of("fig8", "full") & of("fig10", "full")
 
 
+@pytest.mark.slow
 def test_more_batches_go_on_with_the_same_cells(tmp_path: Path) -> None:
     few, many = (Grid(scale_of("full"), tmp_path, source="stories:60:0", batches=count) for count in (10, 20))
     for name in ("fig8", "fig10"):

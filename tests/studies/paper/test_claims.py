@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from seqloom_studies.paper.claims import HEADLINE, OPEN, conclusions, decided
 from seqloom_studies.paper.compared import PEER, Compared
 from seqloom_studies.paper.page import write as write_page
@@ -16,6 +18,7 @@ SIX: Losses = {ONE: [4.30, 4.31, 4.29], PEER: [4.20, 4.21, 4.20], "she": [4.10, 
 HELD = {**SIX, "she": [4.4, 4.4, 4.4]}
 
 
+@pytest.mark.slow
 def test_the_conclusion_comes_first(tmp_path: Path) -> None:
     html = html_of(write_page(write(tmp_path, rows(SIX, HELD))).read_text(encoding="utf-8"))
     answer = html.one("header").one("div", **{"class": "answer"})
@@ -27,6 +30,7 @@ def test_the_conclusion_comes_first(tmp_path: Path) -> None:
     assert html.one("main").all("section")[0].attributes["id"] == "claims"
 
 
+@pytest.mark.slow
 def test_every_claim_about_the_figure_has_its_verdicts_on_the_page(tmp_path: Path) -> None:
     path = write(tmp_path, rows(SIX, HELD))
     html = html_of(write_page(path).read_text(encoding="utf-8"))

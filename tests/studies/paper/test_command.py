@@ -28,6 +28,7 @@ def paper(*words: object) -> int:
     return command(["study", "paper", *(str(word) for word in words)])
 
 
+@pytest.mark.slow
 def test_figure_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert paper("fig8", "--scale", "tiny", "--out", tmp_path, "--seeds", 2, *TWO) == 0
     out = capsys.readouterr().out
@@ -59,12 +60,14 @@ def test_figure_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "parameters; in" not in again.err, "nothing is trained again"
 
 
+@pytest.mark.slow
 def test_learning_rates_are_separate_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert paper("lr", "--scale", "tiny", "--out", tmp_path, "--only", "me") == 0
     assert re.findall(r"^me +([\d.]+) ", capsys.readouterr().out, re.M)[-2:] == ["0.0005", "0.001"]
     assert ">0.0005<" in (tmp_path / "lr.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_plan_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert paper("fig10", "--scale", "tiny", "--out", tmp_path / "new", "--plan", "--only", "me") == 0
     output = capsys.readouterr().out
@@ -73,6 +76,7 @@ def test_a_plan_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_unfinished_cells_are_shown_as_unfinished(tmp_path: Path) -> None:
     words = ("fig10", "--scale", "tiny", "--out", tmp_path)
     assert paper(*words, "--only", "me") == 0
@@ -97,6 +101,7 @@ def test_unfinished_cells_are_shown_as_unfinished(tmp_path: Path) -> None:
     assert "she (unfinished)" not in (tmp_path / "fig8.html").read_text(), "a curve without a point is not drawn"
 
 
+@pytest.mark.slow
 def test_an_unfinished_curve_is_marked(tmp_path: Path) -> None:
     assert paper("fig8", "--scale", "tiny", "--out", tmp_path, "--only", "me", "--batches", 6) == 0
     assert paper("fig8", "--scale", "tiny", "--out", tmp_path, "--only", "we", "--batches", 12) == 0
@@ -112,6 +117,7 @@ def test_an_unfinished_curve_is_marked(tmp_path: Path) -> None:
     assert ">6 of 12</td>" in html
 
 
+@pytest.mark.slow
 def test_matched_attention_is_raced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert paper("equal-params", "--scale", "tiny", "--out", tmp_path, "--only", "he") == 0
     output = capsys.readouterr().out
@@ -123,6 +129,7 @@ def test_matched_attention_is_raced(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "ms per training step, all by turns" in (tmp_path / "equal-params.html").read_text()
 
 
+@pytest.mark.slow
 def test_table_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert paper("table2", "--scale", "tiny", "--out", tmp_path) == 0
     out = capsys.readouterr().out

@@ -13,6 +13,7 @@ from tests.studies.paper.made_up import Losses, plate, rows, write
 THREE: Losses = {PEER: [4.2, 4.21, 4.19], "she": [4.1, 4.12, 4.11], "he": [4.19, 4.2, 4.3]}
 
 
+@pytest.mark.slow
 def test_the_columns_of_several_seeds(tmp_path: Path) -> None:
     made = plate(tmp_path, THREE)
     names = [column.name for column in columns(made)]
@@ -33,6 +34,7 @@ def test_the_columns_of_several_seeds(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_page_rounds_to_three_decimals_and_names_a_small_p(tmp_path: Path) -> None:
     write(tmp_path, rows({PEER: [4.2, 4.2001, 4.1999], "she": [4.1, 4.1001, 4.1]}))
     html = write_page(tmp_path / "fig8.jsonl").read_text(encoding="utf-8")

@@ -74,6 +74,7 @@ def test_files_of_something_else(tmp_path: Path) -> None:
             read(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["curves", "batches", "sweep", "points"])
 def test_the_page_of_one_run(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path, [FIGURE | {"kind": kind, "over": "heads", "unigram": None}, CELL | {"x": 1}], "fig8")

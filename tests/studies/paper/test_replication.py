@@ -26,10 +26,12 @@ SIX = {ONE: [4.30, 4.31, 4.29], MANY: [4.20, 4.21, 4.20], "she": [4.10, 4.11, 4.
 HELD = SIX | {"she": [4.4, 4.4, 4.4]}
 
 
+@pytest.mark.slow
 def test_the_page_is_of_today() -> None:
     assert replication.PAGE.read_text(encoding="utf-8") == replication.page(), "make pages"
 
 
+@pytest.mark.slow
 def test_the_pictures_are_those_of_the_rows() -> None:
     charts = {name: chart for files in studies_in(FOLDER).values() for file, study in files
               for name, chart in replication.charts_of(file, study).items()}  # fmt: skip
@@ -61,6 +63,7 @@ def test_stored_rows_name_no_path_of_a_machine() -> None:
             assert not LOCAL_PATH.search(written), path.name
 
 
+@pytest.mark.slow
 def test_readme_has_the_numbers_of_figure_8() -> None:
     made = dict(studies_in(FOLDER)["fig8"])["fig8.jsonl"]
     compared, lines = Compared(made, "held_out"), {line.series: line for line in made.lines}
@@ -77,6 +80,7 @@ def test_readme_has_the_numbers_of_figure_8() -> None:
         assert (apart.word == "lower") == below
 
 
+@pytest.mark.slow
 def test_without_rows(tmp_path: Path) -> None:
     made = replication.page(tmp_path)
     assert f"None of the paper's {len(CLAIMS)} claims about losses is measured so far." in made
@@ -100,6 +104,7 @@ def test_a_sweep_that_the_paper_does_not_have_is_not_at_its_size(tmp_path: Path)
     assert "paper's size" not in line
 
 
+@pytest.mark.slow
 def test_with_rows(tmp_path: Path) -> None:
     write(tmp_path, rows(SIX, HELD))
     write(tmp_path, rows({MANY: [4.0], "she": [4.1]}, batches=10000, seeds=1), "fig8-10000")
@@ -131,6 +136,7 @@ def test_with_rows(tmp_path: Path) -> None:
     assert "Text: `books`. On 2-core M, commit abc, D." in made
 
 
+@pytest.mark.slow
 def test_what_the_paper_leaves_open(tmp_path: Path) -> None:
     write(tmp_path, rows({"she": [4.2], "attention as she": [4.1]}, name="equal-params"))
     made = replication.page(tmp_path)
@@ -142,6 +148,7 @@ def test_what_the_paper_leaves_open(tmp_path: Path) -> None:
     assert "Not measured yet: `seqloom study paper equal-mul --scale small`" in made
 
 
+@pytest.mark.slow
 def test_texts_are_shown_as_they_are(tmp_path: Path) -> None:
     row = {"name": "she", "batches": 3000, "text": "Once *upon*\n| a time", "command": "seqloom paper table2"}
     write(tmp_path, [row], "table2")
@@ -199,6 +206,7 @@ def test_rows_that_name_a_path_are_an_error(word: str, tmp_path: Path) -> None:
     assert not (tmp_path / "kept/fig8.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["replication", str(tmp_path)])
     monkeypatch.setattr(replication, "PAGE", tmp_path / "page.md")

@@ -72,6 +72,7 @@ def test_progress(tmp_path: Path) -> None:
     assert not progress(tmp_path, 5).finished
 
 
+@pytest.mark.slow
 def test_rows_are_the_runs_and_finished_cells_are_left_alone(grid: Grid) -> None:
     study = STUDIES["fig8"](grid).only(TWO)
     cells = study.cells(2)
@@ -101,11 +102,13 @@ def test_rows_are_the_runs_and_finished_cells_are_left_alone(grid: Grid) -> None
     assert {cell: (grid.folder(cell) / "metrics.jsonl").read_bytes() for cell in cells} == before
 
 
+@pytest.mark.slow
 def test_another_figure_takes_the_same_cells(grid: Grid) -> None:
     trained(grid, STUDIES["fig8"](grid).only(["attention:heads=32"]))
     assert left(grid, STUDIES["fig7"](grid)) == ["attention-heads=1.seed-0", "attention-heads=4.seed-0"]
 
 
+@pytest.mark.slow
 def test_a_signal_stops_it_and_it_goes_on(grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = STUDIES["fig9"](grid)
     append = Metrics.append
@@ -133,6 +136,7 @@ def test_a_signal_stops_it_and_it_goes_on(grid: Grid, tmp_path: Path, monkeypatc
     assert losses[0] == losses[1]
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_a_row_and_the_others_go_on(grid: Grid, capsys: pytest.CaptureFixture[str]) -> None:
     study = STUDIES["fig9"](grid)
     bad = grid.folder(Cell(grid.model("attention:heads=32"), 0))
@@ -147,6 +151,7 @@ def test_a_run_that_fails_is_a_row_and_the_others_go_on(grid: Grid, capsys: pyte
     assert [row["failed"] for row in result if row["row"] == "cell"] == [failed["attention-heads=32.seed-0"], None]
 
 
+@pytest.mark.slow
 def test_every_batch_of_figure_9(grid: Grid) -> None:
     study = STUDIES["fig9"](grid).only(["she"])
     trained(grid, study, 3)
@@ -157,6 +162,7 @@ def test_every_batch_of_figure_9(grid: Grid) -> None:
     assert every[0]["losses"] == [loss for _, loss in progress(grid.folder(Cell(grid.model("she"), 0)), 12).losses]
 
 
+@pytest.mark.slow
 def test_the_plan_reads_or_times(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
     stepped: list[str] = []
 
@@ -183,6 +189,7 @@ def test_the_plan_reads_or_times(grid: Grid, monkeypatch: pytest.MonkeyPatch) ->
     assert [part.timed for part in rest.parts] == ["its rows", "3 steps now"]
 
 
+@pytest.mark.slow
 def test_out_belongs_to_one_scale_and_text(grid: Grid) -> None:
     trained(grid, STUDIES["fig9"](grid).only(["she"]))
     for other in (

@@ -53,6 +53,7 @@ def test_table_7_is_the_papers() -> None:
     assert "all 36 numbers are those that the paper prints" in text
 
 
+@pytest.mark.slow
 def test_misprints_stand_where_they_are() -> None:
     assert "405,798,912 here" in shown(3)
     assert "93,695 here" in shown(5)

@@ -173,6 +173,7 @@ def test_names() -> None:
     assert {series: called(series) for series in expected} == expected
 
 
+@pytest.mark.slow
 def test_claims_ask_for_lines_that_their_studies_have(tmp_path: Path) -> None:
     grid, known = Grid(scale_of("tiny"), tmp_path), {}
     for claim in (*CLAIMS, *OPEN):

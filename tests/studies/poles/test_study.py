@@ -20,6 +20,8 @@ from seqloom.training.train import train
 from seqloom_studies.poles.study import Distilled, distil
 from tests.cli.conftest import STEP, Answer, edit
 
+pytestmark = pytest.mark.slow
+
 Seqloom = Callable[..., Answer]
 CONTEXT = 16
 

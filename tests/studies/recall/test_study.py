@@ -53,6 +53,7 @@ def asked_of(name: str, seed: int = 0) -> tuple[Decoder, ProbeObjective]:
     return Decoder(config), ProbeObjective(task, 16, 4, seed)
 
 
+@pytest.mark.slow
 def test_every_cell_is_stored_and_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = recall(TWO, ["mqar", "parity:length=6"], [2], tmp_path, seeds=2, **TINY)
     whole = [row for row in rows if row.distance is None]
@@ -77,6 +78,7 @@ def test_every_cell_is_stored_and_trained_once(tmp_path: Path, monkeypatch: pyte
 KEYS = ("mixer", "probe", "difficulty", "seed", "dim", "lr")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("saving", [4, 1000])
 def test_a_signal_stops_it_and_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saving: int) -> None:
     more = {**TINY, "changes": [f"training.save_every={saving}", "model.dropout=0.1"]}
@@ -106,6 +108,7 @@ def test_a_signal_stops_it_and_it_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
     assert [number for number, _ in losses] == [*range(12), *range(12)]
 
 
+@pytest.mark.slow
 def test_a_signal_at_the_end_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = objectives.score
 
@@ -123,6 +126,7 @@ def test_a_signal_at_the_end_loses_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert len([row for row in recall(TWO, ["copying"], [1], tmp_path, **TINY) if row.distance is None]) == 2
 
 
+@pytest.mark.slow
 def test_training_ends_once_the_probe_is_solved(tmp_path: Path) -> None:
     more = {**TINY, "dims": [16], "batches": 1000, "batch": 64, "lrs": [1e-2]}
     (row, *_) = recall([contender("attention:heads=1")], ["parity:length=2"], [1], tmp_path, **more)
@@ -131,6 +135,7 @@ def test_training_ends_once_the_probe_is_solved(tmp_path: Path) -> None:
     assert row.batches % 5 == 0
 
 
+@pytest.mark.slow
 def test_a_mixer_that_diverges_is_a_row_and_does_not_abort_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +161,7 @@ def test_all_read_the_same_rows_and_none_that_is_judged(name: str) -> None:
     assert (batch["targets"] != torch.from_numpy(task.questions(5, HELD_OUT + 3, 4).targets)).any()
 
 
+@pytest.mark.slow
 def test_looks_in_training_ask_other_questions_than_the_judgement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +243,7 @@ def test_only_questions_cost() -> None:
     assert actual.carried == {}
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["study", "recall", "attention:heads=2", "me", "--probe", "copying", "--difficulty", "1..2", "--dim", "8"]
     words += ["--batches", "6", "--batch", "4", "--out", str(tmp_path / "x")]
@@ -295,6 +302,7 @@ def test_attention_recalls_what_fixed_taps_and_small_states_cannot(tmp_path: Pat
     assert max(right.values()) < 0.5
 
 
+@pytest.mark.slow
 def test_a_harder_setting_is_run_only_after_the_easier_one_is_solved(tmp_path: Path) -> None:
     more: dict[str, Any] = {**TINY, "dims": [16], "batches": 1000, "batch": 64, "lrs": [1e-2]}
     names = [contender("attention:heads=1"), contender("identity")]
@@ -306,6 +314,7 @@ def test_a_harder_setting_is_run_only_after_the_easier_one_is_solved(tmp_path: P
     assert whole == [("attention-heads=1", 1), ("identity", 1), ("attention-heads=1", 2)]
 
 
+@pytest.mark.slow
 def test_a_model_is_asked_about_longer_rows_than_it_learned(tmp_path: Path) -> None:
     (whole, *parts) = recall([contender("gru")], ["parity:length=4"], [1], tmp_path, **TINY, test="length=12")
     assert whole.test == {"length": 12}
@@ -317,6 +326,7 @@ def test_a_model_is_asked_about_longer_rows_than_it_learned(tmp_path: Path) -> N
         recall([contender("gru")], ["permutations:length=4"], [1], tmp_path / "other", **TINY, test="things=3")
 
 
+@pytest.mark.slow
 def test_permutations_are_learned_by_a_state_that_is_replaced(tmp_path: Path) -> None:
     more: dict[str, Any] = {**TINY, "dims": [32], "batches": 400, "batch": 64, "lrs": [1e-2]}
     (row, *_) = recall([contender("gru")], ["permutations:length=4,things=3"], [1], tmp_path, **more)
