@@ -228,8 +228,8 @@ def paired(group, peer, repeats):
 
 
 def main() -> None:
-    peers = (f"tests/mixers/test_peer_{kind}.py" for kind in ("rwkv", "mamba"))
-    gate(*peers, "tests/models/test_reading.py", "tests/mixers/test_recurrences.py")
+    peers = (f"tests/mixers/test_{kind}.py" for kind in ("rwkv", "mamba"))
+    gate(*peers, "tests/models/test_reading.py")
     keep_freed_memory()
     for row in rows(*(int(word) for word in sys.argv[1:2])):
         append("decoding_peers", [row])

@@ -164,7 +164,7 @@ def parser():
 
 def main() -> None:
     given, unknown = parser().parse_known_args()
-    gate("tests/mixers/test_recurrences.py", "tests/mixers/test_peer_new_mixers.py", "tests/contract/test_state.py")
+    gate(*(f"tests/mixers/test_{kind}.py" for kind in MIXERS), "tests/contract/test_state.py")
     if unknown:
         parser().error(f"unknown: {' '.join(unknown)}")
     keep_freed_memory()

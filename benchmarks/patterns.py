@@ -170,7 +170,7 @@ def token_row(repeats):
 
 
 def main() -> None:
-    gate("tests/ops/test_patterns.py", "tests/mixers/test_patterns.py")
+    gate("tests/ops/test_patterns.py", "tests/mixers/test_patterned.py")
     keep_freed_memory()
     repeats = 3 if "--quick" in sys.argv else 9
     append("patterns", [goal_row(repeats)])

@@ -144,7 +144,12 @@ def rows(kind, what, repeats):
 
 def main() -> None:
     words = sys.argv[1:]
-    gate("tests/ops/test_wkv_average.py", "tests/ops/test_selective_scan.py", "tests/mixers/test_recurrences.py")
+    gate(
+        "tests/ops/test_wkv_average.py",
+        "tests/ops/test_selective_scan.py",
+        "tests/mixers/test_rwkv.py",
+        "tests/mixers/test_mamba.py",
+    )
     keep_freed_memory()
     for kind in [word for word in words if word in WHOLE] or list(WHOLE):
         for what in [word for word in words if word in ("train", "token")] or ("train", "token"):

@@ -1,4 +1,4 @@
-"""AFT-full, -local and -conv against their equations number by number, and against each other where they coincide."""
+"""What AFT-full, -local and -conv share: huge inputs, positions, views; and where they coincide."""
 
 import math
 
@@ -51,39 +51,6 @@ def bias(name: str, w: dict[str, np.ndarray], t: int, j: int, head: int) -> floa
     if kind["bias_dim"]:
         return float(w["w"][0, t] @ w["w"][1, j])
     return w["w"][t, j] if kind["kind"] == "aft_full" else w["w"][t, t - j]
-
-
-def equation(name: str, w: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
-    q, k, v = (x @ w[f"w_{part}.weight"].T for part in "qkv")
-    heads = k.shape[1]
-    y = np.zeros((len(x), D))
-    for t in range(len(x)):
-        for d in range(D):
-            h = d * heads // D
-            e = [math.exp(k[j, h] + bias(name, w, t, j, h)) for j in range(t + 1)]
-            y[t, d] = sum(e[j] * v[j, d] for j in range(t + 1)) / sum(e) / (1 + math.exp(-q[t, d]))
-    return y @ w["w_out.weight"].T
-
-
-@every_kind
-@pytest.mark.parametrize("T", [1, 2, 5, 7])
-def test_outputs(name: str, T: int) -> None:
-    mixer, x = mixer_of(name), numbers(2, T, D)
-    weights = {part: tensor.detach().numpy() for part, tensor in mixer.named_parameters()}
-    expected = np.stack([equation(name, weights, row.numpy()) for row in x])
-    for backend in ("blocks", "reference"):
-        with use(biased_average=backend):
-            np.testing.assert_allclose(mixer(x).detach().numpy(), expected, atol=1e-12)
-
-
-@every_kind
-def test_pieces_and_steps(name: str) -> None:
-    mixer, x = mixer_of(name), numbers(2, N, D)
-    whole = mixer(x)
-    first, state = mixer.extend(x[:, :3], mixer.start(2))
-    token, state = mixer.step(x[:, 3], state)
-    last, state = mixer.extend(x[:, 4:], state)
-    torch.testing.assert_close(torch.cat([first, token[:, None], last], 1), whole, rtol=0, atol=1e-12)
 
 
 def test_a_convolution_reads_any_length_by_either_path() -> None:

@@ -1,17 +1,28 @@
-"""Differential attention: its share in each layer, positions, pieces, and settings that do not fit."""
+"""Differential attention: its share in each layer, positions, pieces, and settings that do not fit.
+
+Differential attention, query by query.
+
+    1   [Q_1; Q_2] = X W^Q, [K_1; K_2] = X W^K per head,   λ = e^{λ_q1·λ_k1} - e^{λ_q2·λ_k2} + λ_init       Eq. 1, 2
+        head = (1 - λ_init) LN((softmax(Q_1 K_1ᵀ/√d) - λ softmax(Q_2 K_2ᵀ/√d)) V),   LN the RMS norm        Eq. 3
+    2   head = (softmax(Q_1 Kᵀ/√d) - σ(x w_λ) softmax(Q_2 Kᵀ/√d)) V
+
+Source: Ye et al., Differential Transformer, arXiv:2410.05258, section 2; version 2 of the authors' program.
+"""
 
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from seqloom.core.mixer import Mixer
 from seqloom.mixers import mixer_config
 from seqloom.positions.rotary import RotaryConfig
-from tests.mixers.recurrences.cases import papers
-from tests.mixers.recurrences.differential import differential
+from tests.mixers.equation import Case, check_equation, paper_weights
+from tests.mixers.peers import DIM, MLP, OfAngles, check_cached_tokens, check_peer, strengthened
+from tests.mixers.recurrences.arithmetic import Array, Weights, dot, out, projected, sigmoid
 
 D, H = 8, 2
 
@@ -33,7 +44,7 @@ def draw(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
 @pytest.mark.parametrize("layer", [0, 1, 5])
 def test_a_layer_is_initialized_with_the_share_of_its_number(layer: int) -> None:
     mixer, x = built(1, layer=layer, depth=6), draw(7, D)
-    expected = differential(x.numpy(), papers(mixer, "differential"), H, 1, start=0.8 - 0.6 * math.exp(-0.3 * layer))
+    expected = differential(x.numpy(), paper_weights(mixer, LETTERS), H, 1, start=0.8 - 0.6 * math.exp(-0.3 * layer))
     torch.testing.assert_close(mixer(x[None])[0], torch.from_numpy(expected), rtol=0, atol=1e-10)
 
 
@@ -89,3 +100,95 @@ def test_lambda_is_initialized_near_its_start() -> None:
 def test_heads_that_do_not_divide(settings: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         mixer_config({"kind": "differential", **settings}).build(D, None)
+
+
+def shares(q: Array, k: Array, t: int) -> list[float]:
+    """The softmax of query t."""
+    powers = [math.exp(dot(q[t], k[j]) / math.sqrt(q.shape[1])) for j in range(t + 1)]
+    return [power / sum(powers) for power in powers]
+
+
+def columns(x: Array, number: int, width: int) -> Array:
+    return x[:, number * width : (number + 1) * width]
+
+
+def differential(x: Array, w: Weights, heads: int, version: int, start: float = 0.2) -> Array:
+    """x (T, D) -> (T, D); `start` is λ_init."""
+    T, D = x.shape
+    queries, keys, values = (projected(x, w[name]) for name in ("w_q", "w_k", "w_v"))
+    V, K = D // heads, D // (2 * heads) if version == 1 else D // heads
+    y = np.zeros((T, D))
+    for h in range(heads):
+        v = columns(values, h, V)
+        q1, q2 = (columns(queries, 2 * h + n, K) for n in range(2))
+        k1, k2 = (columns(keys, 2 * h + n if version == 1 else h, K) for n in range(2))
+        for t in range(T):
+            if version == 1:
+                of_first, of_second = (math.exp(dot(*pair)) for pair in w["vectors"])
+                share = of_first - of_second + start
+            else:
+                share = sigmoid(dot(x[t], w["w_share"][:, h]))
+            first, second = shares(q1, k1, t), shares(q2, k2, t)
+            head = sum((first[j] - share * second[j]) * v[j] for j in range(t + 1))
+            if version == 1:
+                root = math.sqrt(sum(number**2 for number in head) / V + 1e-5)
+                head = (1 - start) * head / root * w["gain"]
+            y[t, h * V : (h + 1) * V] = head
+    return out(y, w)
+
+
+LETTERS = {
+    **{f"w_{name}.weight": f"w_{name}" for name in ("q", "k", "v", "share")},
+    **{"w_o.weight": "w_out", "norm.weight": "gain", "vectors": "vectors"},
+}
+"""the paper's letter for each entry of the mixer's state_dict"""
+EQUATIONS: dict[str, Case] = {
+    "differential": ({"kind": "differential", "heads": 2}, lambda x, w: differential(x, w, 2, 1)),
+    "differential, version 2": (
+        {"kind": "differential", "heads": 2, "version": 2},
+        lambda x, w: differential(x, w, 2, 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_differential_is_the_papers_recurrence(case: str) -> None:
+    check_equation(*EQUATIONS[case], LETTERS)
+
+
+def diffllama() -> tuple[nn.Module, Mixer, dict[str, Tensor]]:
+    """Its heads h and h + H are a pair; its norm has no gain."""
+    transformers = pytest.importorskip("transformers")
+    from transformers.models.diffllama.modeling_diffllama import DiffLlamaAttention, DiffLlamaRotaryEmbedding
+
+    H, K, layer = 2, DIM // 4, 1
+    sizes = {"num_attention_heads": 2 * H, "num_key_value_heads": 2 * H, "num_hidden_layers": 2, "rms_norm_eps": 1e-5}
+    config = transformers.DiffLlamaConfig(**{**MLP, **sizes})
+    config._attn_implementation = "eager"
+    peer = OfAngles(strengthened(DiffLlamaAttention(config, layer), config), DiffLlamaRotaryEmbedding(config))
+    theirs = {name.removeprefix("attention."): parameter for name, parameter in peer.named_parameters()}
+    pairs = torch.arange(2 * H).view(2, H).T.flatten()
+    projections = {
+        f"w_{name}.weight": theirs[f"{name}_proj.weight"].unflatten(0, (2 * H, K))[pairs].flatten(0, 1)
+        for name in "qkv"
+    }
+    vectors = [torch.stack([theirs[f"lambda_q{n}"], theirs[f"lambda_k{n}"]]) for n in (1, 2)]
+    weights = {
+        **projections,
+        "w_o.weight": theirs["o_proj.weight"],
+        "vectors": torch.stack(vectors),
+        "norm.weight": 1 + 0 * theirs["o_proj.weight"][0, : 2 * K],
+    }
+    mixer = mixer_config({"kind": "differential", "heads": H}).build(
+        DIM, None, layer=layer, depth=2, position=RotaryConfig()
+    )
+    return peer, mixer, weights
+
+
+@pytest.mark.parametrize("T", [1, 7, 70])
+def test_differential_is_the_layer_of_transformers(T: int) -> None:
+    check_peer(diffllama, T)
+
+
+def test_differential_reads_cached_tokens_as_transformers() -> None:
+    check_cached_tokens(diffllama)

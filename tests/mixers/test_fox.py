@@ -1,5 +1,16 @@
-"""FoX's sums over long texts, in float32 and in pieces; gates at the ends of their range; its memory."""
+"""FoX's sums over long texts, in float32 and in pieces; gates at the ends of their range; its memory.
 
+Forgetting attention, query by query, with the product of the gates between a query and a key.
+
+    o_i = Σ_{j≤i} F_ij e^{q_i·k_j/√d} v_j / Σ_{j≤i} F_ij e^{q_i·k_j/√d}
+    F_ij = Π_{l=j+1}^{i} f_l,   f_l = σ(w_fᵀ x_l + b_f)
+
+Source: Lin et al., Forgetting Transformer, arXiv:2503.02130, section 3.
+"""
+
+import math
+
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -8,6 +19,8 @@ from seqloom.analysis.measure import peak_bytes
 from seqloom.core.mixer import Mixer
 from seqloom.mixers import mixer_config
 from seqloom.ops.attention.forgetting import BLOCK, forgetting
+from tests.mixers.equation import Case, check_equation
+from tests.mixers.recurrences.arithmetic import Array, Weights, cut, dot, out, projected, sigmoid
 
 D, H = 8, 2
 
@@ -100,3 +113,32 @@ def test_no_number_for_each_pair_is_held() -> None:
 def test_heads_that_do_not_divide() -> None:
     with pytest.raises(ValueError, match="dim 8 is not divisible by heads 3"):
         mixer_config({"kind": "fox", "heads": 3}).build(D, None)
+
+
+def fox(x: Array, w: Weights, heads: int) -> Array:
+    """x (T, D) -> (T, D)."""
+    (T, D), y = x.shape, np.zeros_like(x)
+    made, logits = projected(x, w["w_qkv"]), projected(x, w["w_f"]) + w["b_f"]
+    for h in range(heads):
+        q, k, v = (cut(made[:, n * D : (n + 1) * D], h, heads) for n in range(3))
+        o, f = cut(y, h, heads), [sigmoid(number) for number in logits[:, h]]
+        for i in range(T):
+            powers = [
+                math.prod(f[j + 1 : i + 1]) * math.exp(dot(q[i], k[j]) / math.sqrt(q.shape[1])) for j in range(i + 1)
+            ]
+            for j, power in enumerate(powers):
+                o[i] += power / sum(powers) * v[j]
+    return out(y, w)
+
+
+LETTERS = {"w_qkv.weight": "w_qkv", "w_f.weight": "w_f", "w_f.bias": "b_f", "w_out.weight": "w_out"}
+"""the paper's letter for each entry of the mixer's state_dict"""
+EQUATIONS: dict[str, Case] = {
+    "fox": ({"kind": "fox", "heads": 2}, lambda x, w: fox(x, w, 2)),
+    "fox, 8 heads": ({"kind": "fox", "heads": 8}, lambda x, w: fox(x, w, 8)),
+}
+
+
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_fox_is_the_papers_recurrence(case: str) -> None:
+    check_equation(*EQUATIONS[case], LETTERS)

@@ -11,6 +11,11 @@ from torch import Tensor
 from seqloom.mixers.state_space.gss import GSS, GSSConfig
 from seqloom.ops.backends import use
 from tests.at_once import first
+from tests.mixers.equation import Case, check_equation, check_long, check_without_guards
+from tests.mixers.recurrences.arithmetic import Array, Weights
+from tests.mixers.recurrences.eigenvalues import of_pairs
+from tests.mixers.recurrences.gss import gss
+from tests.mixers.recurrences.guards import GUARDS
 
 
 def built(dim: int = 4, **settings: int) -> GSS:
@@ -111,3 +116,34 @@ def test_its_rates_do_not_decay() -> None:
     assert sum(len(group["params"]) for group in groups) == len(list(mixer.parameters()))
     fixed = {id(p) for group in groups if group.get("weight_decay") == 0 for p in group["params"]}
     assert fixed == {id(mixer.log_rate), id(mixer.log_frequency)}
+
+
+def of_gss(x: Array, w: Weights) -> Array:
+    return gss(x, of_pairs(w, "C"), **GUARDS["gss"])
+
+
+LETTERS = {
+    **{"log_rate": "a", "log_frequency": "b", "c": "C", "d": "D", "norm.weight": "gain", "norm.bias": "shift"},
+    **{"w_u.weight": "w_u", "w_v.weight": "w_v", "w_y.weight": "w_y", "w_out.weight": "w_o"},
+}
+"""the paper's letter for each entry of the mixer's state_dict"""
+EQUATIONS: dict[str, Case] = {
+    "gss": ({"kind": "gss", "state_dim": 6}, of_gss),
+    "gss, 3 channels": ({"kind": "gss", "state_dim": 5, "channels": 3, "width": 7}, of_gss),
+}
+
+
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_gss_is_the_papers_recurrence(case: str) -> None:
+    check_equation(*EQUATIONS[case], LETTERS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_gss_is_the_papers_recurrence_over_150_tokens(case: str) -> None:
+    check_long(*EQUATIONS[case], LETTERS)
+
+
+@pytest.mark.parametrize("case", ["gss, 3 channels"])
+def test_gss_is_nearly_the_paper_without_its_guard(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_without_guards(*EQUATIONS[case], LETTERS, monkeypatch)

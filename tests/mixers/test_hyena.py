@@ -5,6 +5,7 @@ import math
 import pickle
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -13,6 +14,10 @@ from seqloom.mixers import mixer_config
 from seqloom.mixers.convolution import hyena
 from seqloom.mixers.convolution.hyena import Hyena
 from seqloom.ops.backends import use
+from tests.mixers.equation import Case, Recurrence, check_equation, check_long
+from tests.mixers.recurrences.arithmetic import Array, Weights
+from tests.mixers.recurrences.hyena import authors_rates, implicit
+from tests.mixers.recurrences.hyena import hyena as equation
 
 D, L = 4, 6
 SMALL = {"filter_dim": 5, "features": 2, "frequency": 3.0}
@@ -260,3 +265,53 @@ def test_initial_values_and_parameters_without_decay() -> None:
 def test_refusals(settings: dict, context: int | None, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         mixer_config({"kind": "hyena", **settings}).build(D, context)
+
+
+HIDDEN = 2
+
+
+def hyena_of(context: int, *, slow: float = 1.5, fast: float = 0.3, floor: float = 0.05) -> Recurrence:
+    def recurrence(x: Array, w: Weights) -> Array:
+        width = x.shape[1]
+        layers = [
+            (w[name], w.get(f"{name}_b", np.zeros(w[name].shape[1])))
+            for name in ("first", "hidden_0", "hidden_1", "last")
+            if name in w
+        ]
+        filters = implicit(context, width, layers, w["omega"], authors_rates(width, slow, fast), floor)
+        # The mixer's parts begin with v, Algorithm 1's end with it.
+        ordered = {name: np.roll(w[name], -width, 1) for name in ("w_in", "taps")}
+        return equation(x, {**w, **ordered}, filters)
+
+    return recurrence
+
+
+LETTERS = {
+    **{"in_proj.weight": "w_in", "short": "taps", "bias": "biases", "out_proj.weight": "w_out"},
+    **{"frequency": "omega", "filter_in.weight": "first", "filter_in.bias": "first_b", "filter_out.weight": "last"},
+    **{f"filter_hidden.{i}.weight": f"hidden_{i}" for i in range(HIDDEN)},
+    **{f"filter_hidden.{i}.bias": f"hidden_{i}_b" for i in range(HIDDEN)},
+}
+"""the paper's letter for each entry of the mixer's state_dict"""
+EQUATIONS: dict[str, Case] = {
+    "hyena": ({"kind": "hyena", "filter_dim": 5, "features": 3}, hyena_of(32)),
+    "hyena, order 1": ({"kind": "hyena", "order": 1, "filter_dim": 4, "features": 1, "filter_depth": 2}, hyena_of(32)),
+    "hyena, order 3": (
+        {
+            **{"kind": "hyena", "order": 3, "short": 2, "filter_dim": 4, "features": 2, "filter_depth": 3},
+            **{"slow_decay": 1.0, "fast_decay": 0.2, "floor": 0.1},
+        },
+        hyena_of(32, slow=1.0, fast=0.2, floor=0.1),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_hyena_is_the_papers_recurrence(case: str) -> None:
+    check_equation(*EQUATIONS[case], LETTERS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_hyena_is_the_papers_recurrence_over_150_tokens(case: str) -> None:
+    check_long(*EQUATIONS[case], LETTERS)

@@ -9,6 +9,9 @@ from seqloom.analysis.count import count
 from seqloom.mixers import mixer_config
 from seqloom.mixers.linear.linear import LinearAttention, _feature
 from seqloom.ops.backends import use
+from tests.mixers.equation import PROJECTIONS, Case, Recurrence, check_equation, check_without_guards
+from tests.mixers.recurrences.guards import GUARDS
+from tests.mixers.recurrences.linear import linear
 
 D = 12
 
@@ -128,3 +131,26 @@ def test_the_price_is_the_count(heads: int, T: int) -> None:
 def test_heads_that_do_not_divide_are_errors() -> None:
     with pytest.raises(ValueError, match="dim 12 is not divisible by heads 5"):
         build(5)
+
+
+def linear_of(heads: int) -> Recurrence:
+    return lambda x, w: linear(x, w, heads, **GUARDS["linear"])
+
+
+LETTERS = PROJECTIONS
+"""the paper's letter for each entry of the mixer's state_dict"""
+EQUATIONS: dict[str, Case] = {
+    "linear, 1 head": ({"kind": "linear", "heads": 1}, linear_of(1)),
+    "linear, 2 heads": ({"kind": "linear", "heads": 2}, linear_of(2)),
+    "linear, 8 heads": ({"kind": "linear", "heads": 8}, linear_of(8)),
+}
+
+
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_linear_is_the_papers_recurrence(case: str) -> None:
+    check_equation(*EQUATIONS[case], LETTERS)
+
+
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_linear_is_nearly_the_paper_without_its_guard(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_without_guards(*EQUATIONS[case], LETTERS, monkeypatch)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from seqloom.mixers import mixer_config
 from seqloom.mixers.fixed.linformer import Linformer, LinformerConfig
@@ -24,8 +24,8 @@ def build(**settings: Any) -> Linformer:
     return mixer.double()
 
 
-def draw(*shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+def draw(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def landmarks(x: np.ndarray, mixture: np.ndarray | None, how: str, head: int, part: slice) -> np.ndarray:
@@ -129,3 +129,34 @@ def test_a_text_beyond_the_context_and_a_decoder() -> None:
         build()(draw(1, 9, D))
     with pytest.raises(ValueError, match="so a decoder cannot use it; the nearest kind that has one is linear"):
         LinformerConfig().build(D, L)
+
+
+@pytest.mark.parametrize("length", [24, 17])
+@pytest.mark.parametrize("share", ["heads", "keys_values"])
+def test_linformer_is_lucidrains(share: str, length: int) -> None:
+    """Theirs shares a mixture by keys and values only together with W_k and W_v: there ours gets them equal."""
+    D, H, T, N = 8, 2, 24, 3
+    linformer = pytest.importorskip("linformer")
+    torch.manual_seed(0)
+    both = share == "keys_values"
+    theirs = linformer.LinformerSelfAttention(D, T, k=N, heads=H, share_kv=both).double()
+    ours: Any = mixer_config({"kind": "linformer", "heads": H, "k": N, "share": share}).build(D, T, causal=False)
+    ours = ours.double()
+    nn.init.zeros_(theirs.to_out.bias)
+    with torch.no_grad():
+        values = (theirs.to_k, theirs.proj_k) if both else (theirs.to_v, theirs.proj_v)
+        pairs = (ours.w_q, theirs.to_q), (ours.w_k, theirs.to_k), (ours.w_v, values[0]), (ours.w_out, theirs.to_out)
+        for one, other in pairs:
+            one.weight.copy_(other.weight)
+        ours.mixtures.keys.copy_(theirs.proj_k.T[None])
+        ours.mixtures.for_values.copy_(values[1].T[None])
+    x, dy = draw(2, length, D), draw(2, length, D, seed=2)
+    inputs = [x.clone().requires_grad_() for _ in range(2)]
+    y, expected = ours(inputs[0]), theirs(inputs[1])
+    torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
+    (y * dy).sum().backward()
+    (expected * dy).sum().backward()
+    torch.testing.assert_close(inputs[0].grad, inputs[1].grad, rtol=0, atol=1e-12)
+    torch.testing.assert_close(ours.w_q.weight.grad, theirs.to_q.weight.grad, rtol=0, atol=1e-12)
+    if not both:
+        torch.testing.assert_close(ours.mixtures.keys.grad[0], theirs.proj_k.grad.T, rtol=0, atol=1e-12)

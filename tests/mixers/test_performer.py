@@ -3,6 +3,8 @@
 import copy
 import math
 import pickle
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -11,6 +13,10 @@ from torch import Tensor
 from seqloom.core.mixer import Mixer
 from seqloom.mixers import mixer_config
 from seqloom.ops import backends
+from tests.mixers.equation import PROJECTIONS, Case, Recurrence, check_equation
+from tests.mixers.recurrences.arithmetic import Array
+from tests.mixers.recurrences.guards import GUARDS
+from tests.mixers.recurrences.performer import hyperbolic, performer, rectified
 
 D, H = 8, 2
 K = D // H
@@ -22,7 +28,7 @@ def numbers(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * scale
 
 
-def performer(kernel: str = "softmax", *, std: float = 0.5, seed: int = 0, **settings: int) -> Mixer:
+def build_performer(kernel: str = "softmax", *, std: float = 0.5, seed: int = 0, **settings: int) -> Mixer:
     torch.manual_seed(seed)
     mixer = mixer_config({"kind": "performer", "heads": H, "kernel": kernel, **settings}).build(D, None).double()
     with torch.no_grad():
@@ -59,7 +65,7 @@ def quadratic(mixer: Mixer, x: Tensor, kernel: str) -> Tensor:
 @every_kernel
 @pytest.mark.parametrize("features", [0, 1, 7])
 def test_outputs_and_gradients_are_those_of_the_quadratic_form(kernel: str, features: int) -> None:
-    mixer = performer(kernel, features=features)
+    mixer = build_performer(kernel, features=features)
     results = []
     for read in (mixer, lambda x: torch.stack([quadratic(mixer, row, kernel) for row in x])):
         mixer.zero_grad()
@@ -90,7 +96,7 @@ def test_with_many_directions_it_is_attention(kernel: str) -> None:
     for R in sizes:
         squares = []
         for seed in range(seeds):
-            mixer = performer(kernel, std=0.1, seed=seed, features=R)
+            mixer = build_performer(kernel, std=0.1, seed=seed, features=R)
             own = mixer.state_dict()
             qkv = torch.cat([own[f"w_{name}.weight"] for name in "qkv"])
             attention.load_state_dict({"w_qkv.weight": qkv, "w_out.weight": own["w_out.weight"]})
@@ -113,10 +119,10 @@ def test_with_many_directions_it_is_attention(kernel: str) -> None:
 
 @every_kernel
 def test_new_directions_come_when_they_are_due_and_from_the_checkpoint(kernel: str) -> None:
-    mixer = performer(kernel, redraw_every=3)
+    mixer = build_performer(kernel, redraw_every=3)
     assert [due(mixer, step) for step in range(1, 8)] == [False, False, True, False, False, True, False]
     saved = copy.deepcopy(mixer.state_dict())
-    other = performer(kernel, seed=9, redraw_every=3)
+    other = build_performer(kernel, seed=9, redraw_every=3)
     other.load_state_dict(saved)
     torch.manual_seed(123)  # what else is drawn in between does not matter
     for step in range(8, 20):
@@ -137,7 +143,7 @@ def due(mixer: Mixer, step: int) -> bool:
 
 
 def test_directions_are_never_redrawn_with_0_and_stay_through_reset() -> None:
-    mixer = performer(redraw_every=0)
+    mixer = build_performer(redraw_every=0)
     assert not any(due(mixer, step) for step in range(1, 5))
     before = mixer.directions.clone()
     mixer.reset(0.02)
@@ -145,7 +151,7 @@ def test_directions_are_never_redrawn_with_0_and_stay_through_reset() -> None:
 
 
 def test_a_seed_gives_the_model() -> None:
-    one, same, other = (performer(seed=seed) for seed in (4, 4, 5))
+    one, same, other = (build_performer(seed=seed) for seed in (4, 4, 5))
     assert torch.equal(one.directions, same.directions)
     assert not torch.equal(one.directions, other.directions)
     one.after_update(1000, {})
@@ -155,12 +161,12 @@ def test_a_seed_gives_the_model() -> None:
 
 @every_kernel
 def test_it_is_stored_with_the_directions_it_has_now(kernel: str) -> None:
-    mixer, x = performer(kernel, redraw_every=1), numbers(2, 6, D)
+    mixer, x = build_performer(kernel, redraw_every=1), numbers(2, 6, D)
     first = mixer(x)
     mixer.after_update(1, {})
     now = mixer(x)
     assert not torch.equal(first, now)
-    again = performer(kernel, seed=1, redraw_every=1)
+    again = build_performer(kernel, seed=1, redraw_every=1)
     again.load_state_dict(mixer.state_dict())
     for stored in (again, copy.deepcopy(mixer), pickle.loads(pickle.dumps(mixer))):
         assert torch.equal(stored(x), now)
@@ -177,7 +183,7 @@ def test_it_is_stored_with_the_directions_it_has_now(kernel: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("scale", [0.0, 1e-4, 1.0, 1e2, 1e4])
 def test_it_is_finite_whatever_it_reads(kernel: str, dtype: torch.dtype, scale: float) -> None:
-    mixer = performer(kernel).to(dtype)
+    mixer = build_performer(kernel).to(dtype)
     x = (numbers(2, 80, D, scale=scale)).to(dtype).requires_grad_()
     y = mixer(x)
     y.float().square().sum().backward()
@@ -192,7 +198,7 @@ def test_it_is_finite_whatever_it_reads(kernel: str, dtype: torch.dtype, scale: 
 @pytest.mark.parametrize("scale", [1.0, 20.0, 1e3])
 def test_a_single_key_has_weight_1(scale: float) -> None:
     """However far its exponent is from those that floats can hold: q = k, so that both lean on the same directions."""
-    mixer = performer("softmax").float()
+    mixer = build_performer("softmax").float()
     with torch.no_grad():
         mixer.w_k.weight.copy_(mixer.w_q.weight)
         x = numbers(3, 1, D).float() * scale
@@ -202,7 +208,7 @@ def test_a_single_key_has_weight_1(scale: float) -> None:
 @pytest.mark.parametrize("kernel", ["softmax", "hyperbolic"])
 @pytest.mark.parametrize("backend", ["reference", "stable"])
 def test_either_backend_reads_on_from_the_other(kernel: str, backend: str) -> None:
-    mixer, x = performer(kernel), numbers(2, 9, D)
+    mixer, x = build_performer(kernel), numbers(2, 9, D)
     with torch.no_grad():
         whole = mixer(x)
         with backends.use(random_features="stable" if backend == "reference" else "reference"):
@@ -215,7 +221,7 @@ def test_either_backend_reads_on_from_the_other(kernel: str, backend: str) -> No
 
 @every_kernel
 def test_autocast_keeps_the_exponents(kernel: str) -> None:
-    mixer, x = performer(kernel).float(), numbers(2, 30, D).float()
+    mixer, x = build_performer(kernel).float(), numbers(2, 30, D).float()
     with torch.no_grad():
         expected = mixer(x)
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -225,7 +231,7 @@ def test_autocast_keeps_the_exponents(kernel: str) -> None:
 
 @every_kernel
 def test_its_weights_are_shown(kernel: str) -> None:
-    mixer, x = performer(kernel), numbers(1, 7, D)
+    mixer, x = build_performer(kernel), numbers(1, 7, D)
     with torch.no_grad():
         mean, *heads = (view.values for view in mixer.views(x))
         value = mixer.w_v(x)[0].view(7, H, K)
@@ -240,3 +246,28 @@ def test_its_weights_are_shown(kernel: str) -> None:
 def test_heads_that_do_not_divide_are_errors() -> None:
     with pytest.raises(ValueError, match="choose heads from 1, 2, 4, 8"):
         mixer_config({"kind": "performer", "heads": 3}).build(D, None)
+
+
+def performer_of(heads: int, **features: Callable[[Array, Array], Array]) -> Recurrence:
+    return lambda x, w: performer(x, w, heads, **features)
+
+
+LETTERS = {**PROJECTIONS, "directions": "omega"}
+"""the paper's letter for each entry of the mixer's state_dict"""
+EQUATIONS: dict[str, Case] = {
+    "performer": ({"kind": "performer", "heads": 2}, performer_of(2)),
+    "performer, 8 heads": ({"kind": "performer", "heads": 8, "features": 3}, performer_of(8)),
+    "performer, hyperbolic": (
+        {"kind": "performer", "heads": 2, "features": 5, "kernel": "hyperbolic"},
+        performer_of(2, features=hyperbolic),
+    ),
+    "performer, relu": (
+        {"kind": "performer", "heads": 2, "features": 5, "kernel": "relu"},
+        performer_of(2, features=partial(rectified, **GUARDS["relu"])),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_performer_is_the_papers_recurrence(case: str) -> None:
+    check_equation(*EQUATIONS[case], LETTERS)

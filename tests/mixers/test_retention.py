@@ -15,6 +15,9 @@ from seqloom.mixers.linear.retention import Retention
 from seqloom.ops.backends import use
 from seqloom.ops.linear_decay import OP, chunked
 from seqloom.ops.op import Backend
+from tests.mixers.equation import PROJECTIONS, Case, Recurrence, check_equation, check_without_guards
+from tests.mixers.recurrences.guards import GUARDS
+from tests.mixers.recurrences.retention import retention
 
 D = 12
 
@@ -190,3 +193,26 @@ def test_the_price_is_the_count(heads: int, T: int) -> None:
 def test_heads_of_no_even_width_are_errors(heads: int) -> None:
     with pytest.raises(ValueError, match=f"dim 12 does not give {heads} heads of even width"):
         build(heads)
+
+
+def retention_of(heads: int) -> Recurrence:
+    return lambda x, w: retention(x, w, heads, **GUARDS["retention"])
+
+
+LETTERS = {**PROJECTIONS, "w_g.weight": "w_g", "w_o.weight": "w_out"}
+"""the paper's letter for each entry of the mixer's state_dict"""
+EQUATIONS: dict[str, Case] = {
+    "retention, 1 head": ({"kind": "retention", "heads": 1}, retention_of(1)),
+    "retention, 2 heads": ({"kind": "retention", "heads": 2}, retention_of(2)),
+    "retention, 4 heads": ({"kind": "retention", "heads": 4}, retention_of(4)),
+}
+
+
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_retention_is_the_papers_recurrence(case: str) -> None:
+    check_equation(*EQUATIONS[case], LETTERS)
+
+
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_retention_is_nearly_the_paper_without_its_guard(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_without_guards(*EQUATIONS[case], LETTERS, monkeypatch)

@@ -11,6 +11,9 @@ from torch import Tensor
 
 from seqloom.core.mixer import Mixer
 from seqloom.mixers import mixer_config
+from tests.mixers.equation import PROJECTIONS, Case, Recurrence, check_equation, check_without_guards
+from tests.mixers.recurrences.guards import GUARDS
+from tests.mixers.recurrences.rfa import rfa
 
 D, H = 8, 2
 K = D // H
@@ -21,7 +24,7 @@ def numbers(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * scale
 
 
-def rfa(gate: bool, *, std: float = 0.5, seed: int = 0, **settings: Any) -> Mixer:
+def build_rfa(gate: bool, *, std: float = 0.5, seed: int = 0, **settings: Any) -> Mixer:
     torch.manual_seed(seed)
     mixer = mixer_config({"kind": "rfa", "heads": H, "gate": gate, **settings}).build(D, None).double()
     with torch.no_grad():
@@ -63,7 +66,7 @@ def quadratic(mixer: Mixer, x: Tensor) -> Tensor:
 @every_gate
 @pytest.mark.parametrize("features", [0, 1, 7])
 def test_outputs_and_gradients_are_those_of_the_quadratic_form(gate: bool, features: int) -> None:
-    mixer = rfa(gate, features=features)
+    mixer = build_rfa(gate, features=features)
     results = []
     for read in (mixer, lambda x: torch.stack([quadratic(mixer, row) for row in x])):
         mixer.zero_grad()
@@ -77,7 +80,7 @@ def test_outputs_and_gradients_are_those_of_the_quadratic_form(gate: bool, featu
 
 @pytest.mark.slow
 def test_the_floor_under_the_normaliser_is_reached_in_these_tests() -> None:
-    mixer = rfa(True, features=1)
+    mixer = build_rfa(True, features=1)
     each = [weights(mixer, x, t, h) for x in numbers(2, 9, D, seed=5) for t in range(9) for h in (0, 1)]
     below = [bool(a.sum() < 0.1 * held.sum()) for a, held in each]
     assert 0 < sum(below) < len(below)
@@ -99,7 +102,7 @@ def test_with_many_directions_it_is_softmax_attention_of_unit_vectors() -> None:
     for R in sizes:
         squares = []
         for seed in range(seeds):
-            mixer = rfa(False, seed=seed, features=R)
+            mixer = build_rfa(False, seed=seed, features=R)
             with torch.no_grad():
                 mixer.sigma.fill_(s)
                 squares.append(float((mixer(x[None])[0] - limit(mixer, x, s)).square().mean()))
@@ -117,7 +120,7 @@ def test_with_many_directions_it_is_softmax_attention_of_unit_vectors() -> None:
 
 
 def constant_gate(bias: float, **settings: Any) -> Mixer:
-    mixer = rfa(True, **settings)
+    mixer = build_rfa(True, **settings)
     with torch.no_grad():
         mixer.w_gate.weight.zero_()
         mixer.w_gate.bias.fill_(bias)
@@ -146,7 +149,7 @@ def test_the_first_output_is_the_value_read_however_little_the_gate_takes_in(bia
 @pytest.mark.parametrize("features", [1, 64])
 def test_a_gate_nearly_open_is_no_gate(features: int) -> None:
     """What all weights have in common cancels, with one direction at the floor too."""
-    gated, plain, x = constant_gate(25.0, features=features), rfa(False, features=features), numbers(2, 30, D)
+    gated, plain, x = constant_gate(25.0, features=features), build_rfa(False, features=features), numbers(2, 30, D)
     plain.load_state_dict({n: tensor for n, tensor in gated.state_dict().items() if "gate" not in n})
     with torch.no_grad():
         torch.testing.assert_close(gated(x), plain(x), rtol=0, atol=1e-8)
@@ -155,7 +158,7 @@ def test_a_gate_nearly_open_is_no_gate(features: int) -> None:
 @every_gate
 def test_padding_adds_no_weight(gate: bool) -> None:
     """At the floor, dropped tokens before, between and after leave outputs and state as they were."""
-    mixer, x = rfa(gate, features=1), numbers(2, 12, D)
+    mixer, x = build_rfa(gate, features=1), numbers(2, 12, D)
     keep = torch.tensor([[False, True] * 6, [True] * 5 + [False] * 7])
     with torch.no_grad():
         first, state = mixer.extend(x, mixer.start(2), keep)
@@ -172,14 +175,14 @@ def test_padding_adds_no_weight(gate: bool) -> None:
 
 @every_gate
 def test_new_directions_come_when_they_are_due_and_from_the_checkpoint(gate: bool) -> None:
-    mixer = rfa(gate, redraw_every=2)
+    mixer = build_rfa(gate, redraw_every=2)
     changes = []
     for step in range(1, 6):
         before = copy.deepcopy(mixer.state_dict())
         mixer.after_update(step, {})
         changes.append({n for n, tensor in mixer.state_dict().items() if not torch.equal(tensor, before[n])})
     assert changes == [set(), {"directions", "seed"}, set(), {"directions", "seed"}, set()]
-    other = rfa(gate, seed=9, redraw_every=2)
+    other = build_rfa(gate, seed=9, redraw_every=2)
     other.load_state_dict(copy.deepcopy(mixer.state_dict()))
     for step in range(6, 11):
         mixer.after_update(step, {})
@@ -187,14 +190,14 @@ def test_new_directions_come_when_they_are_due_and_from_the_checkpoint(gate: boo
         other.after_update(step, {})
         assert torch.equal(mixer.directions, other.directions)
     assert torch.equal(mixer(numbers(1, 4, D)), other(numbers(1, 4, D)))
-    never = rfa(gate, redraw_every=0)
+    never = build_rfa(gate, redraw_every=0)
     before = never.directions.clone()
     never.after_update(4, {})
     assert torch.equal(never.directions, before)
 
 
 def test_reset_initializes_all_but_the_directions_again() -> None:
-    mixer = rfa(True)
+    mixer = build_rfa(True)
     before = mixer.directions.clone()
     mixer.reset(0.02)
     assert torch.equal(mixer.directions, before)
@@ -206,12 +209,12 @@ def test_reset_initializes_all_but_the_directions_again() -> None:
 
 @every_gate
 def test_it_is_stored_with_the_directions_it_has_now(gate: bool) -> None:
-    mixer, x = rfa(gate), numbers(2, 6, D)
+    mixer, x = build_rfa(gate), numbers(2, 6, D)
     first = mixer(x)
     mixer.after_update(1, {})
     now = mixer(x)
     assert not torch.equal(first, now)
-    again = rfa(gate, seed=1)
+    again = build_rfa(gate, seed=1)
     again.load_state_dict(mixer.state_dict())
     for stored in (again, copy.deepcopy(mixer), pickle.loads(pickle.dumps(mixer))):
         assert torch.equal(stored(x), now)
@@ -223,7 +226,7 @@ def test_it_is_stored_with_the_directions_it_has_now(gate: bool) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("scale", [0.0, 1e-4, 1.0, 1e4])
 def test_it_is_finite_whatever_it_reads(gate: bool, dtype: torch.dtype, scale: float) -> None:
-    mixer = rfa(gate).to(dtype)
+    mixer = build_rfa(gate).to(dtype)
     x = numbers(2, 80, D, scale=scale).to(dtype).requires_grad_()
     y = mixer(x)
     y.float().square().sum().backward()
@@ -233,7 +236,7 @@ def test_it_is_finite_whatever_it_reads(gate: bool, dtype: torch.dtype, scale: f
 
 @every_gate
 def test_autocast_keeps_the_angles(gate: bool) -> None:
-    mixer, x = rfa(gate, features=32).float(), numbers(2, 30, D).float()
+    mixer, x = build_rfa(gate, features=32).float(), numbers(2, 30, D).float()
     with torch.no_grad():
         expected = mixer(x)
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -243,7 +246,7 @@ def test_autocast_keeps_the_angles(gate: bool) -> None:
 
 @every_gate
 def test_its_weights_and_gates_are_shown(gate: bool) -> None:
-    mixer, x = rfa(gate), numbers(1, 7, D)
+    mixer, x = build_rfa(gate), numbers(1, 7, D)
     with torch.no_grad():
         views = {view.name: view.values for view in mixer.views(x)}
         heads = [views[f"weights of head {h}"] for h in range(H)]
@@ -257,3 +260,29 @@ def test_its_weights_and_gates_are_shown(gate: bool) -> None:
 def test_heads_that_do_not_divide_are_errors() -> None:
     with pytest.raises(ValueError, match="choose heads from 1, 2, 4, 8"):
         mixer_config({"kind": "rfa", "heads": 3}).build(D, None)
+
+
+def rfa_of(heads: int) -> Recurrence:
+    return lambda x, w: rfa(x, w, heads, **GUARDS["rfa"])
+
+
+LETTERS = {
+    **PROJECTIONS,
+    **{"directions": "directions", "sigma": "sigma", "w_gate.weight": "gate_w", "w_gate.bias": "gate_b"},
+}
+"""the paper's letter for each entry of the mixer's state_dict"""
+EQUATIONS: dict[str, Case] = {
+    "rfa": ({"kind": "rfa", "heads": 2}, rfa_of(2)),
+    "rfa without a gate": ({"kind": "rfa", "heads": 2, "gate": False}, rfa_of(2)),
+    "rfa, 8 heads": ({"kind": "rfa", "heads": 8, "features": 3}, rfa_of(8)),
+}
+
+
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_rfa_is_the_papers_recurrence(case: str) -> None:
+    check_equation(*EQUATIONS[case], LETTERS)
+
+
+@pytest.mark.parametrize("case", ["rfa", "rfa without a gate"])
+def test_rfa_is_nearly_the_paper_without_its_guard(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_without_guards(*EQUATIONS[case], LETTERS, monkeypatch)

@@ -1,11 +1,29 @@
-"""RG-LRU's first tokens, what it begins with, and gates at the ends of their range."""
+"""RG-LRU's first tokens, what it begins with, and gates at the ends of their range.
 
+Griffin's recurrent block, number by number, in the paper's letters.
+
+    r_t = σ(W_a u_t + b_a),  i_t = σ(W_x u_t + b_x)                                                  Eq. 1, 2
+    a = σ(Λ),  a_t = a^{c r_t},  c = 8                                                               Eq. 3
+    h_t = a_t h_{t-1} + √(1 - a_t²) (i_t u_t),   with 1 for the root at t = 1                        Eq. 4
+    out = (h ∘ GeLU(x W_y + b_y)) W_o + b_o,   u the convolution of x W_x + b_x                      section 2.3
+
+Source: De et al., arXiv:2402.19427; the 1 and GeLU by tanh from the authors' recurrentgemma.
+"""
+
+import math
+
+import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from seqloom.core.mixer import Mixer
 from seqloom.mixers import mixer_config
+from tests.mixers.equation import Case, check_equation
+from tests.mixers.peers import DIM, MLP, check_cached_tokens, check_peer, strengthened, taps
+from tests.mixers.recurrences.activations import each
+from tests.mixers.recurrences.arithmetic import Array, Weights, cut, projected, sigmoid
+from tests.mixers.recurrences.mamba import convolved
 
 
 def built(dtype: torch.dtype = torch.float32) -> Mixer:
@@ -77,3 +95,97 @@ def test_16384_tokens_that_leave_nothing() -> None:
 def test_heads_that_do_not_divide() -> None:
     with pytest.raises(ValueError, match="8 channels of the recurrence are not divisible by heads 3"):
         mixer_config({"kind": "rglru", "heads": 3}).build(8, None)
+
+
+C = 8
+
+
+def gelu(z: float) -> float:
+    return z / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z**3)))
+
+
+def rglru(x: Array, w: Weights) -> Array:
+    """x (T, D) -> (T, D); w["gates"] (2N, N, H) and w["b_gates"] (H, 2N): r's columns, then i's; w["taps"] (E, W)."""
+    u = convolved(projected(x, w["w_x"]) + w["b_x"], w["taps"].T, w["b_taps"])
+    branch = each(gelu, projected(x, w["w_y"]) + w["b_y"])
+    h, (_, N, H) = np.zeros_like(u), w["gates"].shape
+    for head in range(H):
+        logits = projected(cut(u, head, H), w["gates"][:, :, head].T) + w["b_gates"][head]
+        for n in range(N):
+            channel, before = head * N + n, 0.0
+            a = sigmoid(-w["rate"][channel])  # the paper's Λ is minus the program's
+            for t in range(len(x)):
+                a_t = a ** (C * sigmoid(logits[t, n]))
+                root = math.sqrt(1 - a_t**2) if t else 1.0
+                before = a_t * before + root * sigmoid(logits[t, N + n]) * u[t, channel]
+                h[t, channel] = before
+    return projected(h * branch, w["w_out"]) + w["b_out"]
+
+
+LETTERS = {
+    **{f"w_{name}.{part}": f"{of}_{name}" for name in "xy" for part, of in (("weight", "w"), ("bias", "b"))},
+    **{"w_o.weight": "w_out", "w_o.bias": "b_out", "conv.weight": "taps", "conv.bias": "b_taps"},
+    **{"gates.weight": "gates", "gates.bias": "b_gates", "rate": "rate"},
+}
+"""the paper's letter for each entry of the mixer's state_dict"""
+EQUATIONS: dict[str, Case] = {
+    "rglru": ({"kind": "rglru", "heads": 2}, rglru),
+    "rglru, wider": ({"kind": "rglru", "heads": 4, "width": 12, "kernel": 2}, rglru),
+}
+
+
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_rglru_is_the_papers_recurrence(case: str) -> None:
+    check_equation(*EQUATIONS[case], LETTERS)
+
+
+def griffin() -> tuple[nn.Module, Mixer, dict[str, Tensor]]:
+    transformers = pytest.importorskip("transformers")
+    from transformers.models.recurrent_gemma.modeling_recurrent_gemma import RecurrentGemmaRecurrentBlock
+
+    H, E = 2, DIM
+    config = transformers.RecurrentGemmaConfig(
+        **{**MLP, "num_attention_heads": H, "lru_width": E, "num_hidden_layers": 2, "use_cache": False}
+    )
+    peer = OfPositions(strengthened(RecurrentGemmaRecurrentBlock(config, 0), config))
+    theirs = dict(peer.named_parameters())
+    names = {"w_y": "linear_y", "w_x": "linear_x", "w_o": "linear_out"}
+    projections = {
+        f"{ours}.{part}": theirs[f"block.{name}.{part}"] for ours, name in names.items() for part in ("weight", "bias")
+    }
+    gates = [f"block.rg_lru.{name}_gate" for name in ("recurrent", "input")]
+    return (
+        peer,
+        mixer_config({"kind": "rglru", "heads": H}).build(DIM, None),
+        {
+            **projections,
+            "conv.weight": taps(theirs["block.conv_1d.weight"]),
+            "conv.bias": theirs["block.conv_1d.bias"],
+            "gates.weight": torch.cat([theirs[f"{name}_weight"] for name in gates], 2),
+            "gates.bias": torch.cat([theirs[f"{name}_bias"] for name in gates], 1),
+            "rate": theirs["block.rg_lru.recurrent_param"],
+        },
+    )
+
+
+class OfPositions(nn.Module):
+    """A layer that wants positions, and keeps its cache to itself."""
+
+    def __init__(self, block: nn.Module) -> None:
+        super().__init__()
+        self.block, self.settings, self.read = block, block.settings, 0
+
+    def forward(self, x: Tensor, cache_params: object = None) -> Tensor:
+        first = 0 if cache_params is None else self.read
+        positions = torch.arange(first, first + x.shape[1]).expand(len(x), -1)
+        self.read = first + x.shape[1]
+        return self.block(x, positions, None, use_cache=cache_params is not None)[0]
+
+
+@pytest.mark.parametrize("T", [1, 7, 70])
+def test_rglru_is_the_layer_of_transformers(T: int) -> None:
+    check_peer(griffin, T)
+
+
+def test_rglru_reads_cached_tokens_as_transformers() -> None:
+    check_cached_tokens(griffin)

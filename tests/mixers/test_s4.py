@@ -1,5 +1,6 @@
 """S4: forward and steps against dense matrices, how it begins, what it asks of the optimizer, and its length."""
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -9,11 +10,15 @@ from seqloom.mixers import mixer_config
 from seqloom.mixers.state_space.s4 import S4
 from seqloom.ops.backends import use
 from seqloom.ops.state_space.hippo import legs
+from tests.mixers.equation import Case, check_equation, check_long
+from tests.mixers.recurrences.arithmetic import Array, Weights
+from tests.mixers.recurrences.eigenvalues import clipped, of_pairs
+from tests.mixers.recurrences.s4 import s4
 
 DIM = 6
 
 
-def s4(dim: int = DIM, **settings: object) -> S4:
+def build_s4(dim: int = DIM, **settings: object) -> S4:
     torch.manual_seed(0)
     mixer = mixer_config({"kind": "s4", **settings}).build(dim, None)
     assert isinstance(mixer, S4)
@@ -48,7 +53,7 @@ def dense(mixer: S4, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("T", [1, 2, 7, 16, 33])
 @pytest.mark.parametrize("state_dim", [2, 12])
 def test_forward_and_steps_are_the_dense_system(state_dim: int, T: int) -> None:
-    mixer, x = s4(state_dim=state_dim).double(), draw(2, T, DIM)
+    mixer, x = build_s4(state_dim=state_dim).double(), draw(2, T, DIM)
     state, steps = mixer.start(2), []
     with torch.no_grad():
         expected = dense(mixer, x)
@@ -62,7 +67,7 @@ def test_forward_and_steps_are_the_dense_system(state_dim: int, T: int) -> None:
 @pytest.mark.slow
 def test_it_is_initialized_as_hippo() -> None:
     """A system that starts as LegS: its kernels are those of LegS under the same steps, for a C turned back."""
-    mixer = s4(dim=2, state_dim=8).double()
+    mixer = build_s4(dim=2, state_dim=8).double()
     A, B = legs(8)
     P = both(mixer.p)
     again = both(mixer.eigenvalues).diag() - torch.outer(P, P.conj())
@@ -70,14 +75,14 @@ def test_it_is_initialized_as_hippo() -> None:
         actual, expected = (torch.linalg.matrix_power(x, power).diagonal().sum() for x in (again, A.to(again)))
         torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close((both(mixer.b).conj() @ both(mixer.b)).real, B @ B, rtol=1e-6, atol=0)
-    steps = s4(dim=4096).log_step.detach().exp()
+    steps = build_s4(dim=4096).log_step.detach().exp()
     assert 1e-3 <= float(steps.min()) < 1.05e-3
     assert 0.095 < float(steps.max()) <= 0.1
     assert float(steps.log10().mean()) == pytest.approx(-2, abs=0.03)
 
 
 def test_reset_initializes_again() -> None:
-    mixer = s4(state_dim=8)
+    mixer = build_s4(state_dim=8)
     begun = {name: value.detach().clone() for name, value in mixer.named_parameters()}
     with torch.no_grad():
         for parameter in mixer.parameters():
@@ -90,7 +95,7 @@ def test_reset_initializes_again() -> None:
 
 
 def test_dynamics_have_a_rate_of_their_own_and_no_decay() -> None:
-    mixer = s4(lr=5e-4)
+    mixer = build_s4(lr=5e-4)
     plain, special = mixer.param_groups()
     assert set(plain) == {"params"}
     assert (special["lr"], special["weight_decay"]) == (5e-4, 0.0)
@@ -102,7 +107,7 @@ def test_dynamics_have_a_rate_of_their_own_and_no_decay() -> None:
 @pytest.mark.parametrize("T", [8192, 10_007])
 def test_long_sequences_in_float32(T: int) -> None:
     """Any length, a prime too: outputs and gradients are finite, and reading in pieces equals the whole."""
-    mixer, x = s4(dim=4, state_dim=16), draw(1, T, 4).float()
+    mixer, x = build_s4(dim=4, state_dim=16), draw(1, T, 4).float()
     y = mixer(x)
     y.square().mean().backward()
     assert bool(y.isfinite().all())
@@ -116,7 +121,7 @@ def test_long_sequences_in_float32(T: int) -> None:
 
 @pytest.mark.slow
 def test_nothing_grows_whatever_was_learned() -> None:
-    mixer, x = s4(dim=4, state_dim=8).double(), torch.ones(1, 600, 4, dtype=torch.float64)
+    mixer, x = build_s4(dim=4, state_dim=8).double(), torch.ones(1, 600, 4, dtype=torch.float64)
     with torch.no_grad():
         mixer.eigenvalues.copy_(3 * draw(4, 2).abs())
         mixer.p.copy_(5 * draw(4, 2, seed=1))
@@ -137,7 +142,7 @@ def test_states_come_in_pairs(state_dim: int) -> None:
 @pytest.mark.slow
 def test_it_learns_an_echo() -> None:
     """y_t = x_{t-20} of a few wide waves: the error falls to less than a tenth."""
-    mixer = s4(dim=2, state_dim=16)
+    mixer = build_s4(dim=2, state_dim=16)
     groups = mixer.param_groups()
     groups[1] = {**groups[1], "lr": 1e-2}
     optimizer = torch.optim.AdamW(groups, lr=3e-2)
@@ -152,3 +157,29 @@ def test_it_learns_an_echo() -> None:
         optimizer.step()
         first, last = first or float(loss), float(loss)
     assert last < 0.1 * first
+
+
+def of_s4(x: Array, w: Weights) -> Array:
+    return s4(x, clipped(of_pairs({**w, "delta": np.exp(w["log_delta"])}, "L", "P", "B", "C")))
+
+
+LETTERS = {
+    **{"log_step": "log_delta", "eigenvalues": "L", "p": "P", "b": "B", "c": "C", "d": "D"},
+    **{"w_out.weight": "w_out", "w_out.bias": "b_out"},
+}
+"""the paper's letter for each entry of the mixer's state_dict"""
+EQUATIONS: dict[str, Case] = {
+    "s4": ({"kind": "s4", "state_dim": 8}, of_s4),
+    "s4, 2 states": ({"kind": "s4", "state_dim": 2}, of_s4),
+}
+
+
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_s4_is_the_papers_recurrence(case: str) -> None:
+    check_equation(*EQUATIONS[case], LETTERS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_s4_is_the_papers_recurrence_over_150_tokens(case: str) -> None:
+    check_long(*EQUATIONS[case], LETTERS)

@@ -11,6 +11,9 @@ from torch import Tensor
 from seqloom.mixers.state_space.s4d import S4D, S4DConfig, frequencies
 from seqloom.ops.backends import use
 from tests.at_once import first
+from tests.mixers.equation import Case, Recurrence, check_equation, check_long
+from tests.mixers.recurrences.eigenvalues import of_pairs
+from tests.mixers.recurrences.s4d import s4d
 
 PUBLISHED = {
     "lin": (8, [0.0, math.pi, 2 * math.pi, 3 * math.pi]),
@@ -131,3 +134,29 @@ def test_the_dynamics_do_not_decay() -> None:
 def test_what_is_no_setting_is_an_error(settings: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):
         S4DConfig.model_validate(settings)
+
+
+def s4d_of(rule: str) -> Recurrence:
+    return lambda x, w: s4d(x, of_pairs(w, "C"), rule)
+
+
+LETTERS = {
+    **{"log_step": "log_delta", "log_rate": "a", "frequency": "b", "c": "C", "d": "D"},
+    **{"w_out.weight": "w_out", "w_out.bias": "b_out"},
+}
+"""the paper's letter for each entry of the mixer's state_dict"""
+EQUATIONS: dict[str, Case] = {
+    "s4d": ({"kind": "s4d", "state_dim": 8}, s4d_of("zoh")),
+    "s4d, bilinear": ({"kind": "s4d", "state_dim": 6, "method": "bilinear"}, s4d_of("bilinear")),
+}
+
+
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_s4d_is_the_papers_recurrence(case: str) -> None:
+    check_equation(*EQUATIONS[case], LETTERS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_s4d_is_the_papers_recurrence_over_150_tokens(case: str) -> None:
+    check_long(*EQUATIONS[case], LETTERS)

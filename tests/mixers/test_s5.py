@@ -14,6 +14,10 @@ from seqloom.ops import backends
 from seqloom.ops.scan import hold
 from seqloom.ops.scan.hold import zero_order_hold
 from seqloom.ops.state_space.hippo import normal
+from tests.mixers.equation import Case, Recurrence, check_equation, check_long
+from tests.mixers.recurrences.arithmetic import Array, Weights
+from tests.mixers.recurrences.eigenvalues import clipped, of_pairs
+from tests.mixers.recurrences.s5 import s5
 
 D, P = 5, 8
 BACKENDS = [name for name in backends.known()["scans"] if name not in {*backends.lacking("scans"), "triton"}]
@@ -182,3 +186,30 @@ def test_a_hold_is_the_same_at_each_token_or_for_all() -> None:
 def test_settings_that_do_not_fit_are_errors(settings: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         mixer_config({"kind": "s5", **settings})
+
+
+def s5_of(scale: float = 1.0) -> Recurrence:
+    def recurrence(x: Array, w: Weights) -> Array:
+        result = clipped(of_pairs(w, "L", "B", "C"))
+        return s5(x, {**result, "log_delta": w["log_delta"] + np.log(scale)})
+
+    return recurrence
+
+
+LETTERS = {"log_step": "log_delta", "eigenvalues": "L", "b": "B", "c": "C", "d": "D", "w_gate.weight": "w_gate"}
+"""the paper's letter for each entry of the mixer's state_dict"""
+EQUATIONS: dict[str, Case] = {
+    "s5": ({"kind": "s5", "state_dim": 10}, s5_of()),
+    "s5, steps of 3": ({"kind": "s5", "state_dim": 8, "blocks": 2, "step_scale": 3.0}, s5_of(3.0)),
+}
+
+
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_s5_is_the_papers_recurrence(case: str) -> None:
+    check_equation(*EQUATIONS[case], LETTERS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_s5_is_the_papers_recurrence_over_150_tokens(case: str) -> None:
+    check_long(*EQUATIONS[case], LETTERS)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from seqloom.mixers import mixer_config
 from seqloom.ops.bucketing import choices, sinkhorn
@@ -171,3 +171,54 @@ def test_lengths_that_do_not_fit() -> None:
         build()(draw(1, 14, D))
     with pytest.raises(ValueError, match="sinkhorn needs a context of 1 or more"):
         mixer_config({"kind": "sinkhorn"}).build(D, None)
+
+
+@pytest.mark.parametrize("cut", [None, 2])
+def test_sinkhorn_is_lucidrains(cut: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Theirs mixes keys where it should mix values (in 0.11.4), so that values are keys here; its SortCut, unlike the
+    paper's, keeps a token's own block where there are as many blocks of queries as of keys: here there is one.
+    """
+    D, H, T, N = 8, 2, 24, 3
+    package = pytest.importorskip("sinkhorn_transformer.sinkhorn_transformer")
+    monkeypatch.setattr(package, "sample_gumbel", lambda shape, device, dtype: torch.zeros(shape, dtype=dtype))
+    torch.manual_seed(0)
+    width, n = T // N, 0 if cut is None else cut
+    theirs = package.SinkhornAttention(
+        width, D, D // H, H, T, temperature=0.6, non_permutative=False, sinkhorn_iter=4, n_sortcut=n
+    )
+    settings: dict[str, Any] = {"heads": H, "block": width, "steps": 4, "temperature": 0.6, "cut": cut}
+    ours: Any = mixer_config({"kind": "sinkhorn", **settings}).build(D, T, causal=False).double()
+    nn.init.eye_(ours.w_out.weight)
+    ours.w_v.weight = ours.w_k.weight
+    x = draw(2, T, D)
+    q, k, _ = ours.projected(x)
+    blocks = torch.relu(torch.stack([part.mean(2) for part in q.chunk(N, 2)], 2) @ draw(D // H, N, seed=3)) + 0.1
+    ours.scores = lambda pooled: blocks.add(1e-6).log() / 0.6
+    monkeypatch.setattr(
+        theirs.sort_net, "forward", lambda q, k, topk: package.gumbel_sinkhorn(blocks.flatten(0, 1), 4, 0.6)
+    )
+    if cut is not None:
+        theirs.bucket_size = T
+    expected = theirs(q, k, k)
+    y = ours(x).unflatten(-1, (H, -1)).transpose(1, 2)
+    torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
+
+
+def test_causal_sinkhorn_is_lucidrains() -> None:
+    """The heads that theirs does not rotate; it gives the first block a learned key, and reads one best block for each:
+    with the weights of ours in its place.
+    """
+    D, H, T, N = 8, 2, 24, 3
+    package = pytest.importorskip("sinkhorn_transformer.sinkhorn_transformer")
+    torch.manual_seed(0)
+    width = T // N
+    theirs = package.SinkhornCausalAttention(width, D, D // H, H, T, n_top_buckets=1).double()
+    ours: Any = mixer_config({"kind": "sinkhorn", "heads": H, "block": width}).build(D, T).double()
+    nn.init.eye_(ours.w_out.weight)
+    x = draw(2, T, D)
+    q, k, v = ours.projected(x)
+    before = torch.ones(1, 1, N, N, dtype=torch.bool).tril(-1)
+    weights = nn.functional.pad(sinkhorn.balanced(ours.past_scores(k), before, 1, columns=False), (1, 0))
+    theirs.sort_net.forward = lambda q, k, topk: weights.flatten(0, 1)
+    expected, y = theirs(q, k, v), ours(x).unflatten(-1, (H, -1)).transpose(1, 2)
+    torch.testing.assert_close(y[:, : H // 2, width:], expected[:, : H // 2, width:], rtol=0, atol=1e-12)

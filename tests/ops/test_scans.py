@@ -266,3 +266,28 @@ A, B, STATE = inputs("real", 2, 4)
 def test_arguments_that_do_not_fit_raise_an_error(call: Callable[[], object], said: str) -> None:
     with pytest.raises((ValueError, TypeCheckError), match=f"{said}|Type-check"):  # the shape hook may be the first
         call()
+
+
+BACKENDS = [name for name in OP.backends if name not in {*lacking("scans"), "triton"}]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("T", [2, 9, 40])
+def test_the_scan_is_the_peers(backend: str, T: int) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.RecurrentGemmaConfig(hidden_size=6, lru_width=6, num_attention_heads=2, num_hidden_layers=1)
+    peer = transformers.models.recurrent_gemma.modeling_recurrent_gemma.RecurrentGemmaRglru(config)
+    torch.manual_seed(0)
+    a, b, state = torch.rand(2, T, 6), torch.randn(2, T, 6), torch.randn(2, 6)
+    result = []
+    for ours in (True, False):
+        given = [each.clone().requires_grad_() for each in (a, b, state)]
+        if ours:
+            with backends.use(scans=backend):
+                h, after = scan(*given)
+        else:
+            reset = torch.zeros(2, T, 1, dtype=torch.bool)
+            h, after = peer._rnn_scan(given[1], given[0], reset, given[2])
+        result.append([h, after, *torch.autograd.grad(h.square().sum() + after.sum(), given)])
+    for one, other in zip(*result, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
