@@ -33,6 +33,10 @@ class Answer:
     err: str
 
 
+Seqloom = Callable[..., Answer]
+"""runs a command in this process: the fixture `seqloom`"""
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A cache of the session's own, with the libraries that are compiled already: no command compiles, and says so."""
@@ -53,7 +57,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, _own_cache: None) -> Path:
 
 
 @pytest.fixture
-def seqloom(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
+def seqloom(capsys: pytest.CaptureFixture[str]) -> Seqloom:
     """Runs a command in this process."""
 
     def run(*arguments: object) -> Answer:

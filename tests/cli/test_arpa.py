@@ -1,7 +1,6 @@
 """`seqloom export arpa`: the file gives the probabilities of the run's model; wrong runs and files raise one line."""
 
 import math
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,13 +9,12 @@ import torch
 
 import seqloom as package
 from seqloom.cli.arpa import VISIBLE
-from tests.cli.conftest import Answer
+from tests.cli.conftest import Seqloom
 from tests.cli.test_bad_input import refused
 from tests.training.running import tiny
 
 pytestmark = pytest.mark.slow
 
-Seqloom = Callable[..., Answer]
 COUNTED = ("model={kind: ngram, order: 3, context: 16}", "data.disjoint=true", "training.batches=1000")
 
 

@@ -4,16 +4,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.at_once import first
 from tests.cli.bad_commands import COMMANDS
-from tests.cli.conftest import STEP, TINY, Answer
+from tests.cli.conftest import STEP, TINY, Answer, Seqloom
 
-Seqloom = Callable[..., Answer]
 HOLD = (
     "import sys, time; from seqloom.runs.lock import lock\nwith lock(sys.argv[1]): print(1, flush=True); time.sleep(60)"
 )

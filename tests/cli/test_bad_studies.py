@@ -13,10 +13,9 @@ from seqloom.runs.layout import identity, sealed
 from seqloom.studies.probe_cell import ProbeCell
 from seqloom.studies.results import read
 from seqloom.studies.runner import run
-from tests.cli.conftest import Answer
+from tests.cli.conftest import Answer, Seqloom
 from tests.studies.cells import Square, study
 
-Seqloom = Callable[..., Answer]
 SMALL = ["--preset", "tiny", "--source", "stories:30:0"]
 COMMANDS = {
     "compare": ["compare", "she", *SMALL],

@@ -5,7 +5,7 @@ import os
 import random
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from seqloom.runs.layout import Run, identity, sealed
-from tests.cli.conftest import STEP, Answer
+from tests.cli.conftest import STEP, Seqloom
 from tests.runs.hostile import checkpoint, seal
 
-Seqloom = Callable[..., Answer]
 SEEDS = 24
 ODD: list[Any] = [
     *(-1, 0, 1, 1.5, 1e308, -5e-324, 10**30, 2**63, None, True, "", "x", "../../x", "\0", "a" * 300),

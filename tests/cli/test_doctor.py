@@ -11,10 +11,9 @@ import torch
 
 import seqloom as package
 from seqloom.ops import backends, native
-from tests.cli.conftest import CHECKPOINT, WRECKS, Answer
+from tests.cli.conftest import CHECKPOINT, WRECKS, Seqloom
 from tests.ops.needing import why_not
 
-Seqloom = Callable[..., Answer]
 FILES = [
     *("config.json", "tokenizer.json", "metrics.jsonl"),
     *(f"{CHECKPOINT}/{name}" for name in ("manifest.json", "meta.json", "model.safetensors", "optimizer.safetensors")),

@@ -17,11 +17,9 @@ from seqloom.cli.app import app, data, export, knn, studies
 from seqloom.mixers import kinds
 from seqloom.studies.installed import installed_studies, study_command
 from tests.at_once import first
-from tests.cli.conftest import Answer
+from tests.cli.conftest import Seqloom
 from tests.cli.test_bad_input import refused
 from tests.special_files import KINDS, special
-
-Seqloom = Callable[..., Answer]
 
 HEALTHY = {
     "agents": ["he", "--episodes", "4", "--contexts", "2", "--out", "new"],

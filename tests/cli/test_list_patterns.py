@@ -10,7 +10,7 @@ import torch
 from seqloom.cli import registry
 from seqloom.cli.work.mixers import patterns
 from seqloom.mixers import kinds, mixer_config
-from tests.cli.test_lists import Seqloom
+from tests.cli.test_list_mixers import Seqloom
 
 DRAWN = [(kind, drawing) for kind, config in kinds().items() for drawing in config.drawings]
 

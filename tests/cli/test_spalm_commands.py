@@ -2,18 +2,16 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from seqloom.cli import command
-from tests.cli.conftest import Answer
+from tests.cli.conftest import Seqloom
 from tests.cli.test_bad_input import refused
 
 pytestmark = pytest.mark.slow
 
-Seqloom = Callable[..., Answer]
 SMALL = ("--set", "training.batches=3", "--set", "data.source=stories:9:0")
 FROZEN = ("--set", "model.mixer.kind=gru", "--set", "model.position.kind=none")
 TIED = ("--set", "model.kind=spalm", "--set", "model.tie=true", "--set", "model.position.kind=none")

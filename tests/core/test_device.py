@@ -54,3 +54,9 @@ def test_flex_attention_needs_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     assert flex.lacking() == {"flex": "Triton is not installed: pip install 'seqloom[kernels]'"}
     monkeypatch.setattr(gpu, "why", lambda: "")
     assert not flex.lacking()
+
+
+@pytest.mark.parametrize("name", ["meta", "no-such-device", "cuda:99"])
+def test_a_device_that_cannot_compute(name: str) -> None:
+    with pytest.raises(ValueError, match="use cpu or auto"):
+        chosen(name)

@@ -17,8 +17,8 @@ from seqloom.retrieval.lookup import opened
 from seqloom.retrieval.store import Store
 from seqloom.runs.layout import sealed
 from seqloom.runs.manifest import Damaged
-from tests.retrieval.test_hostile_store import resealed
 from tests.retrieval.test_knn import built, distinct, model
+from tests.retrieval.test_store import resealed
 
 
 def by_sorting(store: Store, k: int) -> list[list[int]]:

@@ -11,7 +11,7 @@ from seqloom.core.graphs import as_in_a_graph, without_reading
 from seqloom.ops.backends import recorded, use
 from seqloom.training.step import Learner
 from tests.contract.cases import CASES, Case
-from tests.training.test_reads import updates
+from tests.training.test_step import updates
 
 CAUSAL = [case for case in CASES if case.first and case.causal]
 

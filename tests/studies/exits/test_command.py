@@ -1,16 +1,13 @@
 """Early exits on the command line: what `seqloom study exits`, `thresholds` and `calibrate` make and refuse."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import seqloom as face
-from tests.cli.conftest import Answer
-
-Seqloom = Callable[..., Answer]
+from tests.cli.conftest import Seqloom
 
 
 @pytest.mark.slow

@@ -18,11 +18,10 @@ from seqloom.runs.layout import find_run
 from seqloom.training.settings import resolve
 from seqloom.training.train import train
 from seqloom_studies.poles.study import Distilled, distil
-from tests.cli.conftest import STEP, Answer, edit
+from tests.cli.conftest import STEP, Seqloom, edit
 
 pytestmark = pytest.mark.slow
 
-Seqloom = Callable[..., Answer]
 CONTEXT = 16
 
 

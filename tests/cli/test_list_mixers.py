@@ -1,16 +1,14 @@
 """`list` and `settings`: every mixer and every setting, in 80 columns."""
 
 import json
-from collections.abc import Callable
 
 import pytest
 
 from seqloom.cli import registry
 from seqloom.cli.work.settings import type_text
 from seqloom.mixers import FAMILIES, kinds
-from tests.cli.conftest import Answer
+from tests.cli.conftest import Seqloom
 
-Seqloom = Callable[..., Answer]
 MIXERS = registry.read()["mixers"]
 
 

@@ -1,7 +1,6 @@
 """`seqloom cost` prints the prices of mixers and presets."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,8 @@ import seqloom as face
 from seqloom.mixers import kinds
 from seqloom.models.decoder import Decoder
 from seqloom.training.settings import resolve
-from tests.cli.conftest import Answer
+from tests.cli.conftest import Seqloom
 from tests.kinds import CAUSAL
-
-Seqloom = Callable[..., Answer]
 
 
 @pytest.mark.sample(8)

@@ -1,15 +1,12 @@
 """`seqloom knn`: a store is built, tuned and used; errors are one line."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Answer
+from tests.cli.conftest import Seqloom
 from tests.cli.test_bad_input import refused
-
-Seqloom = Callable[..., Answer]
 
 
 @pytest.fixture(scope="module")

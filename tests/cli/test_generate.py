@@ -1,21 +1,14 @@
-"""`generate` and `evaluate` print what the Python functions return."""
+"""`generate` prints what the Python function returns, with a draft, exits and beams too."""
 
-import json
-import math
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import seqloom as face
-from seqloom.data.corpora import read
-from seqloom.data.prepare import encode_documents
-from seqloom.evaluation.scores import score, unigram_entropy
-from seqloom.evaluation.stories import floor
-from tests.cli.conftest import STEP, Answer
-
-Seqloom = Callable[..., Answer]
+from tests.cli.conftest import STEP, Seqloom
 
 
 @pytest.mark.slow
@@ -54,44 +47,6 @@ def test_generate_prints_each_piece_at_once(
     monkeypatch.setattr("seqloom.cli.work.generation.generate", slowly)
     rest = seqloom("generate", trained, "Once ")
     assert [*shown, rest.out] == ["Once a", "b", "\n"]
-
-
-@pytest.mark.slow
-def test_evaluate(seqloom: Seqloom, trained: Path) -> None:
-    model = face.load(trained)
-    tokens = encode_documents(read("stories:3:9"), model.tokenizer)
-    scores = score(model, tokens)
-    answer = seqloom("evaluate", trained, "--data", "stories:3:9", "--json")
-    assert answer.code == 0
-    printed = json.loads(answer.out)
-    assert printed["tokens"] == scores.tokens == len(tokens)
-    assert printed["held_out"] == pytest.approx(scores.loss, rel=1e-12)
-    assert printed["bits_per_byte"] == pytest.approx(scores.bits_per_byte, rel=1e-12)
-    assert printed["by_position"] == pytest.approx(scores.by_position, rel=1e-12)
-    assert printed["unigram_entropy"] == unigram_entropy(tokens)
-    assert printed["floor"] == floor(tokens, model.tokenizer)
-    table = seqloom("evaluate", trained, "--data", "stories:3:9", "--batch", 2).out
-    assert f"{len(tokens):,}" in table
-    for value in (scores.loss, math.exp(scores.loss), scores.bits_per_byte, unigram_entropy(tokens)):
-        assert f"{value:,.3f}" in table
-
-
-@pytest.mark.slow
-def test_evaluate_reads_the_column_that_is_named(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
-    rows = [{"text": "a", "body": "Once upon a time."}, {"text": "b", "body": "The end."}]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    ask = ("evaluate", trained, "--data", tmp_path / "rows.jsonl", "--json")
-    tokens = encode_documents(read(tmp_path / "rows.jsonl", column="body"), face.load(trained).tokenizer)
-    assert json.loads(seqloom(*ask, "--column", "body").out)["tokens"] == len(tokens)
-    assert json.loads(seqloom(*ask).out)["tokens"] == 4  # a letter and <eos>, twice
-    assert 'no string field "title"' in seqloom(*ask, "--column", "title").err
-
-
-@pytest.mark.slow
-def test_evaluate_other_text_has_no_floor(seqloom: Seqloom, trained: Path, tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("Colourless green ideas sleep furiously.")
-    assert json.loads(seqloom("evaluate", trained, "--data", tmp_path / "text.txt", "--json").out)["floor"] is None
-    assert "floor" not in seqloom("evaluate", trained, "--data", tmp_path / "text.txt").out
 
 
 @pytest.mark.slow
@@ -163,3 +118,19 @@ def test_an_impossible_exit(options: tuple[object, ...], words: str, seqloom: Se
     assert answer.code == 2
     assert words in answer.err
     assert len(answer.err.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_the_best_texts_of_a_beam_search(seqloom: Seqloom, trained: Path) -> None:
+    one = seqloom("generate", trained, "Once", "--max-tokens", 4, "--beams", 3)
+    three = seqloom("generate", trained, "Once", "--max-tokens", 4, "--beams", 3, "--best", 3, "--length-penalty", 0.6)
+    assert (one.code, three.code) == (0, 0)
+    assert one.out.startswith("Once")
+    assert re.findall(r"^\d\. log p -\d+\.\d{3}, score -\d+\.\d{3}$", three.out, re.MULTILINE) == [
+        line for line in three.out.splitlines() if "score" in line
+    ]
+    scores = [float(score) for score in re.findall(r"score (-[\d.]+)$", three.out, re.MULTILINE)]
+    assert len(scores) == 3
+    assert scores == sorted(scores, reverse=True)
+    assert three.out.split("\n", 1)[1].startswith(one.out), "the best of three is the one"
+    assert three.err.startswith("at most 4 tokens in each of 3 beams; a beam of all 4 reads ")
