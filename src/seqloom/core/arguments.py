@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seqloom.core.autocast import autocasts
+
 
 def count(name: str, value: Any, least: int = 0) -> None:
     """Raises TypeError unless the value is an int (a bool is not), and ValueError where it is below `least`."""
@@ -53,11 +55,6 @@ def stream(x: Any, dim: int, ndim: int, dtype: torch.dtype, device: torch.device
         )
 
     return x.to(dtype) if torch.float64 in (x.dtype, dtype) else x
-
-
-def autocasts(device: torch.device) -> bool:
-    """Whether autocast is on for the device."""
-    return torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
 
 
 def mask(keep: Any, x: Tensor) -> None:

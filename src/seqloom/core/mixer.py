@@ -8,15 +8,18 @@ the promises for every registered mixer.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self, final
+from typing import Any, ClassVar, Literal, NamedTuple, Self, final
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from seqloom.core import memory as declared
-from seqloom.core.arguments import autocasts, count, deviation, flag, mask, stream
+from seqloom.core.arguments import count, deviation, flag, mask, stream
+from seqloom.core.autocast import autocasts
 from seqloom.core.cost import Cost, Per, Span, span
 from seqloom.core.extras import Extras
+from seqloom.core.guards import guards_of
 from seqloom.core.memory import Memory
 from seqloom.core.overlap import require_apart
 from seqloom.core.parts import init_weights, part_price, parts
@@ -95,6 +98,10 @@ class Mixer(nn.Module, ABC):
 
         With `reuse` the given state may be overwritten, and the caller must not use it again.
         """
+
+    def read_token(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
+        """`step`, whose caller has checked the arguments (`check_token_state`), as a model does for all its layers."""
+        return self.step(x, state, reuse=reuse)
 
     def cost(self, T: int, per: Per = "sequence") -> Cost:
         """The price of the equation for one row of T tokens, or for the token at position T alone (`per="token"`).
@@ -236,7 +243,22 @@ class Mixer(nn.Module, ABC):
         Names, dtypes, devices and sizes are compared with `memory`; no value is read.
         """
         tensor = self._any_tensor
+        compiling = torch.compiler.is_compiling()
+        if not compiling and _is_like_last(self, state, tensor) and batch in (None, state["length"].shape[0]):
+            return
         declared.check(self.memory, state, batch, tensor.dtype, tensor.device, autocasts(tensor.device))
+        if not compiling:
+            _remember(self, state, tensor)
+
+    def check_token_state(self, state: State, batch: int, reuse: bool) -> None:
+        """As `check_state` for a token of each of `batch` rows, and ValueError where the state cannot be reused.
+
+        With `reuse` it must have no gradients, and its tensors must not share memory.
+        """
+        self.check_state(state, batch)
+        if reuse:
+            require_reusable(state)
+            require_apart(state)
 
     def check_input(self, x: Tensor, keep: Keep | None, ndim: int) -> Tensor:
         """Returns x. Raises unless x is (B, T, D) for an `ndim` of 3 or (B, D) for 2, and keep, if given, fits it.
@@ -250,16 +272,10 @@ class Mixer(nn.Module, ABC):
         return x
 
     def check_step(self, x: Token, state: State, reuse: bool) -> Token:
-        """As `check_input` and `check_state` for a token, and ValueError where the state cannot be reused.
-
-        With `reuse` it must have no gradients, and its tensors must not share memory.
-        """
+        """As `check_input` for a token x, and as `check_token_state`; TypeError unless `reuse` is True or False."""
         x = self.check_input(x, None, 2)
-        self.check_state(state, len(x))
         flag("reuse", reuse)
-        if reuse:
-            require_reusable(state)
-            require_apart(state)
+        self.check_token_state(state, len(x), reuse)
         return x
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -282,6 +298,32 @@ class Mixer(nn.Module, ABC):
         """A parameter, or a buffer of a mixer without parameters."""
         parameter = _first_parameter(self)
         return next(self.buffers()) if parameter is None else parameter
+
+
+class _Fitting(NamedTuple):
+    """The last state of a mixer that was found to fit, which others with the same layout need not be compared with."""
+
+    names: tuple[str, ...]
+    guards: Any
+
+
+_fitting: WeakKeyDictionary[Mixer, _Fitting] = WeakKeyDictionary()
+
+
+def _is_like_last(mixer: Mixer, state: State, parameter: Tensor) -> bool:
+    """Whether the state and the mixer's parameter are laid out as when a state of this mixer last fit."""
+    last = _fitting.get(mixer)
+    if last is None or not isinstance(state, dict) or tuple(state) != last.names:
+        return False
+    fits: bool = last.guards.check(parameter, *state.values())
+    return fits
+
+
+def _remember(mixer: Mixer, state: State, parameter: Tensor) -> None:
+    """Remembers a state that fits."""
+    guards = guards_of((parameter, *state.values()))
+    if guards is not None:
+        _fitting[mixer] = _Fitting(tuple(state), guards)
 
 
 def _first_parameter(module: nn.Module) -> nn.Parameter | None:

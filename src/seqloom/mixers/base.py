@@ -62,7 +62,10 @@ class PackedMixer(Mixer):
     @override
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
         """See `Mixer.step`. Raises ValueError where a state with gradients is to be reused."""
-        x = self.check_step(x, state, reuse)
+        return self.read_token(self.check_step(x, state, reuse), state, reuse)
+
+    @override
+    def read_token(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
         if x.shape[0] == 0:
             return x.clone(), copied(state)
         state = with_slot(self.memory, bounded(state), reuse)

@@ -101,8 +101,7 @@ class HandingMixer(PackedMixer, Handing):
         return unpack(y, packing), new_state, {name: unpack(values, packing) for name, values in handed_on.items()}
 
     def step_handed(self, x: Token, state: State, reuse: bool, handed: Handed) -> tuple[Token, State, Handed]:
-        """As `step`, with what earlier layers handed over for this token; also returns what later layers receive."""
-        x = self.check_step(x, state, reuse)
+        """As `read_token`, with what earlier layers handed over; also returns what later layers receive."""
         if x.shape[0] == 0:
             return x.clone(), copied(state), handed
         state = with_slot(self.memory, bounded(state), reuse)

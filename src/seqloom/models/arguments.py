@@ -4,16 +4,18 @@ Types, shapes, dtypes and devices are checked by every verb, which reads nothing
 is read where a whole piece comes (`check_range`); for one token, the embedding itself says that an id has no row.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from seqloom.core.arguments import autocasts, count, described, short
+from seqloom.core.arguments import count, described, short
+from seqloom.core.autocast import autocasts
 from seqloom.core.available_memory import require_memory
 from seqloom.core.graphs import reads_values
-from seqloom.core.state import ModelState
+from seqloom.core.mixer import Mixer
+from seqloom.core.state import ModelState, State
 
 INTEGERS = (torch.int64, torch.int32)
 """the dtypes that torch's embedding takes"""
@@ -123,6 +125,16 @@ def check_state(state: Any, batch: int | None, sublayers: Sequence[int]) -> None
             f"the state is of {rows} rows, the input of {batch}; make it with start({batch}) "
             "or choose rows with seqloom.core.state.select"
         )
+
+
+def check_token(sublayers: Iterable[Mixer], states: Iterable[State], batch: int, reuse: Any) -> None:
+    """Raises unless every sublayer can read a token of each of `batch` rows from its state, which `reuse` may change.
+
+    All are checked before the first one reads, and none checks again (`Mixer.read_token`).
+    """
+    check_flag("reuse", reuse)
+    for sublayer, state in zip(sublayers, states, strict=True):
+        sublayer.check_token_state(state, batch, reuse)
 
 
 def check_room(numbers: int, itemsize: int, purpose: str) -> None:

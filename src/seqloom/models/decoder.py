@@ -5,6 +5,7 @@ It predicts the next token at every position, and speaks the mixer's verbs over 
 
 from abc import ABC
 from functools import cached_property
+from itertools import chain
 from typing import ClassVar, Literal, final
 
 from jaxtyping import Float, Int
@@ -145,7 +146,7 @@ class CausalTransformer(Transformer, ABC):
         """The embeddings (B, D) of one token, and the verb by which its layers are called."""
         arguments.check_ids(ids, 1, self.device)
         arguments.check_state(state, ids.shape[0], self._sublayer_counts)
-        arguments.check_flag("reuse", reuse)
+        arguments.check_token(self.sublayers, chain.from_iterable(state.layers), ids.shape[0], reuse)
         piece = ids[:, None]
         time = self._time(piece, bounded(state.extra)["length"], None)
         return self._embed(piece, time, None)[:, 0], StepVerb(time, state.layers, reuse, self.call_kind)

@@ -210,7 +210,9 @@ class Translator(Transformer, ABC):
         """Logits of the token after `ids`, one of each target, and the new state; with `reuse` the given may change."""
         arguments.check_ids(ids, 1, self.device)
         arguments.check_state(state, len(ids), self._sublayer_counts)
-        arguments.check_flag("reuse", reuse)
+        states = [layer[0] for layer in state.layers]
+        states += [memory for layer in state.layers for memory in layer[2:]]
+        arguments.check_token(self.sublayers, states, len(ids), reuse)
         extra = bounded(state.extra)
         piece = ids[:, None]
         time = self._time(piece, extra["length"], None)

@@ -184,7 +184,10 @@ class ExtendVerb(Verb):
 
 @final
 class StepVerb(Verb):
-    """One token of each row (B,), which follows the `states` of the layers; with `reuse` these may be written into."""
+    """One token of each row (B,), which follows the `states` of the layers; with `reuse` these may be written into.
+
+    The states were checked (`seqloom.models.arguments.check_token`).
+    """
 
     def __init__(
         self, time: Tensor | None, states: Sequence[LayerState], reuse: bool, kind: type[LayerCall] = LayerCall
@@ -199,7 +202,7 @@ class StepVerb(Verb):
 
     @override
     def run(self, call: LayerCall, number: int, sublayer: Mixer, z: Tensor) -> Tensor:
-        y, call.record.after[number] = sublayer.step(z, call.before[number], reuse=self.reuse)
+        y, call.record.after[number] = sublayer.read_token(z, call.before[number], self.reuse)
         return y
 
     @override

@@ -24,7 +24,8 @@ import torch
 from torch import Tensor
 from torch.compiler import is_compiling
 
-from seqloom.ops.native.signature import Argument, Kind, Signature, guards_of
+from seqloom.core.guards import guards_of
+from seqloom.ops.native.signature import Argument, Kind, Signature
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -83,9 +83,12 @@ class Spade(ComposedMixer):
 
     @override
     def step(self, x: Token, state: State, *, reuse: bool = False) -> tuple[Token, State]:
-        x = self.check_step(x, state, reuse)  # checked before either mixer writes into the state
+        return self.read_token(self.check_step(x, state, reuse), state, reuse)
+
+    @override
+    def read_token(self, x: Token, state: State, reuse: bool) -> tuple[Token, State]:
         state = bounded(state)
-        results = {name: mixer.step(x, parted(state, name), reuse=reuse) for name, mixer in self.mixers.items()}
+        results = {name: mixer.read_token(x, parted(state, name), reuse) for name, mixer in self.mixers.items()}
         new_state = joined({name: new_part for name, (_, new_part) in results.items()})
         return self._mixed([y for y, _ in results.values()], None), new_state
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from seqloom.core.arguments import autocasts
+from seqloom.core.autocast import autocasts
 from seqloom.ops import gpu as device
 from seqloom.ops.autograd import GPU, differentiate, paired
 from seqloom.ops.gpu import PRECISION, power

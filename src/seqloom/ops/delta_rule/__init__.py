@@ -11,12 +11,11 @@ arXiv:2412.06464, Eq. 10; with one per channel Kimi Team, arXiv:2510.26692, Eq. 
 arXiv:2503.14456, Eq. 17, whose state is transposed. Nothing differs.
 """
 
-from contextlib import AbstractContextManager, nullcontext
-
 import torch
 from jaxtyping import Float
-from torch import Tensor, autocast, promote_types
+from torch import Tensor, promote_types
 
+from seqloom.core.autocast import without_autocast
 from seqloom.core.shapes import Lengths
 from seqloom.ops import fla as fla_kernels
 from seqloom.ops.checked import checked
@@ -63,7 +62,7 @@ def delta(
             g = torch.where(real if g.ndim == 4 else real[..., 0], g, 0.0)
     if 0 in (T, v.shape[3]):  # nothing to sum, and C would get no memory
         return v.to(dtype), v.new_zeros(B, H, K, v.shape[3]) if S is None else S.clone()
-    with _without_autocast(q.device.type):
+    with without_autocast(q.device):
         y, new_state = OP[backend](q, k, v, erase, write, g, S)
     return y.to(dtype), new_state
 
@@ -75,11 +74,6 @@ def by_size(q: Tensor) -> str:
     if q.device.type == "cpu" and not torch.compiler.is_exporting() and native.KERNEL.available():
         return "native"
     return "fla" if fla_kernels.best(q) else "chunked"
-
-
-def _without_autocast(device: str) -> AbstractContextManager[object]:
-    """Turns autocast off, which would round the state, and so what it holds of all earlier tokens."""
-    return autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
 
 
 def _drawn(draw: Draw, *sizes: int) -> tuple[Tensor, ...]:

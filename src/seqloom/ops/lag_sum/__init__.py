@@ -11,9 +11,9 @@ Source: the Extractor paper's Eq. 23, 26, 28 and 29, with k = i - j and W_k for 
 from typing import TypeAlias
 
 from jaxtyping import Float
-from torch import Tensor, autocast, cat, float32, promote_types
+from torch import Tensor, cat, float32, promote_types
 
-from seqloom.core.arguments import autocasts
+from seqloom.core.autocast import autocasts, without_autocast
 from seqloom.core.shapes import Stream
 from seqloom.ops import gpu as device
 from seqloom.ops.checked import checked
@@ -61,7 +61,7 @@ def _run(x: Tensor, w: Tensor) -> Tensor:
         return y
     dtype = promote_types(x.dtype, w.dtype)
     wide = promote_types(dtype, float32)
-    with autocast(x.device.type, enabled=False):  # which would round sums of matrices, and those alone
+    with without_autocast(x.device):  # which would round sums of matrices, and those alone
         y = run(x.to(wide), w.to(wide))
     return y.to(dtype)
 

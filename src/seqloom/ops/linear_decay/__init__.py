@@ -11,12 +11,11 @@ fixed; Peng et al., arXiv:2103.02143, where it is a gate; Yang et al., arXiv:231
 arXiv:2404.07904, where each channel of the keys has one. Nothing differs.
 """
 
-from contextlib import AbstractContextManager, nullcontext
-
 import torch
 from jaxtyping import Float
-from torch import Tensor, autocast, promote_types
+from torch import Tensor, promote_types
 
+from seqloom.core.autocast import without_autocast
 from seqloom.core.shapes import Lengths
 from seqloom.ops import fla as fla_kernels
 from seqloom.ops import gpu as device
@@ -109,7 +108,7 @@ def _summed(
         new_state = v.new_zeros(B, H, q.shape[3], V + int(ones)) if S is None else S.clone()
         return v.to(dtype), v.new_zeros((B, H, T), dtype=dtype) if ones else None, new_state
     z: Tensor | None
-    with _without_autocast(q.device.type):
+    with without_autocast(q.device):
         if chunks_in_c:
             if ones and S is None:
                 S = v.new_zeros(B, H, q.shape[3], V + 1)  # its columns tell C that there is a channel of ones
@@ -132,11 +131,6 @@ def by_size(q: Tensor, by_channel: bool, ones: bool = False) -> str:
     if fla_kernels.best(q) and not ones:
         return "fla"
     return "triton" if device.best(q.device) and not by_channel else "chunked"
-
-
-def _without_autocast(device: str) -> AbstractContextManager[object]:
-    """Turns autocast off, which would round the state, and so what it holds of all earlier tokens."""
-    return autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
 
 
 def _by_token(draw: Draw, B: int, T: int) -> tuple[Tensor, Tensor]:

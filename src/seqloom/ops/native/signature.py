@@ -14,7 +14,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 import torch
 from torch import Tensor
-from torch._C._dynamo import guards
+
+from seqloom.core.guards import guards_of
 
 Kind: TypeAlias = Literal["real", "number", "integer"]
 """float16 to float64; these and complex dtypes; integers, without bool"""
@@ -221,21 +222,6 @@ class _Last(NamedTuple):
     numbers: dict[str, int]
     guards: Any
     bound: Bound
-
-
-def guards_of(tensors: list[Tensor]) -> Any | None:
-    """torch's own test, in C++, that others have the types, dtypes, devices, dispatch keys, sizes, strides of these.
-
-    None where it does not apply (symbolic sizes, or one tensor as two arguments) or where this version of torch lacks
-    it.
-    """
-    try:
-        sizes: Any = [list(tensor.shape) for tensor in tensors]
-        strides: Any = [list(tensor.stride()) for tensor in tensors]
-        tensor_guards = guards.TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
-        return tensor_guards if tensor_guards.check(*tensors) else None
-    except (AttributeError, TypeError, RuntimeError, SystemError):
-        return None
 
 
 def _is_kind(dtype: torch.dtype, kind: str) -> bool:

@@ -5,12 +5,13 @@ under autocast. Features include the factor 1/√R.
 """
 
 import math
-from contextlib import nullcontext
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import relu as positive_part
+
+from seqloom.core.autocast import without_autocast
 
 EPSILON = 1e-3
 
@@ -59,7 +60,7 @@ def exact(x: Tensor) -> Tensor:
 
 def _projected(x: Tensor, w: Tensor) -> Tensor:
     """w·x for each direction w: (B, H, T, R)."""
-    with nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False):
+    with without_autocast(x.device):
         return x @ w.to(x.dtype).mT
 
 

@@ -14,12 +14,11 @@ forget gate of Gers et al., 2000; Cho et al., arXiv:1406.1078, Eq. 5-8, and the 
 gate comes after the matrix. What differs from the first two papers is in `mixers/elman.py` and `mixers/lstm.py`.
 """
 
-from contextlib import AbstractContextManager, nullcontext
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from seqloom.core.autocast import without_autocast
 from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops.checked import checked
@@ -144,18 +143,13 @@ def _read(
     if B * T == 0:
         return x.new_zeros(B, T, N, dtype=kind), tuple(tensor.clone() for tensor in state)
     run = OP[OP.choose(cell, x)]
-    with _unrounded(x.device.type):
+    with without_autocast(x.device):
         y, new_state = run(cell, x, w_in, bias, weights, state, lengths)
     return y.to(kind), new_state
 
 
 def _as_tuple(state: Tensor | None) -> tuple[Tensor, ...] | None:
     return None if state is None else (state,)
-
-
-def _unrounded(device: str) -> AbstractContextManager[object]:
-    """Turns autocast off, which would round the state, and so all earlier tokens, at every token."""
-    return torch.autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
 
 
 def _example_inputs(draw: Draw, B: int, T: int, gates: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -11,13 +11,13 @@ and arXiv:2111.00396 (`low_rank`, with P P* for P Q*).
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, TypeAlias
 
 import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
 
+from seqloom.core.autocast import without_autocast
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.state_space import generating, krylov, reference, scan
@@ -117,7 +117,7 @@ def _read(
         return y[:, :0].to(kind), None if state is None else state.clone()
     run = OP[OP.choose(u)][model]
     before = None if state is None else state.to(_wide(state, wide))
-    with _unrounded(u.device.type):
+    with without_autocast(u.device):
         y, new_state = run(u.to(wide), checked_system, *method, before, lengths)
     return y.to(kind), new_state
 
@@ -170,11 +170,6 @@ def _checked(
 def _wide(x: Tensor, wide: torch.dtype) -> torch.dtype:
     """`wide`, or for a complex x the complex dtype of its precision."""
     return torch.promote_types(wide, torch.complex64) if x.is_complex() else wide
-
-
-def _unrounded(device: str) -> AbstractContextManager[object]:
-    """Turns autocast off, which would round the state, and so all earlier tokens, at every token."""
-    return torch.autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
 
 
 def _joint_system(draw: Draw) -> System:

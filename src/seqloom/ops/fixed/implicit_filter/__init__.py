@@ -13,7 +13,6 @@ differs: the authors' encoding is e^{-iθ}, with frequencies spread over 10^-4 �
 
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
@@ -23,6 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import linear
 
+from seqloom.core.autocast import without_autocast
 from seqloom.core.cost import Cost, Span
 from seqloom.core.cost import linear as linear_price
 
@@ -54,7 +54,7 @@ def filters(
     They are computed in float64, also under autocast, and returned in float32 or better: each sine multiplies the error
     of its input by ω, initially 14, so three sines multiply the rounding error by more than a thousand.
     """
-    with nullcontext() if frequency.is_meta else torch.autocast(frequency.device.type, enabled=False):
+    with without_autocast(frequency.device):
         t = torch.arange(first, last, dtype=torch.float64, device=frequency.device)[:, None]
         relative_t = t / max(shape.context - 1, 1)  # t'
         theta = t * _evenly_spaced(0.0, 2 * math.pi * (shape.features - 1) / shape.context, shape.features, t)

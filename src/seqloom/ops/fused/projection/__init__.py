@@ -13,7 +13,7 @@ from torch import Tensor, float32, get_autocast_dtype
 from torch.nn.functional import linear
 
 from seqloom.core import cost
-from seqloom.core.arguments import autocasts
+from seqloom.core.autocast import autocasts
 from seqloom.core.graphs import capturing
 from seqloom.ops.backends import forced
 from seqloom.ops.fused.projection import onednn, reference

@@ -9,13 +9,13 @@ n is at least 1. In gradients m is a constant, since h does not depend on it.
 Source: Beck et al., xLSTM, arXiv:2405.04517, Eq. 8-17. What differs: f is always σ, where the paper also allows exp.
 """
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from seqloom.core.autocast import without_autocast
 from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.ops.checked import checked
@@ -50,7 +50,7 @@ def slstm(
     h, c, n, m = (tensor.to(exact) for tensor in state)
     if a.numel() == 0:
         return a.new_zeros(B, T, H * K, dtype=kind), (h.clone(), c.clone(), n.clone(), m.clone())
-    with _unrounded(a.device.type):
+    with without_autocast(a.device):
         y, new_state = OP[OP.choose(a)](a, w, bias, (h, c, n, m), lengths)
     return y.to(kind), new_state
 
@@ -60,11 +60,6 @@ def by_size(a: Tensor) -> str:
     if a.device.type == "cpu" and not torch.compiler.is_exporting() and native.KERNEL.available():
         return "native"
     return "reference" if capturing() or a.shape[1] == 1 else "looped"
-
-
-def _unrounded(device: str) -> AbstractContextManager[object]:
-    """Turns autocast off, which would round the state, and so all earlier tokens, at every token."""
-    return torch.autocast(device, enabled=False) if device in ("cpu", "cuda") else nullcontext()
 
 
 def _example_inputs(draw: Draw) -> tuple[Tensor, Tensor]:
