@@ -14,85 +14,32 @@ flash-linear-attention, which this computes. Schlag et al. have other features o
 norm are of the program.
 """
 
-from collections.abc import Iterable
 from typing import ClassVar, Literal, final
 
-import torch
 from pydantic import Field
-from torch import Tensor, nn
 from typing_extensions import override
 
-from seqloom.core.cost import Cost, Span, sigmoid
 from seqloom.core.layer import Layer
-from seqloom.core.memory import Entry, Memory
-from seqloom.core.mixer import Traits
 from seqloom.core.mixer_config import MixerConfig, register
-from seqloom.core.shapes import Lengths, Stream
-from seqloom.core.state import Entries, State
-from seqloom.core.view import View
 from seqloom.layers.head_norm import HeadNorm
 from seqloom.layers.linear import Linear
 from seqloom.layers.short_convolution import ShortConvolution
-from seqloom.mixers.base import PackedMixer
-from seqloom.ops.delta_rule.gated import gated
-from seqloom.ops.delta_rule.inputs import price as inputs_price
-from seqloom.ops.delta_rule.reference import price
-from seqloom.ops.fused.projection import convert_for_products
-
-TRAITS = Traits(causal="always", streams=True, state="constant")
+from seqloom.mixers.delta_heads import TRAITS, DeltaHeads
 
 
 @final
-class Delta(PackedMixer):
+class Delta(DeltaHeads):
     """DeltaNet over `dim` channels. State: the convolution's last inputs, and S (B, H, K, K)."""
 
-    traits = TRAITS
-
     def __init__(self, dim: int, config: "DeltaConfig") -> None:
-        super().__init__()
         if dim % config.heads:
             raise ValueError(f"dim {dim} is not divisible by heads {config.heads}: choose heads that divide dim")
-        self.dim, self.heads, self.K = dim, config.heads, dim // config.heads
-        self.largest_strength = 2.0 if config.negative else 1.0
+        K = dim // config.heads
+        super().__init__(dim, config.heads, config.heads, K, K, config.negative)
         self.w_qkv, self.w_o = Linear(dim, 3 * dim, bias=False), Linear(dim, dim, bias=False)
         self.w_b = Linear(dim, self.heads, bias=False)
         self.conv = ShortConvolution(3 * dim, config.kernel)
-        self.norm = HeadNorm(self.heads, self.K)
-
-    @override
-    def reset(self, std: float) -> None:
-        """The taps are drawn again too."""
-        super().reset(std)
-        self.conv.init()
-
-    @property
-    @override
-    def memory(self) -> Memory:
-        return {"window": self.conv.entry, "S": Entry((self.heads, self.K, self.K), "wide")}
-
-    @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        x = convert_for_products(x)
-        convolved, window = self.conv(self.w_qkv(x), state, lengths)
-        old_state = state["S"] if state else None
-        y, S = gated(convolved, None, self._strength(x), old_state, heads=self.heads, K=self.K, lengths=lengths)
-        return self.w_o(self.norm(y)), {**window, "S": S}
-
-    @override
-    def views(self, x: Stream) -> list[View]:
-        return [View("write", "how much of what a key reads is replaced: β", ("token", "head"), self._strength(x[0]))]
-
-    @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        rows, H, K = span.rows, self.heads, self.K
-        strengths = (sigmoid(rows * H) + Cost(mul=rows * H * (self.largest_strength != 1.0))).parallel()
-        factors = inputs_price(rows, H, H, K, 0)
-        return self.w_qkv, self.conv, strengths, factors, price(rows, H, K, K), self.norm, self.w_o
-
-    def _strength(self, x: Tensor) -> Tensor:
-        """β (…, H) of tokens x (…, D)."""
-        strength = torch.sigmoid(self.w_b(x))
-        return strength if self.largest_strength == 1.0 else self.largest_strength * strength
+        self.norm = HeadNorm(self.heads, K)
 
 
 @register

@@ -21,47 +21,90 @@ differs. With n = 1 it is `gated_delta`, or `delta` if decay and gate are off.
 from collections.abc import Iterable
 from typing import ClassVar, Literal, final
 
+import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 from typing_extensions import override
 
 from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import Rounding, register
 from seqloom.core.shapes import Lengths, Stream
-from seqloom.core.state import Entries, State
-from seqloom.mixers.delta_by_head import TRAITS, DeltaByHead, DeltaByHeadSettings
+from seqloom.core.view import View
+from seqloom.layers.head_norm import HeadNorm
+from seqloom.layers.linear import Linear
+from seqloom.layers.short_convolution import ShortConvolution
+from seqloom.mixers.delta_heads import TRAITS, DeltaHeads, WidthSettings
 from seqloom.ops.delta_rule.delta_steps import delta_steps
 from seqloom.ops.delta_rule.delta_steps.reference import price
-from seqloom.ops.fused.projection import convert_for_products
+from seqloom.ops.delta_rule.keys import unit, unit_price
 
 
 @final
-class DeltaProduct(DeltaByHead):
+class DeltaProduct(DeltaHeads):
     """DeltaProduct over `dim` channels. State: the convolution's last inputs, and S (B, H', K, V)."""
 
     def __init__(self, dim: int, config: "DeltaProductConfig") -> None:
-        super().__init__(dim, config, config.steps, config.decay, config.gate)
+        super().__init__(dim, *config.widths(dim), config.negative)
+        self.decay, self.steps = "head" if config.decay else "none", config.steps
+        H, columns = self.value_heads, self.value_heads * self.V
+        self.sizes = [self.heads * self.K, self.steps * self.heads * self.K, self.steps * columns]
+        """columns of W_q, W_k and W_v"""
+        self.w_qkv = Linear(dim, sum(self.sizes), bias=False)
+        self.conv = ShortConvolution(sum(self.sizes), config.kernel)
+        self.w_a = Linear(dim, H) if config.decay else None
+        self.w_b = Linear(dim, self.steps * H, bias=False)
+        self.a_log = nn.Parameter(torch.empty(H)) if config.decay else None
+        self.w_g = Linear(dim, columns, bias=False) if config.gate else None
+        self.w_o = Linear(columns, dim, bias=False)
+        self.norm = HeadNorm(H, self.V, "silu" if config.gate else "none", config.norm_eps)
+        self.initialize()
+
+    @property
+    @override
+    def rate_layer(self) -> Linear | None:
+        return self.w_a
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        x = convert_for_products(x)
-        q, k, v, window = self.queries_keys_values(x, state, lengths)
-        g = None if self.w_a is None else self.log_decay(x).transpose(1, 2)  # (B, H', T)
-        strength = self.strength(x).movedim(-1, 1)  # (B, H', T, n)
-        old_state = state["S"] if state else None
-        y, S = delta_steps(q, k, v, strength, log_decay=g, state=old_state, lengths=lengths)
-        z = None if self.w_g is None else self.w_g(x)
-        return self.w_o(self.norm(y, z)), {**window, "S": S}
+    def gate(self, x: Stream) -> Tensor | None:
+        return None if self.w_g is None else self.w_g(x)
+
+    @override
+    def mix(self, x: Stream, qkv: Stream, S: Tensor | None, lengths: Lengths | None) -> tuple[Tensor, Tensor]:
+        q, k, v = qkv.split(self.sizes, -1)
+        q = unit(q.unflatten(-1, (self.heads, self.K))).transpose(1, 2) / self.K**0.5
+        k = unit(k.unflatten(-1, (self.steps, self.heads, self.K))).permute(0, 3, 1, 2, 4)  # (B, H, T, n, K)
+        if self.value_heads > self.heads:
+            q, k = (tensor.repeat_interleave(self.value_heads // self.heads, 1) for tensor in (q, k))
+        v = v.unflatten(-1, (self.steps, self.value_heads, self.V)).permute(0, 3, 1, 2, 4)
+        g, strength = self.log_decay(x), self._strengths(x).movedim(-1, 1)  # (B, H', T, n)
+        log_decay = None if g is None else g.transpose(1, 2)
+        return delta_steps(q, k, v, strength, log_decay=log_decay, state=S, lengths=lengths)
+
+    def _strengths(self, x: Tensor) -> Tensor:
+        """β (…, n, H') of tokens x (…, D)."""
+        return self.strength(x).unflatten(-1, (self.steps, self.value_heads))
+
+    @override
+    def views(self, x: Stream) -> list[View]:
+        strengths, axes = self._strengths(x[0]), ("token", "head")
+        meaning = "how much of what a key reads is replaced: β"
+        names = ["write"] if self.steps == 1 else [f"write of step {j + 1}" for j in range(self.steps)]
+        writes = [View(name, meaning, axes, strengths[:, j]) for j, name in enumerate(names)]
+        return [*self.decay_views(x), *writes]
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        rule = price(span.rows, self.value_heads, self.K, self.V, self.steps, self.w_a is not None)
-        return *self.prices_before(span.rows), rule, self.norm, self.w_o
+        rows = span.rows
+        queries = Cost(div=rows * self.heads * self.K, path=("division",))
+        normalized = unit_price(rows * (1 + self.steps) * self.heads, self.K) + queries
+        strengths = self.strength_price(rows, self.steps)
+        rule = price(rows, self.value_heads, self.K, self.V, self.steps, self.w_a is not None)
+        return *self.prices_before(rows), normalized, strengths, rule, self.norm, self.w_o
 
 
 @register
-class DeltaProductConfig(DeltaByHeadSettings):
+class DeltaProductConfig(WidthSettings):
     """DeltaProduct. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["deltaproduct"] = "deltaproduct"

@@ -15,53 +15,51 @@ computes. The paper's Eq. 10 has α_t = e^{g_t}; the computation of α, as in Ma
 Qwen3-Next has `value_heads` twice the heads, and widths of its own.
 """
 
-from collections.abc import Iterable
 from typing import ClassVar, Literal, final
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from typing_extensions import override
 
-from seqloom.core.cost import Cost, Span
 from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import register
-from seqloom.core.shapes import Lengths, Stream
-from seqloom.core.state import Entries, State
+from seqloom.core.shapes import Stream
+from seqloom.layers.head_norm import HeadNorm
 from seqloom.layers.linear import Linear
-from seqloom.mixers.delta_by_head import TRAITS, DeltaByHead, DeltaByHeadSettings
-from seqloom.ops.delta_rule.gated import gated
-from seqloom.ops.delta_rule.reference import price
-from seqloom.ops.fused.projection import convert_for_products
+from seqloom.layers.short_convolution import ShortConvolution
+from seqloom.mixers.delta_heads import TRAITS, DeltaHeads, WidthSettings
 
 
 @final
-class GatedDelta(DeltaByHead):
+class GatedDelta(DeltaHeads):
     """The gated delta rule over `dim` channels. State: the convolution's last inputs, and S (B, H', K, V)."""
 
-    w_a: Linear
-    a_log: nn.Parameter
-    w_g: Linear
+    decay = "head"
 
     def __init__(self, dim: int, config: "GatedDeltaConfig") -> None:
-        super().__init__(dim, config)
+        super().__init__(dim, *config.widths(dim), config.negative)
+        columns = self.value_heads * self.V
+        channels = 2 * self.heads * self.K + columns
+        self.w_qkv = Linear(dim, channels, bias=False)
+        self.conv = ShortConvolution(channels, config.kernel)
+        self.w_a, self.w_b = Linear(dim, self.value_heads), Linear(dim, self.value_heads, bias=False)
+        self.a_log = nn.Parameter(torch.empty(self.value_heads))
+        self.w_g, self.w_o = Linear(dim, columns, bias=False), Linear(columns, dim, bias=False)
+        self.norm = HeadNorm(self.value_heads, self.V, "silu", config.norm_eps)
+        self.initialize()
+
+    @property
+    @override
+    def rate_layer(self) -> Linear:
+        return self.w_a
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        x = convert_for_products(x)
-        convolved, window = self.conv(self.w_qkv(x), state, lengths)
-        g, strength = self.log_decay(x), self.strength(x).squeeze(-2)  # (B, T, H')
-        old_state = state["S"] if state else None
-        y, S = gated(convolved, g, strength, old_state, heads=self.heads, K=self.K, lengths=lengths)
-        return self.w_o(self.norm(y, self.w_g(x))), {**window, "S": S}
-
-    @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        rows, H = span.rows, self.value_heads
-        scaled = Cost(mul=2 * rows * H * self.K, exp=rows * H, path=("multiplication",))  # erase and write
-        return *self.prices_before(rows), scaled, price(rows, H, self.K, self.V, "head"), self.norm, self.w_o
+    def gate(self, x: Stream) -> Tensor:
+        return self.w_g(x)
 
 
 @register
-class GatedDeltaConfig(DeltaByHeadSettings):
+class GatedDeltaConfig(WidthSettings):
     """The gated delta rule. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["gated_delta"] = "gated_delta"

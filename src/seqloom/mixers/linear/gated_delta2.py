@@ -31,65 +31,59 @@ from seqloom.core.cost import Cost, Span, sigmoid
 from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import register
 from seqloom.core.shapes import Lengths, Stream
-from seqloom.core.state import Entries, State
 from seqloom.core.view import View
 from seqloom.layers.linear import Linear
-from seqloom.mixers.delta_by_channel import TRAITS, DeltaByChannel, DeltaByChannelSettings
+from seqloom.mixers.delta_channels import ChannelSettings, DeltaChannels
+from seqloom.mixers.delta_heads import TRAITS
 from seqloom.ops.delta_rule import delta
+from seqloom.ops.delta_rule.keys import unit, unit_price
 from seqloom.ops.delta_rule.reference import price
-from seqloom.ops.fused.projection import convert_for_products
 
 
 @final
-class GatedDelta2(DeltaByChannel):
+class GatedDelta2(DeltaChannels):
     """Gated DeltaNet-2 over `dim` channels. State: the convolution's last inputs, and S (B, H, K, K)."""
 
     def __init__(self, dim: int, config: "GatedDelta2Config") -> None:
-        super().__init__(dim, config, strengths=dim)
+        super().__init__(dim, config, strengths=dim, negative=config.negative)
         self.w_w = Linear(dim, dim, bias=False)
-        self.largest_strength = 2.0 if config.negative else 1.0
 
     @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        x = convert_for_products(x)
-        q, k, v, window = self.queries_keys_values(x, state, lengths)
-        erase, write = self._by_head(self._erase_strength(x)), self._by_head(self._write_strength(x))
-        g, b, w = (tensor.transpose(1, 2) for tensor in (self.log_decay(x), erase, write))  # (B, H, T, K)
-        old_state = state["S"] if state else None
-        y, S = delta(q, k, w * v, erase=g.exp() * (b * k), log_decay=g, state=old_state, lengths=lengths)
-        return self.w_o(self.norm(y, self.gate_out(self.gate_in(x)))), {**window, "S": S}
+    def mix(self, x: Stream, qkv: Stream, S: Tensor | None, lengths: Lengths | None) -> tuple[Tensor, Tensor]:
+        q, k, v = qkv.unflatten(-1, (3, self.heads, self.K)).transpose(1, 3).unbind(2)
+        q, k = unit(q) / self.K**0.5, unit(k)
+        g = self.log_decay(x)
+        assert g is not None
+        strengths = (self.strength(x), self._write_strength(x))
+        b, w = (tensor.unflatten(-1, (self.heads, self.K)).transpose(1, 2) for tensor in strengths)
+        g = g.transpose(1, 2)  # (B, H, T, K)
+        return delta(q, k, w * v, erase=g.exp() * (b * k), log_decay=g, state=S, lengths=lengths)
+
+    def _write_strength(self, x: Tensor) -> Tensor:
+        """w (…, D) of tokens x (…, D)."""
+        return torch.sigmoid(self.w_w(x))
 
     @override
     def views(self, x: Stream) -> list[View]:
         axes = ("token", "channel")
         return [
-            self.decay_view(x[0]),
-            View("erase", "how much of a key's channel reads what is erased: b", axes, self._erase_strength(x[0])),
+            *self.decay_views(x),
+            View("erase", "how much of a key's channel reads what is erased: b", axes, self.strength(x[0])),
             View("write", "how much of a value's channel is written: w", axes, self._write_strength(x[0])),
         ]
 
     @override
     def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
         rows, n, H, K = span.rows, span.rows * self.dim, self.heads, self.K
+        normalized = unit_price(2 * rows * H, K) + Cost(div=n, path=("division",))
         strengths = sigmoid(2 * n).parallel() + Cost(mul=n * (self.largest_strength != 1.0))
         scaled = Cost(mul=3 * n, exp=n, path=("multiplication", "multiplication"))  # erase twice, and the value
-        return *self.prices_before(rows), strengths, scaled, price(rows, H, K, K, "channel"), self.norm, self.w_o
-
-    def _erase_strength(self, x: Tensor) -> Tensor:
-        """b (…, D) of tokens x (…, D)."""
-        b = torch.sigmoid(self.w_b(x))
-        return b if self.largest_strength == 1.0 else self.largest_strength * b
-
-    def _write_strength(self, x: Tensor) -> Tensor:
-        """w (…, D) of tokens x (…, D)."""
-        return torch.sigmoid(self.w_w(x))
-
-    def _by_head(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, self.K))
+        rule = price(rows, H, K, K, "channel")
+        return *self.prices_before(rows), normalized, strengths, scaled, rule, self.norm, self.w_o
 
 
 @register
-class GatedDelta2Config(DeltaByChannelSettings):
+class GatedDelta2Config(ChannelSettings):
     """Gated DeltaNet-2. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["gated_delta2"] = "gated_delta2"

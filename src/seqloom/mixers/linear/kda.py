@@ -13,57 +13,26 @@ Source: Kimi Team, Kimi Linear, arXiv:2510.26692, section 3 and Eq. 1, and the a
 which this computes. b_g is in that program only; Kimi Linear as published has none (`gate_bias: false`).
 """
 
-from collections.abc import Iterable
 from typing import ClassVar, Literal, final
 
-import torch
-from torch import nn
 from typing_extensions import override
 
-from seqloom.core.cost import Cost, Span, sigmoid
 from seqloom.core.layer import Layer
 from seqloom.core.mixer_config import register
-from seqloom.core.shapes import Lengths, Stream
-from seqloom.core.state import Entries, State
-from seqloom.core.view import View
-from seqloom.mixers.delta_by_channel import TRAITS, DeltaByChannel, DeltaByChannelSettings
-from seqloom.ops.delta_rule.gated import gated
-from seqloom.ops.delta_rule.reference import price
-from seqloom.ops.fused.projection import convert_for_products
+from seqloom.mixers.delta_channels import ChannelSettings, DeltaChannels
+from seqloom.mixers.delta_heads import TRAITS
 
 
 @final
-class KDA(DeltaByChannel):
+class KDA(DeltaChannels):
     """Kimi Delta Attention over `dim` channels. State: the convolution's last inputs, and S (B, H, K, K)."""
 
     def __init__(self, dim: int, config: "KDAConfig") -> None:
         super().__init__(dim, config, strengths=config.heads)
 
-    @override
-    def read(self, x: Stream, state: State | None = None, lengths: Lengths | None = None) -> tuple[Stream, Entries]:
-        x = convert_for_products(x)
-        convolved, window = self.conv(self.w_qkv(x), state, lengths)
-        g, strength = self.log_decay(x), torch.sigmoid(self.w_b(x))  # (B, T, H, K), (B, T, H)
-        old_state = state["S"] if state else None
-        y, S = gated(convolved, g, strength, old_state, heads=self.heads, K=self.K, lengths=lengths)
-        return self.w_o(self.norm(y, self.gate_out(self.gate_in(x)))), {**window, "S": S}
-
-    @override
-    def views(self, x: Stream) -> list[View]:
-        strength = torch.sigmoid(self.w_b(x[0]))
-        write = View("write", "how much of what a key reads is replaced: β", ("token", "head"), strength)
-        return [self.decay_view(x[0]), write]
-
-    @override
-    def chain(self, span: Span) -> Iterable[Cost | nn.Module]:
-        rows, n, H, K = span.rows, span.rows * self.dim, self.heads, self.K
-        strengths = sigmoid(rows * H).parallel()
-        scaled = Cost(mul=2 * n, exp=n, path=("multiplication",))  # erase and write
-        return *self.prices_before(rows), strengths, scaled, price(rows, H, K, K, "channel"), self.norm, self.w_o
-
 
 @register
-class KDAConfig(DeltaByChannelSettings):
+class KDAConfig(ChannelSettings):
     """Kimi Delta Attention. It reads all earlier tokens; the context only sizes the model's positions."""
 
     kind: Literal["kda"] = "kda"
