@@ -28,6 +28,7 @@ from seqloom.ops.checked import checked
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.past.pack import within
 from seqloom.ops.scan.selective_scan import doubling, gpu, kernels, native, reference, sequential, walks
+from seqloom.ops.scan.selective_scan.inputs import Scan
 
 States: TypeAlias = Float[Tensor, "B D N"]
 Weights: TypeAlias = Float[Tensor, "B T N"]
@@ -66,7 +67,8 @@ def selective(
         u, delta, B, C = (torch.where(real, tensor, 0.0) for tensor in (u, delta, B, C))
         gate = None if gate is None else torch.where(real, gate, 0.0)
         inputs = (u, delta, log_rate, B, C, state, bias, skip, gate)
-    y, new_state = OP[name](*(tensor if tensor is None else tensor.to(wide) for tensor in inputs), lengths)
+    widened = (tensor if tensor is None else tensor.to(wide) for tensor in inputs)
+    y, new_state = OP[name](Scan._make((*widened, lengths)))
     return y if y.dtype == kind else y.to(kind), new_state
 
 

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from seqloom.ops.autograd import GPU
 from seqloom.ops.gpu import blocks, power
-from seqloom.ops.scan.selective_scan import walks
+from seqloom.ops.scan.selective_scan.inputs import Scan
+from seqloom.ops.scan.selective_scan.operator import operator, selective_by
 
 BLOCK, CHUNK = 16, 32
 """channels of a program, and tokens from one saved state to the next"""
@@ -17,57 +18,32 @@ STAGES = 3
 """tokens that are loaded from memory in advance"""
 
 
-def _forward(
-    u: Tensor,
-    delta: Tensor,
-    log_rate: Tensor,
-    b: Tensor,
-    c: Tensor,
-    state: Tensor | None,
-    bias: Tensor | None,
-    skip: Tensor | None,
-    gate: Tensor | None,
-    lengths: Tensor | None,
-    learns: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _forward(scan: Scan, learns: bool) -> tuple[Tensor, Tensor, Tensor]:
     """y (B, T, D), the state after the last token (B, D, N), and, if it `learns`, the saved states for `_backward`.
 
-    See `walks.selective`; float32 or float64.
+    See `Scan`; float32 or float64.
     """
     from seqloom.ops.scan.selective_scan import gpu_kernels
 
+    u, log_rate, lengths = scan.u, scan.log_rate, scan.lengths
     (B, T, D), N = u.shape, log_rate.shape[1]
     y = u.new_empty(B, T, D) if lengths is None else u.new_zeros(B, T, D)
     new_state, marks = u.new_empty(B, D, N), u.new_empty(_marks(u, log_rate) if learns else 0)
-    optional = (state, bias, skip, gate, lengths)
     with torch.cuda.device_of(u):
         gpu_kernels.forward[B, blocks(D, BLOCK)](
-            *(u if tensor is None else tensor.contiguous() for tensor in (u, delta, log_rate, b, c, *optional)),
-            *(y, new_state, marks, T, D, N, *(tensor is not None for tensor in optional), learns),
+            *(u if tensor is None else tensor.contiguous() for tensor in scan),
+            *(y, new_state, marks, T, D, N, *(tensor is not None for tensor in scan[5:]), learns),
             *(power(N), BLOCK, CHUNK, STAGES),
             num_warps=1,
         )
     return y, new_state, marks
 
 
-def _backward(
-    u: Tensor,
-    delta: Tensor,
-    log_rate: Tensor,
-    b: Tensor,
-    c: Tensor,
-    state: Tensor | None,
-    bias: Tensor | None,
-    skip: Tensor | None,
-    gate: Tensor | None,
-    lengths: Tensor | None,
-    marks: Tensor,
-    dy: Tensor,
-    dnew_state: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+def _backward(scan: Scan, marks: Tensor, dy: Tensor, dnew_state: Tensor | None) -> tuple[Tensor, ...]:
     """Gradients of u, delta, log_rate, b, c, the state, bias, skip and gate."""
     from seqloom.ops.scan.selective_scan import gpu_kernels
 
+    u, delta, log_rate, b, c, _, bias, skip, gate, lengths = scan
     (B, T, D), N = u.shape, log_rate.shape[1]
     allocate = u.new_empty if lengths is None else u.new_zeros  # gradients after the end of a row are 0
     du, ddelta, dgate = allocate(B, T, D), allocate(B, T, D), allocate((B, T, D) if gate is not None else (0,))
@@ -93,5 +69,5 @@ def _marks(u: Tensor, log_rate: Tensor) -> tuple[int, int, int, int]:
     return len(u), blocks(u.shape[1], CHUNK), u.shape[2], log_rate.shape[1]
 
 
-forward = walks.operator("selective_gpu", _forward, _backward, _marks, GPU)
-selective = walks.selective_by(forward)
+forward = operator("selective_gpu", _forward, _backward, _marks, GPU)
+selective = selective_by(forward)

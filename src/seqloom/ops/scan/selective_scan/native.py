@@ -9,7 +9,7 @@ from torch import Tensor
 
 from seqloom.ops import native
 from seqloom.ops.kernel import empty_for_none
-from seqloom.ops.scan.selective_scan import walks
+from seqloom.ops.scan.selective_scan.inputs import Scan
 from seqloom.ops.scan.selective_scan.kernels import (
     BACKWARD,
     BLOCK,
@@ -17,48 +17,24 @@ from seqloom.ops.scan.selective_scan.kernels import (
     CHUNK,
     FORWARD,
 )
+from seqloom.ops.scan.selective_scan.operator import operator, selective_by
 
 
-def _forward(
-    u: Tensor,
-    delta: Tensor,
-    log_rate: Tensor,
-    b: Tensor,
-    c: Tensor,
-    state: Tensor | None,
-    bias: Tensor | None,
-    skip: Tensor | None,
-    gate: Tensor | None,
-    lengths: Tensor | None,
-    learns: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _forward(scan: Scan, learns: bool) -> tuple[Tensor, Tensor, Tensor]:
     """y (B, T, D), the state after the last token (B, D, N), and, if it `learns`, the saved states for `_backward`.
 
-    See `walks.selective`; float32 or float64. Raises ValueError where there is no native code.
+    See `Scan`; float32 or float64. Raises ValueError where there is no native code.
     """
-    N, layout = log_rate.shape[1], _layout(u)
-    inputs = u, delta, log_rate, b, c, state, bias, skip, gate, None if lengths is None else lengths.long()
+    u, N, layout = scan.u, scan.log_rate.shape[1], _layout(scan.u)
+    inputs = scan._replace(lengths=None if scan.lengths is None else scan.lengths.long())
     sizes = {"threads": native.threads(u.numel() * N), "width": 2 * BLOCK * N * layout["lanes"], **layout}
     y, new_state, marks = FORWARD(*inputs, learns=learns, **sizes)
     return y, new_state, *empty_for_none(u, marks)
 
 
-def _backward(
-    u: Tensor,
-    delta: Tensor,
-    log_rate: Tensor,
-    b: Tensor,
-    c: Tensor,
-    state: Tensor | None,
-    bias: Tensor | None,
-    skip: Tensor | None,
-    gate: Tensor | None,
-    lengths: Tensor | None,
-    marks: Tensor,
-    dy: Tensor,
-    dnew_state: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+def _backward(scan: Scan, marks: Tensor, dy: Tensor, dnew_state: Tensor | None) -> tuple[Tensor, ...]:
     """Gradients of u, delta, log_rate, b, c, the state, bias, skip and gate."""
+    u, log_rate, gate, lengths = scan.u, scan.log_rate, scan.gate, scan.lengths
     (B, T, D), N, layout = u.shape, log_rate.shape[1], _layout(u)
     blocks = -(-layout["vectors"] // BLOCK)
     du, ddelta = u.new_empty(B, T, D), u.new_empty(B, T, D)
@@ -69,7 +45,7 @@ def _backward(
     dA, dbias, dskip = (torch.zeros(B, *sizes, dtype=torch.float64) for sizes in ((D, N), (D,), (D,)))
     threads = native.threads(u.numel() * N)
     room = (3 * BLOCK + 4 * CHUNK + 1) * N + 2 * BLOCK + 4 * CHUNK + 32  # in vectors, as ROOM in the C code
-    inputs = (u, delta, log_rate, b, c, None, bias, skip, gate, None if lengths is None else lengths.long(), dy, marks)
+    inputs = (*scan._replace(state=None, lengths=None if lengths is None else lengths.long()), dy, marks)
     gradients = (du, ddelta, dgate, db, dc, dstate, db_parts, dc_parts, dA, dbias, dskip)
     BACKWARD(*inputs, *gradients, threads=threads, blocks=blocks, width=room * layout["lanes"], **layout)
     dA, dbias, dskip = (tensor.sum(0).to(u.dtype) for tensor in (dA, dbias, dskip))
@@ -89,5 +65,5 @@ def _marks(u: Tensor, log_rate: Tensor) -> tuple[int, int, int, int, int]:
     return len(u), chunks, vectors, log_rate.shape[1], lanes
 
 
-forward = walks.operator("selective", _forward, _backward, _marks)
-selective = walks.selective_by(forward)
+forward = operator("selective", _forward, _backward, _marks)
+selective = selective_by(forward)

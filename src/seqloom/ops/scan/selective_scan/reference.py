@@ -9,21 +9,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from seqloom.core.cost import Cost
+from seqloom.ops.scan.selective_scan.inputs import Scan
 
 
-def selective(
-    u: Tensor,
-    delta: Tensor,
-    log_rate: Tensor,
-    b: Tensor,
-    c: Tensor,
-    state: Tensor | None,
-    bias: Tensor | None,
-    skip: Tensor | None,
-    gate: Tensor | None,
-    lengths: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    """See `walks.selective`."""
+def selective(scan: Scan) -> tuple[Tensor, Tensor]:
+    """y (B, T, D), and the state (B, D, N) at the end."""
+    u, delta, log_rate, b, c, state, bias, skip, gate, lengths = scan
     h, outputs = u.new_zeros(len(u), *log_rate.shape) if state is None else state, []
     for t in range(u.shape[1]):
         step = delta[:, t] if bias is None else F.softplus(delta[:, t] + bias)

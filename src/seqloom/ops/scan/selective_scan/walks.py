@@ -11,17 +11,16 @@ A `Walk` computes over a span the two recurrences h_t = a_t h_{t-1} + b_t and G_
 the input Δ_t u_t B_t, and c_t is dy_t C_t.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from seqloom.ops.autograd import CPU, Operator, differentiate, paired
 from seqloom.ops.past.pack import within
 from seqloom.ops.scan.selective_scan import doubling
+from seqloom.ops.scan.selective_scan.inputs import Scan
 
 
 @runtime_checkable
@@ -38,25 +37,9 @@ class Walk(Protocol):
         """G (B, S, D, N) with G_t = c_t + a_{t+1} G_{t+1}; for the last token `last` is a_{t+1} G_{t+1}."""
 
 
-def selective(
-    walk: Walk,
-    u: Tensor,
-    delta: Tensor,
-    log_rate: Tensor,
-    b: Tensor,
-    c: Tensor,
-    state: Tensor | None,
-    bias: Tensor | None,
-    skip: Tensor | None,
-    gate: Tensor | None,
-    lengths: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    """u, delta (B, T, D), log_rate (D, N), b, c (B, T, N), state (B, D, N) → y (B, T, D), and the state at the end.
-
-    A = -e^log_rate. A state that is None is 0. A `bias` (D,) makes delta softplus(delta + bias), a `skip` (D,) is added
-    as skip ∘ u, a `gate` (B, T, D) multiplies with silu(gate). After `lengths` (B,) tokens of a row y is 0 and the
-    state stays.
-    """
+def selective(walk: Walk, scan: Scan) -> tuple[Tensor, Tensor]:
+    """y (B, T, D), and the state (B, D, N) at the end."""
+    u, delta, log_rate, b, c, state, bias, skip, gate, lengths = scan
     step = delta if bias is None else F.softplus(delta + bias)
     if lengths is not None:
         real = within(lengths, u.shape[1])[:, :, None]
@@ -69,60 +52,6 @@ def selective(
     if gate is not None:
         y = y * F.silu(gate)
     return y if lengths is None else torch.where(real, y, 0.0), new_state
-
-
-def operator(
-    name: str,
-    forward: Callable[..., tuple[Tensor, Tensor, Tensor]],
-    backward: Callable[..., tuple[Tensor, ...]],
-    marks: Callable[[Tensor, Tensor], Sequence[int]],
-    devices: Sequence[str] = CPU,
-) -> Operator:
-    """The operator of a scan in native code.
-
-    `forward` has the arguments of `selective` and `learns`, and returns y, the last state and, if it learns, the saved
-    states for `backward`, whose shape `marks` returns. `backward` has the arguments of `selective`, the saved states,
-    and the gradients of y and of the last state; it returns the gradients of all arguments but `lengths`.
-    """
-
-    def shapes(u: Tensor, delta: Tensor, log_rate: Tensor, *rest: Any) -> list[Sequence[int]]:
-        learns = rest[-1]
-        return [u.shape, (u.shape[0], *log_rate.shape), marks(u, log_rate) if learns else (0,)]
-
-    def gradient_shapes(u: Tensor, delta: Tensor, log_rate: Tensor, *rest: Any) -> list[Sequence[int]]:
-        (B, T, D), N = u.shape, log_rate.shape[1]
-        gate = rest[5]  # after b, c, state, bias and skip
-        gate_shape = (0,) if gate is None else u.shape
-        return [u.shape, u.shape, (D, N), (B, T, N), (B, T, N), (B, D, N), (D,), (D,), gate_shape]
-
-    def differentiable(*saved: Any) -> list[Tensor | None]:
-        arguments, lengths, output_grads = saved[:9], saved[9], saved[11:]  # saved[10] are the saved states
-        return differentiate(partial(selective, doubling, lengths=lengths), arguments, output_grads)
-
-    return paired(
-        name,
-        forward,
-        backward,
-        shapes=shapes,
-        gradient_shapes=gradient_shapes,
-        save=lambda inputs, outputs: (*inputs[:10], outputs[2]),
-        differentiable=differentiable,
-        results=2,
-        devices=devices,
-    )
-
-
-def selective_by(run: Operator) -> Callable[..., tuple[Tensor, Tensor]]:
-    """`selective` by an operator, which saves states for backward only where gradients are needed."""
-
-    def scan(*arguments: Tensor | None) -> tuple[Tensor, Tensor]:
-        learns = torch.is_grad_enabled() and any(
-            tensor is not None and tensor.requires_grad for tensor in arguments[:9]
-        )
-        y, new_state, _ = run(*arguments, learns)
-        return y, new_state
-
-    return scan
 
 
 class _Scan(torch.autograd.Function):
