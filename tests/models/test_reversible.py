@@ -147,3 +147,20 @@ def test_a_second_derivative_is_an_error() -> None:
     assert torch.isfinite(slope).all()
     with pytest.raises(RuntimeError, match="choose sublayers=serial"):
         torch.autograd.grad(model(ids()).square().sum(), [model.token.weight], create_graph=True)
+
+
+def test_hooks_of_blocks_run_in_training() -> None:
+    model, called = decoder({"kind": "he"}, dropout=0.0).train(), []
+    for number, block in enumerate(model.blocks):
+        block.register_forward_pre_hook(lambda *_, number=number: called.append(f"before {number}"))
+        block.register_forward_hook(lambda *_, number=number: called.append(f"after {number}"))
+    expected = gradients(model, model(ids()))
+    assert called == ["before 0", "after 0", "before 1", "after 1", "before 2", "after 2"]
+    handle = model.blocks[1].register_forward_hook(lambda block, given, y: 1 * y)
+    with pytest.raises(ValueError, match="a hook changed a stream of reversible layers"):
+        model(ids())
+    handle.remove()
+    assert all(torch.equal(one, other) for one, other in zip(gradients(model, model(ids())), expected, strict=True))
+    with torch.no_grad():
+        model.eval()(ids())
+    assert len(called) > 12

@@ -6,7 +6,7 @@ from pydantic import Field
 from typing_extensions import override
 
 from seqloom.core.config import read_inside, suggestion
-from seqloom.core.feed_forward import KIND, FeedForwardConfig, require_own
+from seqloom.core.feed_forward import KIND, WIDEST, FeedForwardConfig, require_own
 from seqloom.models.channel_mix import ChannelMix
 from seqloom.models.channel_mix7 import ChannelMix7
 from seqloom.models.ffn import FFN
@@ -81,9 +81,12 @@ class SeparableConfig(FeedForwardConfig):
 
 @final
 class NoFFNConfig(FeedForwardConfig):
-    """No second sublayer, as in Mamba; the width is what another kind would begin with."""
+    """No second sublayer, as in Mamba."""
 
     kind: Literal["none"] = "none"
+    width: int = Field(
+        512, ge=1, le=WIDEST, description="not used: what another kind begins with, and part of a stored run's identity"
+    )
     is_none: ClassVar = True
 
     @property

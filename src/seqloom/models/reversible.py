@@ -12,7 +12,7 @@ joined by their mean, where the authors' program lays them next to each other.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -47,13 +47,45 @@ class ReversibleBlock(Block):
         first, second = x.chunk(2, -1)
         first = first + self.residual(0, second, call)
         second = second + self.residual(1, first, call)
-        return torch.cat([first, second], -1)
+        streams = torch.cat([first, second], -1)
+        if isinstance(call, SeededCall):
+            call.read, call.wrote = x, streams
+        return streams
 
     def residual(self, number: int, x: Tensor, call: LayerCall) -> Tensor:
         """What the first (0) or the second (1) sublayer adds to one stream, given the other, x (B, T, D)."""
         norm, sublayer = self.parts[number]
-        y: Tensor = self.dropout(call(number, sublayer, norm(x)))
+        with call.around(number, x.device) if isinstance(call, SeededCall) else nullcontext():
+            y: Tensor = self.dropout(call(number, sublayer, norm(x)))
         return y
+
+
+@final
+class SeededCall(LayerCall):
+    """A call of a layer in training: its sublayers draw from seeds and choose buckets, so that both can be repeated."""
+
+    def __init__(self, keep: Keep | None, seed: int) -> None:
+        super().__init__(ForwardVerb(None, keep), (), None)
+        self.seed = seed
+        """of the first sublayer; the second has the next"""
+        self.choices: list[Any] = []
+        """what each sublayer chose, in order"""
+        self.read: Tensor | None = None
+        self.wrote: Tensor | None = None
+
+    @contextmanager
+    def around(self, number: int, device: torch.device) -> Iterator[None]:
+        """Inside the block a sublayer draws from its seed, and what it chooses is recorded."""
+        with seeded(self.seed + number, device), choices.recorded() as recorded:
+            yield
+        self.choices.append(recorded)
+
+    def run(self, block: ReversibleBlock, streams: Tensor) -> Tensor:
+        """The block's streams after it. ValueError where a hook changed them, which the backward could not undo."""
+        after: Tensor = block(streams, self)
+        if self.read is not streams or self.wrote is not after:
+            raise ValueError("a hook changed a stream of reversible layers, which rebuild it: set sublayers=serial")
+        return after
 
 
 @final
@@ -79,13 +111,16 @@ class ReversibleLoop(Loop):
 
 def stack(blocks: Sequence[ReversibleBlock], x: Stream, keep: Keep | None) -> tuple[Stream, list[Extras]]:
     """The outputs of all layers on both streams, concatenated (B, T, 2D), and the extras of each layer."""
+    seed = int(torch.randint(2**31, ()))
+    calls = [SeededCall(keep, seed + 2 * number) for number in range(len(blocks))]
+    if transformed():  # by torch's own operations, which hold what every layer read
+        for block, call in zip(blocks, calls, strict=True):
+            x = call.run(block, x)
+        return x, [call.extras for call in calls]
     sublayers = [Sublayer(block, number, keep) for block in blocks for number in (0, 1)]
     parameters = list({id(p): p for sublayer in sublayers for p in sublayer.parameters}.values())
-    seed = int(torch.randint(2**31, ()))
-    if transformed():
-        return _followed(sublayers, x, seed)
     names: list[tuple[int, str, bool]] = []  # filled by the forward: sublayer, name, and whether it is a loss
-    y, *values = _Stack.apply(sublayers, seed, names, x, *parameters)  # type: ignore[no-untyped-call]  # torch leaves it
+    y, *values = _Stack.apply(blocks, calls, sublayers, names, x, *parameters)  # type: ignore[no-untyped-call]  # torch leaves it
     extras = [Extras({}, {}) for _ in blocks]
     for (number, name, is_loss), value in zip(names, values, strict=True):
         layer_extras = extras[number // 2]
@@ -94,22 +129,10 @@ def stack(blocks: Sequence[ReversibleBlock], x: Stream, keep: Keep | None) -> tu
     return y, extras
 
 
-def _followed(sublayers: Sequence["Sublayer"], x: Stream, seed: int) -> tuple[Stream, list[Extras]]:
-    """As `stack`, by torch's own operations, which hold what every layer read."""
-    a, b = x.chunk(2, -1)
-    extras = [Extras({}, {}) for _ in sublayers[::2]]
-    for number, sublayer in enumerate(sublayers):
-        y, own_extras = sublayer(b, seed + number)
-        a, b = b, a + y
-        extras[number // 2].losses.update(own_extras.losses)  # type: ignore[attr-defined]  # a dict, as it was made
-        extras[number // 2].statistics.update(own_extras.statistics)  # type: ignore[attr-defined]  # likewise
-    return torch.cat([a, b], -1), extras
-
-
 @final
 @dataclass(frozen=True)
 class Sublayer:
-    """One sublayer of a layer, with its norm and its dropout."""
+    """One sublayer of a layer, with its norm and its dropout, as the backward computes it again."""
 
     block: ReversibleBlock
     number: int
@@ -139,43 +162,47 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
 
 
 class _Stack(torch.autograd.Function):
-    """(sublayers in order, seed, names, x, parameters) → y, losses and statistics, of which `names` gets the names."""
+    """(blocks, their calls, sublayers in order, names, x, parameters) → y, losses and statistics, named in `names`."""
 
     @staticmethod
     def forward(
-        ctx: Any, sublayers: list[Sublayer], seed: int, names: list[Any], x: Tensor, *parameters: Tensor
+        ctx: Any,
+        blocks: Sequence[ReversibleBlock],
+        calls: Sequence[SeededCall],
+        sublayers: Sequence[Sublayer],
+        names: list[Any],
+        x: Tensor,
+        *parameters: Tensor,
     ) -> Any:
-        """Runs the sublayers in order; a and b are the two streams, which take turns in being read."""
-        a, b = x.chunk(2, -1)
+        """Runs the blocks in order on both streams."""
         values: list[Tensor] = []
         statistics: list[Tensor] = []
-        all_choices = []
-        for number, sublayer in enumerate(sublayers):
-            with choices.recorded() as recorded:
-                y, extras = sublayer(b, seed + number)
-            all_choices.append(recorded)
-            a, b = b, a + y  # the next sublayer reads the stream that this one added to
-            names += [(number, name, True) for name in extras.losses] + [(number, n, False) for n in extras.statistics]
-            statistics += extras.statistics.values()
-            values += [*extras.losses.values(), *extras.statistics.values()]
-        ctx.save_for_backward(a, b)
+        for layer, (block, call) in enumerate(zip(blocks, calls, strict=True)):
+            x = call.run(block, x)
+            for part, found in call.found.items():
+                extras, number = found.under("channel") if part else found, 2 * layer + part
+                names += [(number, name, True) for name in extras.losses]
+                names += [(number, name, False) for name in extras.statistics]
+                statistics += extras.statistics.values()
+                values += [*extras.losses.values(), *extras.statistics.values()]
+        ctx.save_for_backward(x)
         ctx.sublayers = sublayers
-        ctx.seed = seed
+        ctx.seed = calls[0].seed if calls else 0
         ctx.names = names
         ctx.parameters = parameters
-        ctx.choices = all_choices
+        ctx.choices = [chosen for call in calls for chosen in call.choices]
         ctx.forced = backends.captured()
         kind = x.device.type
         ctx.autocast = kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind)
         ctx.mark_non_differentiable(*statistics)
-        return torch.cat([a, b], -1), *values
+        return x, *values
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor, *dvalues: Tensor) -> tuple[Any, ...]:
         """Runs the sublayers once more, from the last to the first, and subtracts what each one added."""
         if torch.is_grad_enabled():
             raise RuntimeError("second derivatives of reversible layers are not implemented: choose sublayers=serial")
-        a, b = ctx.saved_tensors
+        a, b = ctx.saved_tensors[0].chunk(2, -1)
         da, db = dy.chunk(2, -1)
         sums: dict[int, Tensor] = {}
         kind, dtype, enabled = ctx.autocast
@@ -204,4 +231,4 @@ class _Stack(torch.autograd.Function):
                     if gradient is not None:
                         earlier = sums.get(id(parameter))
                         sums[id(parameter)] = gradient if earlier is None else earlier + gradient
-        return None, None, None, torch.cat([da, db], -1), *(sums.get(id(p)) for p in ctx.parameters)
+        return None, None, None, None, torch.cat([da, db], -1), *(sums.get(id(p)) for p in ctx.parameters)
