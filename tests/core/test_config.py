@@ -16,6 +16,15 @@ class Outer(Config):
     rate: float = 0.5
 
 
+def test_a_copy_with_other_fields_is_checked() -> None:
+    copy = Outer(rate=1.5).model_copy(update={"inner": Inner(size=3)})
+    assert copy == Outer(rate=1.5, inner=Inner(size=3))
+    assert copy.model_fields_set == {"rate", "inner"}
+    for update, message in (({"inner": 64}, "inner:"), ({"rate": "x"}, "rate:"), ({"rat": 1.0}, "did you mean 'rate'")):
+        with pytest.raises(ValueError, match=message):
+            copy.model_copy(update=update)
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [

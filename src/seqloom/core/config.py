@@ -4,7 +4,7 @@ A typo is an error that names the nearest known name. A field's description is i
 """
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Annotated, Any, ClassVar, Self, TypeAlias, final, get_args, get_origin
 
@@ -18,6 +18,7 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from typing_extensions import override
 
 LARGEST = 2**24
 """largest value of a size in a mixer's settings"""
@@ -48,6 +49,17 @@ class Config(BaseModel):
     def _without_later_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """The settings as plain values, without the fields of `later` that are at their defaults."""
         return self._written(write)
+
+    @override
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy, with the fields of `update` replaced and checked as in new settings; ValueError for wrong ones."""
+        if not update:
+            return super().model_copy(deep=deep)
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        changed: Self = read(type(self), {**values, **update})
+        changed.__pydantic_fields_set__.clear()
+        changed.__pydantic_fields_set__.update(self.model_fields_set, update)
+        return changed
 
     def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = write(self)
