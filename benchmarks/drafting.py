@@ -11,8 +11,9 @@ import sys
 from harness import append, compare, gate
 
 import seqloom
-from seqloom.generation.drafting import Draft
+from seqloom.generation.drafting import Draft, Drafting, draw_with_draft
 from seqloom.generation.modes import window
+from seqloom.generation.sample import Sampling
 
 PROMPT, DRAFTS = "Once upon a time", 4
 BOUNDS = {"confidence": 0.5, "take_back": 3.0}
@@ -21,11 +22,18 @@ BOUNDS = {"confidence": 0.5, "take_back": 3.0}
 def row(large, small, temperature):
     """Times and shares of the three."""
     tokens = min(100, window(large) - len(large.tokenizer.encode(PROMPT)))
-    how = {"max_tokens": tokens, "temperature": temperature, "ignore_eos": True}
-    drafts = {"exact": Draft(small, DRAFTS), "big-little": Draft(small, DRAFTS, **BOUNDS)}
+    ids = large.tokenizer.encode(PROMPT)
+    how = {"max_tokens": tokens, "mode": None, "hop": 1, "sampling": Sampling(temperature=temperature)}
+    plain = {"max_tokens": tokens, "temperature": temperature, "ignore_eos": True}
+    drafts = {
+        "exact": Drafting(Draft(model=small, tokens=DRAFTS)),
+        "big-little": Drafting(Draft(model=small, tokens=DRAFTS, **BOUNDS)),
+    }
 
     def write(name):
-        return lambda: "".join(seqloom.generate(large, PROMPT, **how, draft=drafts.get(name)))
+        if name not in drafts:
+            return lambda: list(seqloom.generate(large, ids, **plain))
+        return lambda: list(draw_with_draft(large, ids, drafts[name], **how))
 
     times = compare({name: write(name) for name in ("plain", *drafts)}, "plain", repeats=9)
     worth = {}

@@ -8,14 +8,13 @@ share of tokens whose most probable next token differs.
 """
 
 import argparse
-from dataclasses import replace
 from functools import partial
 
 import torch
 from harness import append, compare, gate
 
 import seqloom
-from seqloom.generation.exits import Exits, read_on
+from seqloom.generation.exits import Exiting, Exits, read_on
 from seqloom.generation.modes import window
 
 PROMPT = "Once upon a time"
@@ -28,14 +27,15 @@ def row(model, tokens):
     before = model.tokenizer.encode(PROMPT)
     tokens = min(tokens, window(model) - len(before))
     ids = [*seqloom.generate(model, before, max_tokens=tokens, ignore_eos=True)]
-    exits = {f"{by} {threshold}": Exits(threshold, by, most=tokens) for by, threshold in WAYS}
+    exits = {f"{by} {threshold}": Exits(threshold=threshold, by=by, most=tokens) for by, threshold in WAYS}
+    exiting = {name: Exiting(model, each) for name, each in exits.items()}
     steps = {"all layers": partial(model.step, reuse=True)}
-    steps |= {name: partial(each.step, model) for name, each in exits.items()}
+    steps |= {name: each.step for name, each in exiting.items()}
     likeliest = {name: read_on(model, step, before, ids)[1] for name, step in steps.items()}
-    layers = {name: round(each.depth, 3) for name, each in exits.items()}
+    layers = {name: round(each.depth, 3) for name, each in exiting.items()}
 
     def read(name):
-        step = steps[name] if name not in exits else partial(replace(exits[name], tokens=0, layers=0).step, model)
+        step = steps[name] if name not in exits else Exiting(model, exits[name]).step
         return lambda: read_on(model, step, before, ids)
 
     differing = {

@@ -124,6 +124,15 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }
 """each function with arguments that it takes"""
 
+
+def misfits() -> list[Any]:
+    """Values for another model than MODEL."""
+    classifiers = (LearnedConfig(depth=9, dim=DIM), MultinomialConfig(depth=9, dim=DIM))
+    other = seqloom.decoder("me", vocab=VOCAB + 1, dim=DIM, depth=1, context=6, ffn=4)
+    exits = [Exits(by=config.build()) for config in classifiers]
+    return [*exits, Draft(model=other), Beams(beams=VOCAB + 1), Beams(beams=2, best=2)]
+
+
 WORDS = [None, 3, [], b"she", ("she",)]
 COUNTS = [None, "3", 2.0, math.nan, True, -1, [1], torch.ones(2)]
 SIZES = [*COUNTS, 0, 10**30]
@@ -159,6 +168,9 @@ WRONG: dict[str, list[Any]] = {
     "temperature": [None, "hot", -1.0, math.nan, math.inf, [1.0]],
     "top_k": ["x", 0, -1, 1.5, [1]],
     "top_p": ["x", 0.0, -1.0, 1.5, math.nan, [0.5]],
+    "min_p": ["x", -0.1, 1.5, math.nan, [0.5]],
+    "repetition_penalty": [None, "x", 0.0, -1.0, math.nan, math.inf, [1.0]],
+    "presence_penalty": [None, "x", math.nan, math.inf, [1.0]],
     "seed": [None, "0", 1.5, -1, 2**64, True, [0]],
     "stop": [None, 3, "a", [""], [3], {"a": 1}, b"a"],
     "ignore_eos": [None, 1, "yes"],
@@ -205,23 +217,9 @@ WRONG: dict[str, list[Any]] = {
     "init": [None, 3, "copied"],
     "neighbors": [3, "store", {}],
     "show": [None, True, 3, "yes"],
-    "exits": [
-        3,
-        0.9,
-        {},
-        Exits(1.5),
-        Exits(-0.1),
-        Exits(math.nan),
-        Exits("0.9"),
-        Exits(0.9, "sure"),
-        Exits(0.5, decay=-1),
-        Exits(None),
-        Exits(0.5, first=0),
-        Exits(0.5, first=9),
-        Exits(0.5, first=1.5),
-        Exits(0.5, LearnedConfig(depth=9, dim=DIM).build()),
-        Exits(0.5, MultinomialConfig(depth=2, dim=DIM).build()),
-    ],
+    "seen": [3, "all", {}, sample.Seen.after(IDS[:1] * 0, VOCAB)],
+    "exiting": [3, 0.9, {}, Exits(threshold=0.5)],
+    "ways": [3, "greedy", {}, MODEL, Sampling, Exits(threshold=0.5, first=9), *misfits()],
     "config": [
         None,
         {},
@@ -234,14 +232,11 @@ WRONG: dict[str, list[Any]] = {
     "layers": [*TENSORS, IDS[0], IDS[:1], IDS.float(), IDS * 0, IDS * 0 + 9, IDS.to("meta")],
     "layer": [*SIZES, 9],
     "enough": [None, 0.9, "sure"],
-    "draft": [
-        *(3, "runs/small", {}, MODEL, Draft(MIXER), Draft(MODEL, 0), Draft(MODEL, True), Draft(MODEL, confidence=1.5)),
-        *(Draft(MODEL, take_back=-1.0), Draft(MODEL, confidence="0.5"), Draft(MODEL, take_back=math.nan)),
-        Draft(seqloom.decoder("me", vocab=VOCAB + 1, dim=DIM, depth=1, context=6, ffn=4)),
-    ],
 }
 """malformed values by the name of the parameter"""
+SAMPLING = tuple(Sampling.model_fields)
 OWN: dict[tuple[str, str], list[Any]] = {
+    ("generate", "sampling"): [{name: value} for name in SAMPLING for value in WRONG[name]] + [{"topp": 0.5}],
     ("crop", "tokens"): COUNTS,
     ("swap", "layers"): [None, 3, {}, {7: "he"}, {0: "attenton"}, {"0": "he"}, {0: {"kind": "fnet"}}],
     ("reserve", "tokens"): COUNTS,
@@ -284,7 +279,11 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def call(name: str, arguments: dict[str, Any]) -> Any:
     function, _ = CALLS[name]
     given = {**arguments, **arguments.get("settings", {})}
-    return function(**{key: value for key, value in given.items() if key != "settings"})
+    given = {key: value for key, value in given.items() if key != "settings"}
+    if name != "generate":
+        return function(**given)
+    model, prompt, ways, sampling = (given.pop(key, ()) for key in ("model", "prompt", "ways", "sampling"))
+    return function(model, prompt, *([ways] if ways != () else []), **given, **dict(sampling))
 
 
 def shown(value: Any) -> str:

@@ -1,13 +1,14 @@
 """`generate` prints what the Python function returns, with a draft, exits and beams too."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import seqloom as face
+from seqloom.generation.decode import Continuation
 from tests.cli.conftest import STEP, Seqloom
 
 
@@ -39,12 +40,12 @@ def test_generate_prints_each_piece_at_once(
 ) -> None:
     shown = []
 
-    def slowly(*_: Any, **__: Any) -> Iterator[str]:
+    def slowly() -> Generator[str, None, None]:
         for piece in ("a", "b"):
             yield piece
             shown.append(capsys.readouterr().out)
 
-    monkeypatch.setattr("seqloom.cli.work.generation.generate", slowly)
+    monkeypatch.setattr("seqloom.cli.work.generation.generate", lambda *_, **__: Continuation(slowly(), None))
     rest = seqloom("generate", trained, "Once ")
     assert [*shown, rest.out] == ["Once a", "b", "\n"]
 
@@ -68,8 +69,8 @@ def test_generate_with_a_draft(seqloom: Seqloom, trained: Path) -> None:
         (("--drafts", 2), "--drafts needs a draft model: add --draft RUN"),
         (("--confidence", 0.5), "--confidence needs a draft model"),
         (("--draft", "nowhere"), "nowhere does not exist"),
-        (("--draft", "{run}", "--confidence", 2), "confidence is from 0 to 1, not 2"),
-        (("--draft", "{run}", "--take-back", -1), "take_back is from 0 to inf, not -1"),
+        (("--draft", "{run}", "--confidence", 2), "confidence: input should be less than or equal to 1, not 2"),
+        (("--draft", "{run}", "--take-back", -1), "take_back: input should be greater than or equal to 0, not -1"),
         (("--draft", "{other}"), "the draft model has another tokenizer"),
     ],
 )

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import seqloom
+from seqloom.core.config import read
 from seqloom.core.progress import silent
 from seqloom.data.tokens import Tokens
 from seqloom.depth.classifier import Classifier, LayerPredictions, layer_predictions
@@ -21,7 +22,7 @@ from seqloom.depth.multinomial import Multinomial, MultinomialConfig
 from seqloom.depth.oracles import sequence_oracle, token_oracle
 from seqloom.depth.sequence import Sequence, SequenceConfig
 from seqloom.depth.store import open_exits, save_exits
-from seqloom.generation.exits import Exits, compared, confidence
+from seqloom.generation.exits import Exiting, Exits, compare, confidence
 from seqloom.training.exit_fitting import fit_exits
 from tests.depth.test_learned import VOCAB, model, text
 
@@ -171,13 +172,16 @@ def always(kind: str, layer: int, depth: int = 3) -> Classifier:
 @pytest.mark.parametrize("kind", TAUGHT)
 def test_a_text_by_a_classifier(kind: str, mode: Any, layer: int) -> None:
     deep = model(position="none")
-    exits = Exits(None, always(kind, layer), most=6)
-    written = list(seqloom.generate(deep, [1, 2], max_tokens=6, mode=mode, temperature=0.0, exits=exits))
-    assert (exits.depth, exits.tokens) == (float(layer), 5)
-    late = Exits(None, always(kind, layer), most=6, first=3)
-    plain = list(seqloom.generate(deep, [1, 2], max_tokens=6, mode=mode, temperature=0.0))
-    assert list(seqloom.generate(deep, [1, 2], max_tokens=6, mode=mode, temperature=0.0, exits=late)) == plain
-    assert late.depth == 3.0
+    how: Any = {"max_tokens": 6, "mode": mode, "temperature": 0.0}
+    early = seqloom.generate(deep, [1, 2], Exits(by=always(kind, layer), most=6), **how)
+    written = list(early)
+    assert isinstance(early.counts, Exiting)
+    assert (early.counts.depth, early.counts.tokens) == (float(layer), 5)
+    late = seqloom.generate(deep, [1, 2], Exits(by=always(kind, layer), most=6, first=3), **how)
+    plain = list(seqloom.generate(deep, [1, 2], **how))
+    assert list(late) == plain
+    assert isinstance(late.counts, Exiting)
+    assert late.counts.depth == 3.0
     assert layer < 3 or written == plain
 
 
@@ -191,10 +195,11 @@ def test_a_prompt_chooses_the_layer_of_its_text() -> None:
         difference = means[0] - means[1]
         sequence.weight[0], sequence.bias[0] = difference, -difference @ (means[0] + means[1]) / 2
     for prompt, layers in (([1, 2, 3], 1.0), ([7, 7, 4], 2.0)):
-        exits = Exits(None, sequence)
         sequence.bias.data[1:] = torch.tensor([0.0, -50.0])
-        list(seqloom.generate(deep, prompt, max_tokens=4, exits=exits))
-        assert exits.depth == layers
+        text = seqloom.generate(deep, prompt, Exits(by=sequence), max_tokens=4)
+        assert len(list(text)) == 4
+        assert isinstance(text.counts, Exiting)
+        assert text.counts.depth == layers
 
 
 @pytest.mark.slow
@@ -207,9 +212,10 @@ def test_a_text_that_is_compared() -> None:
 
     deep = model(position="none")
     deep.tokenizer = Letters()
-    exits = Exits(None, always("sequence", 2))
-    list(seqloom.generate(deep, [1, 2], max_tokens=9, exits=exits))
-    assert compared(deep, exits, "bc", "defghij").startswith("2.00 of 3 layers on average over 8 tokens; ")
+    written = seqloom.generate(deep, [1, 2], Exits(by=always("sequence", 2)), max_tokens=9)
+    list(written)
+    assert isinstance(written.counts, Exiting)
+    assert compare(written.counts, "bc", "defghij").startswith("2.00 of 3 layers on average over 8 tokens; ")
 
 
 @pytest.mark.parametrize("kind", TAUGHT)
@@ -263,15 +269,15 @@ def test_a_window_of_one_token_has_no_prompt() -> None:
 @pytest.mark.parametrize(
     ("exits", "words"),
     [
-        (Exits(0.5, always("multinomial", 1)), "chooses the layer itself: leave the threshold out"),
-        (Exits(None), "exits by softmax need a threshold from 0 to 1"),
-        (Exits(0.5, first=4), "exits after layer 4 and later lie beyond the model's depth of 3"),
-        (Exits(0.5, first=0), "the first layer of exits must be 1 or more"),
+        ({"threshold": 0.5, "by": always("multinomial", 1)}, "chooses the layer itself: leave the threshold out"),
+        ({}, "exits by softmax need a threshold from 0 to 1"),
+        ({"threshold": 0.5, "first": 4}, "exits after layer 4 and later lie beyond the model's depth of 3"),
+        ({"threshold": 0.5, "first": 0}, "first: input should be greater than or equal to 1"),
     ],
 )
-def test_impossible_exits(exits: Exits, words: str) -> None:
+def test_impossible_exits(exits: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        seqloom.generate(model(), [1], exits=exits)
+        seqloom.generate(model(), [1], read(Exits, exits))
 
 
 @pytest.mark.parametrize("kind", ["learned", "geometric"])
@@ -281,9 +287,10 @@ def test_without_a_threshold_a_classifier_exits_where_it_is_more_probable(kind: 
     for bias in (-1e-3, 1e-3):
         with torch.no_grad():
             classifier.bias.fill_(bias)  # the weights are 0
-        exits = Exits(None, classifier)
-        ids[bias] = list(seqloom.generate(model(), [1], max_tokens=5, mode="stream", exits=exits))
-        assert exits.depth == (1 if bias > 0 else 3)
+        text = seqloom.generate(model(), [1], Exits(by=classifier), max_tokens=5, mode="stream")
+        ids[bias] = list(text)
+        assert isinstance(text.counts, Exiting)
+        assert text.counts.depth == (1 if bias > 0 else 3)
     assert len(ids[1e-3]) == len(ids[-1e-3]) == 5
 
 
@@ -293,8 +300,8 @@ def test_what_is_asked_of_the_wrong_kind() -> None:
     with pytest.raises(ValueError, match="chooses the layer itself and has no confidence"):
         confidence(model(), 1, x, x, always("multinomial", 1))
     deep = model()
-    with pytest.raises(ValueError, match=r"call begin\(model, prompts\) first"):
-        Exits(None, always("sequence", 1)).step(deep, torch.tensor([1]), deep.start(1))
+    with pytest.raises(ValueError, match=r"call begin\(prompts\) first"):
+        Exiting(deep, Exits(by=always("sequence", 1))).step(torch.tensor([1]), deep.start(1))
 
 
 def test_every_kind_is_here() -> None:

@@ -124,8 +124,8 @@ def test_a_text_by_a_learned_measure() -> None:
     torch.testing.assert_close(confidence(deep, 2, x, x, sure), sure.confidence(2, x))
     with torch.no_grad():
         sure.bias.copy_(torch.tensor([-20.0, 20.0]))
-    exits = Exits(0.5, sure, decay=0.0, most=9)
-    assert len(list(seqloom.generate(deep, [1, 2], max_tokens=9, exits=exits))) == 9
+    exits = Exits(threshold=0.5, by=sure, decay=0.0, most=9)
+    assert len(list(seqloom.generate(deep, [1, 2], exits, max_tokens=9))) == 9
     assert exits.depth == 2.0, "never after the first layer, always after the second"
 
 
@@ -207,7 +207,7 @@ def test_what_cannot_be_trained(changes: dict[str, Any], words: str) -> None:
 
 def test_a_classifier_of_other_sizes() -> None:
     with pytest.raises(ValueError, match="of a model of 4 layers and 8 channels, this one has 3 and 8"):
-        seqloom.generate(model(), [1], exits=Exits(0.5, Learned(LearnedConfig(depth=4, dim=8))))
+        seqloom.generate(model(), [1], Exits(threshold=0.5, by=Learned(LearnedConfig(depth=4, dim=8))))
 
 
 def test_half_precision_is_read() -> None:

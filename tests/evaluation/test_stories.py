@@ -65,7 +65,7 @@ def test_sentences_are_counted(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyP
     assert (len(sentences(one)), len(sentences(two))) == (10, 10)
     assert result == Judged(written=10 + 3 + 10, grammatical=20, agreeing=19)
     assert asked["prompts"].equal(torch.full((3, 1), tokenizer.eos))
-    assert (asked["max_tokens"], asked["seed"], asked["eos"], asked["hop"]) == (50, 4, tokenizer.eos, 4)
+    assert (asked["max_tokens"], asked["sampling"].seed, asked["eos"], asked["hop"]) == (50, 4, tokenizer.eos, 4)
     assert asked["sampling"].top_p == 0.9
 
 

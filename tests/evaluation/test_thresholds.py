@@ -13,7 +13,7 @@ from seqloom.core.progress import silent
 from seqloom.depth.kinds import classifier_config
 from seqloom.depth.store import THRESHOLDS, open_exits, save_exits, save_thresholds
 from seqloom.evaluation.thresholds import MOST, combinations, search_thresholds, tried
-from seqloom.generation.exits import Exits
+from seqloom.generation.exits import Exiting, Exits
 from tests.depth.test_learned import model, text
 
 
@@ -88,14 +88,16 @@ def test_they_are_stored_and_used(tmp_path: Path) -> None:
         save_thresholds(thresholds, tmp_path / "exits")
         opened: Any = open_exits(tmp_path / "exits", deep)
         assert opened.thresholds == thresholds
-        exits = Exits(None, opened)
-        list(seqloom.generate(deep, [1, 2], max_tokens=5, exits=exits))
-        assert exits.depth == layers
+        text = seqloom.generate(deep, [1, 2], Exits(by=opened), max_tokens=5)
+        list(text)
+        assert isinstance(text.counts, Exiting)
+        assert text.counts.depth == layers
         streams, _ = deep.exits(torch.tensor([[1, 2]]))
         assert opened.depths(streams).unique().tolist() == [layers]
-    given = Exits(0.5, opened, decay=50.0)
-    list(seqloom.generate(deep, [1, 2], max_tokens=5, exits=given))
-    assert given.depth < 3, "a threshold that is given is taken instead"
+    given = seqloom.generate(deep, [1, 2], Exits(threshold=0.5, by=opened, decay=50.0), max_tokens=5)
+    list(given)
+    assert isinstance(given.counts, Exiting)
+    assert given.counts.depth < 3, "a threshold that is given is taken instead"
 
 
 @pytest.mark.slow

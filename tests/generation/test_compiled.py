@@ -100,12 +100,12 @@ def test_from_10_000_tokens_on(decoder: Callable[..., Decoder]) -> None:
 
 def test_what_cannot_be_compiled(decoder: Callable[..., Decoder]) -> None:
     model = decoder("linear")
-    for options, says in (
-        ({"exits": Exits(0.5)}, "leave out compile or exits"),
-        ({"draft": Draft(decoder("linear"))}, "leave out compile, or the draft"),
+    for way, says in (
+        (Exits(threshold=0.5), "leave out compile or exits"),
+        (Draft(model=decoder("linear")), "leave out compile, or the draft"),
     ):
         with pytest.raises(ValueError, match=says):
-            list(generate(model, [1, 2], compile=True, **options))
+            list(generate(model, [1, 2], way, compile=True))
     with pytest.raises(ValueError, match="cannot be compiled for single tokens"):
         list(generate(decoder({"kind": "reformer", "choice": "text"}), [1, 2], compile=True))
     with pytest.raises(TypeError, match="compile is True or False"):

@@ -72,9 +72,9 @@ def test_eos_ends_the_text_unless_ignored(model: Decoder) -> None:
 @pytest.mark.parametrize("mode", ["slide", "stream"])
 def test_rows_of_a_batch_end_independently(model: Decoder, mode: Any) -> None:
     prompts = torch.tensor([[1, 2], [3, 4], [5, 6]])
-    whole = generate_ids(model, prompts, max_tokens=30, mode=mode, seed=1)
+    whole = generate_ids(model, prompts, max_tokens=30, mode=mode, sampling=Sampling(seed=1))
     assert [len(row) for row in whole] == [30] * 3
-    ended = generate_ids(model, prompts, max_tokens=30, mode=mode, seed=1, eos=0)
+    ended = generate_ids(model, prompts, max_tokens=30, mode=mode, sampling=Sampling(seed=1), eos=0)
     assert ended == [row[: row.index(0)] if 0 in row else row for row in whole]
     assert len({len(row) for row in ended}) > 1
 
@@ -106,7 +106,7 @@ def test_the_model_is_left_as_it_was(decoder: Build) -> None:
         assert not torch.is_inference_mode_enabled()
     assert drawn == calm  # no dropout
     assert next(words, None) is None
-    other.close()  # type: ignore[attr-defined]
+    other.close()
     assert torch.equal(torch.get_rng_state(), world)
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -128,7 +128,7 @@ def test_an_error_while_reading_leaves_training_mode(model: Decoder, monkeypatch
 def test_an_early_close_leaves_training_mode(model: Decoder) -> None:
     text = generate(model.train(), "ab", max_tokens=50, ignore_eos=True)
     next(text)
-    text.close()  # type: ignore[attr-defined]
+    text.close()
     assert all(module.training for module in model.modules())
 
 

@@ -5,23 +5,21 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, Literal, final
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from scipy.special import chdtrc
-from torch import Tensor, nn
+from torch import nn
 
 import seqloom
-from seqloom.core.cost import Cost
-from seqloom.core.model import Model, ModelTraits
-from seqloom.core.model_config import ModelConfig
-from seqloom.core.state import ModelState, State
+from seqloom.core.config import read
+from seqloom.core.model import Model
 from seqloom.generation.ahead import Streamed, Windowed
-from seqloom.generation.drafting import Draft, drafted
+from seqloom.generation.drafting import Draft, Drafting, draw_with_draft
 from seqloom.generation.modes import reader
 from seqloom.generation.sample import Sampling, probabilities
+from tests.generation.markov import Markov, chance
 from tests.kinds import CAUSAL
 
 VOCAB, CONTEXT = 7, 10
@@ -33,10 +31,13 @@ def decoder(kind: str, seed: int, vocab: int = VOCAB, **settings: Any) -> Model:
     return seqloom.decoder(kind, **{**sizes, **settings}).double().eval()
 
 
-def written(model: Model, draft: Draft, prompt: Sequence[int], seed: int = 0, **settings: Any) -> list[int]:
+def written(model: Model, drafting: Drafting, prompt: Sequence[int], **settings: Any) -> list[int]:
     how = {"max_tokens": 12, "mode": "stream", "hop": 1, "sampling": Sampling(), **settings}
-    generator = torch.Generator().manual_seed(seed)
-    return list(drafted(model, draft, list(prompt), **how, generator=generator))
+    return list(draw_with_draft(model, list(prompt), drafting, **how))
+
+
+def drafts_of(small: Model, tokens: int = 4, **bounds: float) -> Drafting:
+    return Drafting(Draft(model=small, tokens=tokens, **bounds))
 
 
 def test_the_methods_of_the_table_model_are_used() -> None:
@@ -45,54 +46,6 @@ def test_the_methods_of_the_table_model_are_used() -> None:
     logits, state = model.step(torch.tensor([2]), model.start(1))
     x, _ = model.read(torch.tensor([[1, 2]]), state)
     assert torch.equal(model.logits(x)[0, 1], logits[0])
-
-
-@final
-class MarkovConfig(ModelConfig):
-    """The settings of a table."""
-
-    kind: Literal["markov"] = "markov"
-
-    def build(self, layers: int | None = None) -> "Markov":
-        return Markov(0, self.vocab)
-
-
-@final
-class Markov(Model):
-    """Logits from a table (W, W) by the last token; its state is the number of tokens."""
-
-    def __init__(self, seed: int, vocab: int = 4, scale: float = 1.0) -> None:
-        super().__init__()
-        self.table = nn.Parameter(scale * torch.randn(vocab, vocab, generator=torch.Generator().manual_seed(seed)))
-        self.config = MarkovConfig(vocab=vocab)
-
-    @property
-    def traits(self) -> ModelTraits:
-        return ModelTraits(True, True, None)
-
-    def forward(self, ids: Tensor, keep: Tensor | None = None) -> Tensor:
-        return self.table[ids]
-
-    def logits(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
-        return x
-
-    def start(self, batch: int, *, capacity: int | None = None) -> ModelState:
-        return ModelState((), State({"length": torch.zeros(batch, dtype=torch.long)}, 0, True))
-
-    def read(self, ids: Tensor, state: ModelState, keep: Tensor | None = None) -> tuple[Tensor, ModelState]:
-        return self.table[ids], state
-
-    def step(self, ids: Tensor, state: ModelState, *, reuse: bool = False) -> tuple[Tensor, ModelState]:
-        return self.table[ids], state
-
-    def cost(self, T: int, per: Any = "sequence", outputs: int | None = None) -> Cost:
-        return Cost()
-
-
-def chance(counts: Any, law: Any) -> float:
-    """That χ² is as large as for these counts or larger, under a law of as many outcomes."""
-    expected = law * counts.sum()
-    return float(chdtrc(len(counts) - 1, ((counts - expected) ** 2 / expected).sum()))
 
 
 @pytest.mark.slow
@@ -109,7 +62,7 @@ def chance(counts: Any, law: Any) -> float:
 def test_the_distribution_is_that_of_the_large_model(drafts: int, sampling: Sampling, draws: int) -> None:
     """χ² over the draws: the tokens that follow each token, under the large model's own law."""
     large, small = Markov(0), Markov(1, scale=2.0)
-    draft = Draft(small, drafts)
+    draft = drafts_of(small, drafts)
     ids = written(large, draft, [0], max_tokens=draws, sampling=sampling)
     assert len(ids) == draft.written == draws
     assert 0.1 < draft.stayed / draft.drafted < 0.9
@@ -133,21 +86,21 @@ def test_without_chance_it_writes_what_the_large_model_writes(kind: str) -> None
     large = decoder(kind, 0, position="none", depth=1)
     small, greedy = decoder("he", 5, position="none", depth=1), Sampling(temperature=0.0)
     plain = list(seqloom.generate(large, [1, 2, 3], max_tokens=8, mode="stream", temperature=0.0))
-    draft = Draft(small, 3)
+    draft = drafts_of(small, 3)
     assert written(large, draft, [1, 2, 3], sampling=greedy, max_tokens=8) == plain
     assert draft.drafted > 0
     turned = list(seqloom.generate(small, [1, 2, 3], max_tokens=8, mode="stream", temperature=0.0))
-    assert written(small, Draft(large, 3), [1, 2, 3], sampling=greedy, max_tokens=8) == turned
-    own = Draft(large, 3)
+    assert written(small, drafts_of(large, 3), [1, 2, 3], sampling=greedy, max_tokens=8) == turned
+    own = drafts_of(large, 3)
     assert written(large, own, [1, 2, 3], sampling=greedy, max_tokens=8) == plain
     assert own.stayed == own.drafted
     assert own.readings == 2, "three drafts and one token more at each reading"
 
 
 def test_ids_that_nobody_reads_are_not_counted() -> None:
-    large, draft = decoder("gru", 0, position="none"), Draft(decoder("gru", 0, position="none"), 6)
-    sampling, generator = Sampling(temperature=0.0), torch.Generator().manual_seed(0)
-    ids = drafted(large, draft, [1, 2], max_tokens=12, mode="stream", hop=1, sampling=sampling, generator=generator)
+    large, draft = decoder("gru", 0, position="none"), drafts_of(decoder("gru", 0, position="none"), 6)
+    greedy = Sampling(temperature=0.0)
+    ids = draw_with_draft(large, [1, 2], draft, max_tokens=12, mode="stream", hop=1, sampling=greedy)
     next(ids), next(ids)
     assert (draft.written, draft.stayed, draft.drafted, draft.readings) == (2, 2, 6, 1)
 
@@ -163,15 +116,15 @@ def test_windows_that_slide(kind: str, prompt: int, hop: int) -> None:
     ids = torch.randint(VOCAB, (prompt,), generator=torch.Generator().manual_seed(2)).tolist()
     plain = list(seqloom.generate(large, ids, max_tokens=25, mode="slide", hop=hop, temperature=0.0))
     how = {"mode": "slide", "hop": hop, "max_tokens": 25, "sampling": Sampling(temperature=0.0)}
-    assert written(large, Draft(small, 3), ids, **how) == plain
+    assert written(large, drafts_of(small, 3), ids, **how) == plain
 
 
 @pytest.mark.parametrize(("large", "small"), [("none", "learned"), ("learned", "none"), ("none", "none")])
 def test_without_a_mode_each_model_has_its_own(large: str, small: str) -> None:
     """Past the context: a model that streams drafts for one that slides, and the other way round."""
-    model, draft = decoder("gru", 0, position=large), Draft(decoder("he", 5, position=small), 3)
+    model, draft = decoder("gru", 0, position=large), Draft(model=decoder("he", 5, position=small), tokens=3)
     plain = list(seqloom.generate(model, [1, 2, 3], max_tokens=25, temperature=0.0))
-    assert list(seqloom.generate(model, [1, 2, 3], max_tokens=25, temperature=0.0, draft=draft)) == plain
+    assert list(seqloom.generate(model, [1, 2, 3], draft, max_tokens=25, temperature=0.0)) == plain
 
 
 @pytest.mark.slow
@@ -214,15 +167,15 @@ def test_big_little_by_hand() -> None:
         large.table.copy_(torch.tensor([[0.0, 3.0, 0.0, 0.0], [0.0, 0.0, 0.0, 3.0], [0.0, 0.0, 0.0, 3.0], sure]))
     greedy = {"sampling": Sampling(temperature=0.0), "max_tokens": 4}
     nats = float(-large.table.detach()[1].log_softmax(0)[2])
-    patient = Draft(small, 4, confidence=0.9, take_back=nats + 0.01)
+    patient = drafts_of(small, 4, confidence=0.9, take_back=nats + 0.01)
     assert written(large, patient, [0], **greedy) == [1, 2, 3, 0], "0 → 1 → 2 are sure; the large model goes on with 3"
     assert (patient.readings, patient.stayed, patient.differing) == (2, 2, 1)
-    strict = Draft(small, 4, confidence=0.9, take_back=nats - 0.01)
+    strict = drafts_of(small, 4, confidence=0.9, take_back=nats - 0.01)
     assert written(large, strict, [0], **greedy) == [1, 3, 0, 1], "1 → 2 is taken back"
     assert strict.differing == 0
-    bold = Draft(small, 3, confidence=0.0)
+    bold = drafts_of(small, 3, confidence=0.0)
     assert written(large, bold, [0], **greedy) == [1, 2, 0, 1], "no confidence is too low, nothing is taken back"
-    assert not bold.exact
+    assert not bold.draft.exact
 
 
 @pytest.mark.slow
@@ -231,27 +184,35 @@ def test_its_error_lies_between_the_models(tmp_path: Any) -> None:
     large, small = Markov(0, scale=2.0), Markov(1, scale=2.0)
     nats = -large.table.detach().double().log_softmax(1)
 
-    def loss(draft: Draft) -> float:
+    def loss(draft: Drafting) -> float:
         ids = written(large, draft, [0], max_tokens=400)
         return float(sum(nats[one, other] for one, other in itertools.pairwise([0, *ids]))) / 400
 
-    losses = [loss(Draft(small, 4, take_back=bound)) for bound in (math.inf, 3.0, 1.0)]
+    losses = [loss(drafts_of(small, 4, take_back=bound)) for bound in (math.inf, 3.0, 1.0)]
     assert losses[0] > losses[1] > losses[2]
-    assert losses[0] > loss(Draft(small, 4)) + 0.1
+    assert losses[0] > loss(drafts_of(small, 4)) + 0.1
 
 
 @pytest.mark.parametrize(
     ("small", "words"),
     [
-        (lambda: Draft(decoder("he", 1, vocab=VOCAB + 1)), "the draft model has another tokenizer"),
-        (lambda: Draft(decoder("he", 1), tokens=0), "the number of drafts"),
-        (lambda: Draft(decoder("he", 1), confidence=1.5), "confidence is from 0 to 1, not 1.5"),
-        (lambda: Draft(decoder("he", 1), take_back=-1.0), "take_back is from 0 to inf, not -1.0"),
+        ({"model": decoder("he", 1, vocab=VOCAB + 1)}, "the draft model has another tokenizer"),
+        ({"tokens": 0}, "tokens: .* not 0"),
+        ({"confidence": 1.5}, "confidence: .* not 1.5"),
+        ({"confidence": "0.5"}, "confidence: .* not '0.5'"),
+        ({"take_back": -1.0}, "take_back: .* not -1.0"),
+        ({"take_back": math.nan}, "take_back: .* not nan"),
+        ({"model": None}, "a draft has a model that seqloom.decoder or seqloom.load gives, not None"),
+        ({"model": nn.Linear(1, 1)}, "a draft has a model .* not Linear"),
     ],
 )
-def test_impossible_drafts(small: Any, words: str) -> None:
+def test_impossible_drafts(small: dict[str, Any], words: str) -> None:
+    def write() -> None:
+        draft = read(Draft, {"model": decoder("he", 1), **small})
+        seqloom.generate(decoder("he", 0), [1], draft, max_tokens=3)
+
     with pytest.raises(ValueError, match=words) as caught:
-        seqloom.generate(decoder("he", 0), [1], max_tokens=3, draft=small())
+        write()
     assert "\n" not in str(caught.value)
 
 
@@ -259,12 +220,12 @@ def test_models_of_two_tokenizers() -> None:
     large, small = decoder("he", 0), decoder("me", 1)
     large.tokenizer, small.tokenizer = SimpleNamespace(json="a", eos=0), SimpleNamespace(json="b", eos=0)
     with pytest.raises(ValueError, match="the draft model has another tokenizer"):
-        seqloom.generate(large, [1], max_tokens=3, draft=Draft(small))
+        seqloom.generate(large, [1], Draft(model=small), max_tokens=3)
 
 
 @pytest.mark.slow
 def test_the_face_draws_the_same_text_by_seed() -> None:
     large, small = decoder("he", 0), decoder("me", 1)
-    texts = [list(seqloom.generate(large, [1, 2], max_tokens=8, seed=seed, draft=Draft(small))) for seed in (3, 3, 4)]
+    texts = [list(seqloom.generate(large, [1, 2], Draft(model=small), max_tokens=8, seed=seed)) for seed in (3, 3, 4)]
     assert texts[0] == texts[1] != texts[2]
     assert [len(text) for text in texts] == [8, 8, 8]

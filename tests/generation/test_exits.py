@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 import seqloom
+from seqloom.core.config import read
 from seqloom.core.model import Model
-from seqloom.generation.exits import Exits, confidence
+from seqloom.generation.exits import Exiting, Exits, confidence
 from seqloom.models.kinds import model_config
 
 SIZES: dict[str, Any] = {"vocab": 11, "dim": 8, "depth": 4, "context": 12, "ffn": 16, "dropout": 0.0, "std": 0.4}
@@ -177,10 +178,10 @@ def test_the_two_measures_by_hand() -> None:
 
 
 def test_the_threshold_falls() -> None:
-    exits = Exits(0.9, decay=4.0, most=100)
+    exits = Exits(threshold=0.9, decay=4.0, most=100)
     assert exits.at(0) == pytest.approx(0.91)
     assert exits.at(50) == pytest.approx(0.81 + 0.1 * math.exp(-2))
-    assert Exits(1.0, decay=0.0).at(7) == 1.0
+    assert Exits(threshold=1.0, decay=0.0).at(7) == 1.0
 
 
 @pytest.mark.parametrize(("mode", "hop"), [("stream", 1), ("slide", 4)])
@@ -188,10 +189,10 @@ def test_each_text_counts_its_tokens_from_0(mode: Any, hop: int, monkeypatch: py
     """Also those that `slide` reads without a step, when it reads its window again."""
     asked: list[int] = []
     monkeypatch.setattr(Exits, "at", lambda self, token, layer=1: asked.append(token) or 0.0)
-    model, exits = built("he", position="none"), Exits(0.9, "state", most=30)
+    model, exits = built("he", position="none"), Exits(threshold=0.9, by="state", most=30)
     for _ in range(2):
         asked.clear()
-        ids = list(seqloom.generate(model, [1, 2], max_tokens=30, mode=mode, hop=hop, exits=exits))
+        ids = list(seqloom.generate(model, [1, 2], exits, max_tokens=30, mode=mode, hop=hop))
         assert len(ids) == 30
         assert asked[0] == 0
         assert asked[-1] >= 27
@@ -206,13 +207,18 @@ def test_a_text_with_exits(mode: Any, by: Any) -> None:
     model = built("he", position="none")
     how = {"max_tokens": 9, "mode": mode, "temperature": 0.0}
     plain = list(seqloom.generate(model, [1, 2], **how))
-    sure, bold = Exits(1.0, by, decay=0.0, most=9), Exits(0.0, by, decay=50.0, most=9)
-    assert list(seqloom.generate(model, [1, 2], **how, exits=sure)) == plain
+
+    def write(**settings: Any) -> tuple[list[int], Exiting]:
+        text = seqloom.generate(model, [1, 2], Exits(by=by, most=9, **settings), **how)
+        assert isinstance(text.counts, Exiting)
+        return list(text), text.counts
+
+    ids, sure = write(threshold=1.0, decay=0.0)
+    assert ids == plain
     assert (sure.depth, sure.tokens) == (4.0, 8)
-    list(seqloom.generate(model, [1, 2], **how, exits=bold))
-    assert bold.depth < 2
-    between = Exits(0.5, by, most=9)
-    assert len(list(seqloom.generate(model, [1, 2], **how, exits=between))) == 9
+    assert write(threshold=0.0, decay=50.0)[1].depth < 2
+    ids, between = write(threshold=0.5)
+    assert len(ids) == 9
     assert 1 <= between.depth <= 4
 
 
@@ -226,7 +232,7 @@ def test_a_text_with_exits(mode: Any, by: Any) -> None:
 def test_models_without_exits(settings: dict[str, Any], words: str) -> None:
     model = built("attention", **settings)
     with pytest.raises(ValueError, match=words):
-        seqloom.generate(model, [1, 2], max_tokens=3, exits=Exits(0.5))  # before the first token
+        seqloom.generate(model, [1, 2], Exits(threshold=0.5), max_tokens=3)  # before the first token
     with pytest.raises(ValueError, match=words):
         model.exits(ids())
     with pytest.raises(ValueError, match=words):
@@ -240,6 +246,6 @@ def test_own_output_layers_are_of_one_stream() -> None:
 
 def test_impossible_exits() -> None:
     with pytest.raises(ValueError, match=r"the threshold of exits is from 0 to 1, not 1\.5"):
-        seqloom.generate(built("he"), [1], exits=Exits(1.5))
+        read(Exits, {"threshold": 1.5})
     with pytest.raises(ValueError, match="did you mean 'state'"):
-        seqloom.generate(built("he"), [1], exits=Exits(0.5, "stat"))  # type: ignore[arg-type]
+        read(Exits, {"threshold": 0.5, "by": "stat"})

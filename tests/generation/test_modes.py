@@ -11,6 +11,7 @@ from seqloom.core.state import nbytes
 from seqloom.generation import modes
 from seqloom.generation.draws import tokens
 from seqloom.generation.price import price
+from seqloom.generation.sample import Sampling
 from seqloom.mixers import kinds
 from seqloom.models.decoder import Decoder
 from tests.kinds import CAUSAL
@@ -44,7 +45,7 @@ def texts(length: int, rows: int = 2) -> Tensor:
 
 def run(model: Decoder, prompts: Tensor, count: int, **settings: Any) -> tuple[Tensor, Tensor]:
     """The whole text (B, P + count) and the logits (B, count, W) that its new tokens were drawn from."""
-    drawn = list(tokens(model, prompts, max_tokens=count, seed=5, **settings))
+    drawn = list(tokens(model, prompts, max_tokens=count, sampling=Sampling(seed=5), **settings))
     assert len(drawn) == count
     return torch.cat([prompts, torch.stack([d.ids for d in drawn], 1)], 1), torch.stack([d.logits for d in drawn], 1)
 

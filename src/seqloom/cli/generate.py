@@ -7,8 +7,17 @@ import typer
 
 from seqloom.cli.options import Knn, Run, Search, given_options
 
-DRAWING_DEFAULTS = {"stop": [], "temperature": 1.0, "top_k": None, "top_p": None, "seed": 0}
-"""the defaults of the options of drawing"""
+DRAWING: dict[str, Any] = {
+    **{"stop": [], "temperature": 1.0, "top_k": None, "top_p": None, "min_p": None, "seed": 0},
+    **{"repetition_penalty": 1.0, "presence_penalty": 0.0},
+}
+"""the options of drawing, with their defaults"""
+NEEDS = {
+    ("best", "length_penalty"): ("beams", "a beam search: add --beams, e.g. --beams 4"),
+    ("drafts", "confidence", "take_back"): ("draft", "a draft model: add --draft RUN, or leave it out"),
+    ("search",): ("knn", "a store: add --knn, or leave it out"),
+}
+"""options that say nothing without another: that one, and what the error says"""
 
 
 def generate(
@@ -20,6 +29,15 @@ def generate(
     top_p: Annotated[
         float | None, typer.Option(help="sample from the most probable tokens, up to probability p")
     ] = None,
+    min_p: Annotated[
+        float | None, typer.Option(help="sample from the tokens of at least this share of the largest probability")
+    ] = None,
+    repetition_penalty: Annotated[
+        float, typer.Option(help="divides positive logits of the tokens so far, prompt included; 1 for none")
+    ] = 1.0,
+    presence_penalty: Annotated[
+        float, typer.Option(help="is subtracted from the logits of the tokens written so far")
+    ] = 0.0,
     seed: Annotated[int, typer.Option(help="the same seed gives the same text")] = 0,
     stop: Annotated[list[str] | None, typer.Option(help="stop before this text; may be repeated")] = None,
     mode: Annotated[
@@ -69,39 +87,31 @@ def generate(
     step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
 ) -> None:
     """Continues a prompt, by sampling (printed token by token) or by beam search; or writes the target of a source."""
-    searching: dict[str, Any] = {"beams": beams, "best": best, "length_penalty": length_penalty}
-    sampling: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    decoding = given_options(
-        {
-            "knn": knn,
-            "search": search,
-            "draft": draft,
-            "drafts": drafts,
-            "confidence": confidence,
-            "take_back": take_back,
-            "exit": exit_at,
-            "exit_by": exit_by,
-            "exit_from": exit_from,
-            "compile": compile,
-        }
-    )
-    drawing: dict[str, Any] = {"stop": stop or [], **sampling}
-    changed = {name: value for name, value in drawing.items() if value != DRAWING_DEFAULTS[name]}
-    require_one_way(searching, changed | decoding)
+    given: dict[str, Any] = {**locals(), "stop": stop or [], "exit": exit_at}
+    drawing = {name: given[name] for name in DRAWING}
+    names = ("beams", "best", "length_penalty", "knn", "search", "draft", "drafts", "confidence", "take_back")
+    options = given_options({name: given[name] for name in (*names, "exit", "exit_by", "exit_from", "compile")})
+    require_together(options, [name for name, default in DRAWING.items() if drawing[name] != default])
     from seqloom.cli.work.generation import write, write_best
 
-    common: dict[str, Any] = {"step": step, "max_tokens": max_tokens, "mode": mode, "hop": hop}
+    reading: dict[str, Any] = {"max_tokens": max_tokens, "mode": mode, "hop": hop}
     if beams is not None:
-        write_best(run, prompt, **common, **searching)
-        return
-    write(run, prompt, **common, decoding=decoding, **drawing)
+        write_best(run, prompt, step, reading, options)
+    else:
+        write(run, prompt, step, reading, options, drawing)
 
 
-def require_one_way(searching: dict[str, Any], drawing: dict[str, Any]) -> None:
-    """ValueError where options of a beam search are given without one, or next to options of drawing."""
-    beam_options = [f"--{name.replace('_', '-')}" for name in given_options(searching)]
-    if beam_options and searching["beams"] is None:
-        raise ValueError(f"{beam_options[0]} needs a beam search: add --beams, e.g. --beams 4")
-    if beam_options and drawing:
-        option = f"--{next(iter(drawing)).replace('_', '-')}"
-        raise ValueError(f"a beam search does not sample and ends at <eos>: leave out {option} or --beams")
+def require_together(options: dict[str, Any], drawing: list[str]) -> None:
+    """ValueError where options say nothing without another, or a beam search has options of another way to write."""
+    for names, (needed, advice) in NEEDS.items():
+        alone = [name for name in names if name in options and needed not in options]
+        if alone:
+            raise ValueError(f"{_flag(alone[0])} needs {advice}")
+    others = [*drawing, *(name for name in options if name not in ("beams", "best", "length_penalty"))]
+    if "beams" in options and others:
+        raise ValueError(f"a beam search does not sample and ends at <eos>: leave out {_flag(others[0])} or --beams")
+
+
+def _flag(name: str) -> str:
+    """The option as it is typed."""
+    return f"--{name.replace('_', '-')}"

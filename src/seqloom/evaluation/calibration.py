@@ -21,12 +21,13 @@ import numpy as np
 from jaxtyping import Float
 
 from seqloom.core.arguments import count
+from seqloom.core.config import read
 from seqloom.core.model import Model, require_streams
 from seqloom.core.progress import Show, progress
 from seqloom.core.rest import Rest
 from seqloom.data.tokens import Tokens
 from seqloom.evaluation.scores import require_tokens
-from seqloom.generation.exits import Exits, Measure, read_on, require_exits
+from seqloom.generation.exits import Exiting, Exits, Measure, read_on, require_exits
 
 
 @final
@@ -69,7 +70,7 @@ def calibrate(
     if not thresholds or any(higher <= lower for higher, lower in pairwise(thresholds)):
         raise ValueError("thresholds are tested from the highest on: give at least one, each lower than the one before")
     for threshold in thresholds:
-        require_exits(Exits(threshold, by), model)
+        require_exits(read(Exits, {"threshold": threshold, "by": by}), model)
     longest_text = min(longest, model.traits.longest or longest)
     losses = np.zeros((tokens.documents, len(thresholds)))
     layers = np.zeros(len(thresholds))
@@ -79,10 +80,10 @@ def calibrate(
             ids = tokens.ids[start : min(end, start + longest_text - 1)].astype(np.int64).tolist()
             _, full_likeliest = read_on(model, partial(model.step, reuse=True), [tokens.eos], ids)
             for column, threshold in enumerate(thresholds):
-                exits = Exits(threshold, by, most=longest)
-                _, likeliest = read_on(model, partial(exits.step, model), [tokens.eos], ids)
+                exiting = Exiting(model, Exits(threshold=threshold, by=by, most=longest))
+                _, likeliest = read_on(model, exiting.step, [tokens.eos], ids)
                 losses[number, column] = np.mean(np.not_equal(likeliest, full_likeliest))
-                layers[column] += exits.layers
+                layers[column] += exiting.layers
             tokens_read += len(ids)
             advance()
     p = p_values(losses, delta)

@@ -64,11 +64,11 @@ def judged(model: Model, *, stories: int, tokens: int, top_p: float, seed: int =
         raise ValueError("the model has no tokenizer to write text with: set model.tokenizer")
     count("stories", stories, least=1)
     count("tokens", tokens, least=1)
-    sampling: Sampling = read(Sampling, {"top_p": top_p})
+    sampling: Sampling = read(Sampling, {"top_p": top_p, "seed": seed})
     eos = int(model.tokenizer.eos)
     prompts = torch.full((stories, 1), eos)
     hop = max(1, model.config.context // 4)
-    rows = generate_ids(model, prompts, max_tokens=tokens, mode="slide", hop=hop, sampling=sampling, seed=seed, eos=eos)
+    rows = generate_ids(model, prompts, max_tokens=tokens, mode="slide", hop=hop, sampling=sampling, eos=eos)
     texts = [model.tokenizer.decode(row) for row in rows]
     counts_by_text = [(*grammatical_share(text), agreement(text)[0]) for text in texts]
     grammatical, written, agreeing = (sum(counts) for counts in zip(*counts_by_text, strict=True))

@@ -23,28 +23,60 @@ from typing import Any, final
 
 import torch
 from jaxtyping import Float
+from pydantic import ConfigDict, Field, model_validator
 from torch import Tensor
 
-from seqloom.core.arguments import count, described
+from seqloom.core.arguments import described
+from seqloom.core.config import Config
 from seqloom.core.model import Model, require_generates
 from seqloom.core.rest import Rest
 from seqloom.generation.ahead import Ahead, ahead
 from seqloom.generation.modes import Mode, checked_mode, default_mode, window
-from seqloom.generation.sample import Sampling, probabilities
+from seqloom.generation.penalties import Seen
+from seqloom.generation.sample import Sampling, pick, probabilities
+
+
+@final
+class Draft(Config):
+    """A small model that drafts for another; with `confidence` or `take_back`, as in Big-Little decoding."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model: Any = Field(repr=False, description="the small model, with the same tokenizer")
+    tokens: int = Field(4, ge=1, description="drafts at most, before the large model reads them")
+    confidence: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="probability of its likeliest token below which the small model asks the large one",
+    )
+    take_back: float | None = Field(
+        None,
+        ge=0,
+        allow_inf_nan=True,
+        description="nats of a draft under the large model, above which it is taken back",
+    )
+
+    @model_validator(mode="after")
+    def _generates(self) -> "Draft":
+        if not isinstance(self.model, Model):
+            raise ValueError(
+                f"a draft has a model that seqloom.decoder or seqloom.load gives, not {described(self.model)}"
+            )
+        require_generates(self.model, "draft text")
+        return self
+
+    @property
+    def exact(self) -> bool:
+        """Whether texts have the distribution of the large model."""
+        return self.confidence is None and self.take_back is None
 
 
 @final
 @dataclass
-class Draft:
-    """A small model that drafts for another; with `confidence` or `take_back`, as in Big-Little decoding."""
+class Drafting:
+    """A text that is written with a draft, and the counts of what came of the drafts."""
 
-    model: Model
-    tokens: int = 4
-    """drafts at most, before the large model reads them"""
-    confidence: float | None = None
-    """the small model's probability of its likeliest token, below which it asks the large one"""
-    take_back: float | None = None
-    """nats of a draft under the large model, above which it is taken back"""
+    draft: Draft
     drafted: int = 0
     stayed: int = 0
     """accepted drafts"""
@@ -54,15 +86,10 @@ class Draft:
     differing: int = 0
     """accepted drafts that are not the large model's likeliest token"""
 
-    @property
-    def exact(self) -> bool:
-        """Whether texts have the distribution of the large model."""
-        return self.confidence is None and self.take_back is None
-
-    def __str__(self) -> str:
-        """A report on the drafts in words: how many there were, and the share that was accepted."""
+    def report(self, prompt: str = "", text: str = "") -> str:
+        """In words: how many drafts there were, and the share that was accepted."""
         share = f"{self.stayed / max(self.drafted, 1):.0%}"
-        differing = "" if self.exact else f", {self.differing:,} of which it would have written otherwise"
+        differing = "" if self.draft.exact else f", {self.differing:,} of which it would have written otherwise"
         return (
             f"{self.written:,} tokens in {self.readings:,} readings of the large model; "
             f"{self.stayed:,} of {self.drafted:,} drafts stayed ({share}){differing}"
@@ -70,89 +97,85 @@ class Draft:
 
 
 def require_draft(draft: Any, model: Model) -> None:
-    """Raises TypeError unless it is a Draft, and ValueError where its numbers or its model do not fit `model`."""
+    """Raises TypeError unless it is a Draft, and ValueError where its model does not fit `model`."""
     if not isinstance(draft, Draft):
         raise TypeError(f"draft is a seqloom.generation.drafting.Draft, not {described(draft)}")
-    require_generates(draft.model, "draft text")
-    count("the number of drafts", draft.tokens, least=1)
-    for name, value, most in (("confidence", draft.confidence, 1.0), ("take_back", draft.take_back, float("inf"))):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise TypeError(f"{name} is a number, not {described(value)}")
-        if value is not None and not 0 <= value <= most:
-            raise ValueError(f"{name} is from 0 to {most:g}, not {value}")
     large, small = (getattr(each_model.tokenizer, "json", None) for each_model in (model, draft.model))
     other_tokenizer = large is not None and small is not None and large != small
     if model.config.vocab != draft.model.config.vocab or other_tokenizer:
         raise ValueError("the draft model has another tokenizer: train it with --set data.tokenizer of the large one")
 
 
-def drafted(
+def draw_with_draft(
     model: Model,
-    draft: Draft,
     prompt: list[int],
+    drafting: Drafting,
     *,
     max_tokens: int,
     mode: Mode | None,
     hop: int,
     sampling: Sampling,
-    generator: torch.Generator,
 ) -> Iterator[int]:
-    """Writes `max_tokens` ids after a prompt, and counts in `draft` what came of the drafts.
+    """Writes `max_tokens` ids after a prompt, and counts in `drafting` what came of the drafts.
 
     In mode `slide` the small model slides over its own context; without a mode each model has its default one.
     ValueError at the call where a model cannot write a text of this length in that mode.
     """
+    draft = drafting.draft
     require_draft(draft, model)
     large_mode = checked_mode(model, mode, hop, len(prompt), max_tokens)
     small_mode = default_mode(draft.model, hop) if mode is None else mode
     small_hop = min(hop, window(draft.model)) if small_mode == "slide" else hop
     checked_mode(draft.model, small_mode, small_hop, len(prompt), max_tokens)
     modes = ((large_mode, hop), (small_mode, small_hop))
-    return _written(model, draft, prompt, max_tokens, modes, sampling, generator)
+    return _draw_rounds(model, drafting, prompt, max_tokens, modes, sampling)
 
 
-def _written(
+def _draw_rounds(
     model: Model,
-    draft: Draft,
+    drafting: Drafting,
     prompt: list[int],
     max_tokens: int,
     modes: tuple[tuple[Mode, int], tuple[Mode, int]],
     sampling: Sampling,
-    generator: torch.Generator,
 ) -> Iterator[int]:
-    """`drafted`, with checked arguments: draft, read the drafts, accept some, and so on.
+    """`draw_with_draft`, with checked arguments: draft, read the drafts, accept some, and so on.
 
     `modes` are the mode and the hop of the large model and of the small one.
     """
+    draft = drafting.draft
     rest = Rest(model, draft.model)
+    generator = sampling.generator()
+    seen = Seen.after(torch.tensor([prompt]), model.config.vocab) if sampling.penalizes else None
     remaining = max_tokens
     with rest:
         large, small = (ahead(reading, prompt, *how) for reading, how in zip((model, draft.model), modes, strict=True))
     while remaining:
         with rest:
-            ids, q = _drafts(small, draft, min(draft.tokens, remaining - 1), sampling, generator)
+            ids, q = _draft_ids(small, draft, min(draft.tokens, remaining - 1), sampling, generator, seen)
             logits = large.predict(ids)
-            p = probabilities(logits, sampling)
+            p = probabilities(logits, sampling, None if seen is None else seen.along(ids))
             accept = _accept_exactly if draft.exact else _accept_by_bound
             accepted, last = accept(logits, p, q, ids, draft, generator)
             new = [*ids[:accepted], last]
+            seen = None if seen is None else seen.along(new).rows(slice(len(new), None))
             if remaining > len(new):
                 large.keep(new)
                 small.keep(new)
-        draft.drafted += len(ids)
-        draft.readings += 1
+        drafting.drafted += len(ids)
+        drafting.readings += 1
         remaining -= len(new)
         likeliest = logits[: len(new)].argmax(1).tolist()
         for number, (id, likely) in enumerate(zip(new, likeliest, strict=True)):
-            draft.written += 1  # one by one: whoever reads the ids may stop at any of them
+            drafting.written += 1  # one by one: whoever reads the ids may stop at any of them
             if number < accepted:
-                draft.stayed += 1
-                draft.differing += likely != id
+                drafting.stayed += 1
+                drafting.differing += likely != id
             yield id
 
 
-def _drafts(
-    small: Ahead, draft: Draft, limit: int, sampling: Sampling, generator: torch.Generator
+def _draft_ids(
+    small: Ahead, draft: Draft, limit: int, sampling: Sampling, generator: torch.Generator, seen: Seen | None
 ) -> tuple[list[int], list[Tensor]]:
     """Up to `limit` ids of the small model, and the distribution q_i (W) that each was drawn from."""
     ids: list[int] = []
@@ -161,8 +184,9 @@ def _drafts(
         logits = small.predict(ids, len(ids))
         if draft.confidence is not None and float(logits.double().softmax(1).max()) < draft.confidence:
             break
-        distributions.append(probabilities(logits, sampling)[0])
+        distributions.append(probabilities(logits, sampling, seen)[0])
         ids.append(_draw(distributions[-1], generator))
+        seen = None if seen is None else seen.add(torch.tensor(ids[-1:]))
     return ids, distributions
 
 
@@ -192,7 +216,4 @@ def _accept_by_bound(
 
 def _draw(weights: Float[Tensor, " W"], generator: torch.Generator) -> int:
     """An id with probability in proportion to its weight."""
-    cumulative = weights.cumsum(0)
-    u = torch.rand((), dtype=torch.float64, generator=generator) * cumulative[-1]
-    # right=True passes over ids of weight 0, whose cumulative sum is their predecessor's
-    return min(int(torch.searchsorted(cumulative, u, right=True)), len(weights) - 1)
+    return int(pick(weights[None], torch.rand(1, 1, dtype=torch.float64, generator=generator)))

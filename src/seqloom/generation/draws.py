@@ -5,22 +5,20 @@ logits = read(prompts);   repeat:  ids ~ p(logits),  logits = read(ids)
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from seqloom.core.arguments import described
 from seqloom.core.model import Model, require_generates
 from seqloom.core.rest import Rest
-from seqloom.core.seeds import require_seed
 from seqloom.core.shapes import Ids
-from seqloom.generation.exits import Exits, require_exits
+from seqloom.generation.exits import Exiting
 from seqloom.generation.modes import Mode, Reader, reader
-from seqloom.generation.sample import Sampling, draw
-from seqloom.models.arguments import INTEGERS, check_whole
+from seqloom.generation.penalties import Seen
+from seqloom.generation.sample import Sampling, draw, require_sampling
+from seqloom.models.arguments import INTEGERS
 from seqloom.retrieval.neighbors import Neighbors, require_neighbors
 
 
@@ -41,34 +39,30 @@ def tokens(
     mode: Mode | None = None,
     hop: int = 1,
     sampling: Sampling | None = None,
-    seed: int = 0,
     neighbors: Neighbors | None = None,
-    exits: Exits | None = None,
+    exiting: Exiting | None = None,
     compile: bool | None = None,
 ) -> Iterator[Drawn]:
     """Draws `max_tokens` tokens for each of B prompts (B, T), with the logits that each was drawn from.
 
-    With `neighbors` the logits are ln p of the model's prediction mixed with that of the neighbors; with `exits` layers
-    are left out; `compile` is as in `generate`. Raises ValueError or TypeError at the call, as `generate` does. It does
-    not stop at `<eos>`; the caller does.
+    With `neighbors` the logits are ln p of the model's prediction mixed with that of the neighbors; with `exiting`
+    layers are left out; `compile` is as in `generate`. It does not stop at `<eos>`; the caller does. Raises ValueError
+    or TypeError at the call, as `generate` does.
     """
     check_prompts(model, prompts)
-    if sampling is not None and not isinstance(sampling, Sampling):
-        raise TypeError(f"sampling is a seqloom.generation.sample.Sampling, not {described(sampling)}")
-    check_whole("seed", seed)
+    sampling = require_sampling(Sampling() if sampling is None else sampling)
     require_neighbors(neighbors)
-    require_exits(exits, model)
-    if exits is not None and compile:
+    if exiting is not None and not isinstance(exiting, Exiting):
+        raise TypeError(f"exiting is a seqloom.generation.exits.Exiting, not {described(exiting)}")
+    if exiting is not None and compile:
         raise ValueError("each token leaves out layers of its own, which no graph does: leave out compile or exits")
-    step = None if exits is None else partial(exits.step, model)
+    step = None if exiting is None else exiting.step
     reading = reader(model, mode, hop, prompts.shape[1], max_tokens, step, compile)
-    require_seed(seed)
-    generator = torch.Generator().manual_seed(seed)
-    if exits is not None:
+    if exiting is not None:
         with Rest(model):
-            exits.begin(model, prompts.to(model.device))
-    draws = drawn(model, reading, prompts, max_tokens, sampling or Sampling(), generator, neighbors)
-    return draws if exits is None else exits.followed(draws)
+            exiting.begin(prompts.to(model.device))
+    draws = draw_tokens(model, reading, prompts, max_tokens, sampling, neighbors)
+    return draws if exiting is None else exiting.follow(draws)
 
 
 def check_prompts(model: Model, prompts: Any) -> None:
@@ -93,27 +87,29 @@ def check_rows(name: str, rows: Any, vocab: int) -> None:
         raise ValueError(f"token id {wrong} of the {singular} lies outside the model's vocabulary, 0 … {vocab - 1}")
 
 
-def drawn(
+def draw_tokens(
     model: Model,
     reading: Reader,
     prompts: Ids,
     count: int,
     sampling: Sampling,
-    generator: torch.Generator,
     neighbors: Neighbors | None = None,
 ) -> Iterator[Drawn]:
     """`tokens` of a given reader, whose model is `model`; nothing is checked."""
     rest = Rest(model)
+    generator = sampling.generator()
     with rest:
-        logits = _mixed(reading.prompt(prompts.to(model.device)), neighbors)
+        logits = _mix(reading.prompt(prompts.to(model.device)), neighbors)
+    seen = Seen.after(prompts, logits.shape[1]) if sampling.penalizes else None
     for remaining in range(count, 0, -1):
-        ids = draw(logits, sampling, generator)
+        ids = draw(logits, sampling, generator, seen)
         yield Drawn(ids, logits)
         if remaining > 1:
+            seen = None if seen is None else seen.add(ids)
             with rest:
-                logits = _mixed(reading.token(ids), neighbors)
+                logits = _mix(reading.token(ids), neighbors)
 
 
-def _mixed(logits: Tensor, neighbors: Neighbors | None) -> Tensor:
+def _mix(logits: Tensor, neighbors: Neighbors | None) -> Tensor:
     """The logits mixed with the predictions of the neighbors, if there are any."""
     return logits if neighbors is None else neighbors.mixed(logits)

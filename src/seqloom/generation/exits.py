@@ -17,7 +17,6 @@ and values alone in those layers.
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from math import exp
@@ -25,11 +24,11 @@ from typing import Any, Literal, TypeAlias, TypeVar, final
 
 import torch
 from jaxtyping import Float, Int
+from pydantic import ConfigDict, Field, model_validator
 from torch import Tensor
 
-from seqloom.core.arguments import count as require_count
 from seqloom.core.arguments import described
-from seqloom.core.config import suggestion
+from seqloom.core.config import Config, suggestion
 from seqloom.core.layered import layered
 from seqloom.core.model import Model
 from seqloom.core.state import ModelState
@@ -47,25 +46,30 @@ WARM = 8
 
 
 @final
-@dataclass
-class Exits:
-    """When layers are left out; and the counts of the `tokens` read one by one and of the `layers` run for them."""
+class Exits(Config):
+    """When layers are left out."""
 
-    threshold: float | None
-    """λ: 1 leaves out (almost) none, 0 all but the first; None where the classifier has its own, or needs none"""
-    by: Measure = "softmax"
-    decay: float = 4.0
-    """τ: how fast the threshold of early tokens falls"""
-    most: int = 200
-    """N: the most tokens that are written"""
-    first: int = 1
-    """no token exits before this layer"""
-    tokens: int = 0
-    layers: int = 0
-    position: int = field(default=0, repr=False)
-    """t, the number of the token that is read next, from 0 for the first one that was written"""
-    chosen: Int[Tensor, " B"] | None = field(default=None, repr=False)
-    """the layer of each row, where its prompt decides: see `begin`"""
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    threshold: float | None = Field(
+        None, description="λ: 1 leaves out almost none, 0 all but the first; none where the classifier has its own"
+    )
+    by: Any = Field("softmax", description="the confidence: softmax, state, or a classifier of `seqloom study exits`")
+    decay: float = Field(4.0, ge=0, description="τ: how fast the threshold of early tokens falls")
+    most: int = Field(200, ge=1, description="N: the most tokens that are written")
+    first: int = Field(1, ge=1, description="no token exits before this layer")
+
+    @model_validator(mode="after")
+    def _threshold_fits(self) -> "Exits":
+        by = self.by
+        if not isinstance(by, Classifier) and by not in MEASURES:
+            raise ValueError(f"unknown measure {str(by)[:60]!r} of exits; {suggestion(str(by), MEASURES)}")
+        if self.threshold is not None and not 0 <= self.threshold <= 1:
+            raise ValueError(f"the threshold of exits is from 0 to 1, not {self.threshold}")
+        if isinstance(by, Chooser) and self.threshold is not None:
+            raise ValueError(f"a classifier of kind {by.config.kind} chooses the layer itself: leave the threshold out")
+        if self.threshold is None and not isinstance(by, Classifier):
+            raise ValueError(f"exits by {by} need a threshold from 0 to 1: give one, as 0.9")
+        return self
 
     def at(self, token: int, layer: int = 1) -> float:
         """The threshold λ_t of token number `token`, from 0; without λ the classifier's threshold for `layer`."""
@@ -74,53 +78,74 @@ class Exits:
             return self.by.threshold(layer)
         return min(max(0.9 * self.threshold + 0.1 * exp(-self.decay * token / self.most), 0.0), 1.0)
 
-    @torch.no_grad()
-    def begin(self, model: Model, prompts: Int[Tensor, "B T"]) -> None:
-        """Begins new texts; reads the prompts, at most a context of each, where they choose the layers to leave out."""
-        self.position = 0
-        if isinstance(self.by, Sequence):
-            longest = min(model.config.context, model.traits.longest or model.config.context)
-            self.chosen = self.by.chosen(model.features(prompts[:, -longest:]).mean(1))
 
-    def step(self, model: Model, ids: Int[Tensor, " B"], state: ModelState) -> tuple[Float[Tensor, "B W"], ModelState]:
+@final
+class Exiting:
+    """A model that leaves out layers; the counts of the `tokens` read one by one and of the `layers` run for them."""
+
+    def __init__(self, model: Model, exits: Exits) -> None:
+        require_exits(exits, model)
+        self.model, self.exits = model, exits
+        self.tokens = 0
+        self.layers = 0
+        self._position = 0
+        """t, the number of the token that is read next, from 0 for the first one that was written"""
+        self._chosen: Int[Tensor, " B"] | None = None
+        """the layer of each row, where its prompt decides: see `begin`"""
+
+    @torch.no_grad()
+    def begin(self, prompts: Int[Tensor, "B T"]) -> None:
+        """Begins new texts; reads the prompts, at most a context of each, where they choose the layers to leave out."""
+        self._position = 0
+        if isinstance(self.exits.by, Sequence):
+            context = self.model.config.context
+            longest = min(context, self.model.traits.longest or context)
+            self._chosen = self.exits.by.chosen(self.model.features(prompts[:, -longest:]).mean(1))
+
+    def step(self, ids: Int[Tensor, " B"], state: ModelState) -> tuple[Float[Tensor, "B W"], ModelState]:
         """Logits after one further token of each row, and the new state; all rows leave out the same layers.
 
         The given state may be overwritten.
         """
-        if isinstance(self.by, Sequence) and self.chosen is None:
-            raise ValueError("the prompts of these texts choose the layer: call begin(model, prompts) first")
-        token = self.position
-        chosen = self.chosen
+        by = self.exits.by
+        if isinstance(by, Sequence) and self._chosen is None:
+            raise ValueError("the prompts of these texts choose the layer: call begin(prompts) first")
+        token = self._position
+        chosen = self._chosen
         layer_numbers = count(1)
 
         def enough(before: Tensor, after: Tensor) -> bool:
             """Whether all rows exit after this layer, given the stream (B, D) before and after it."""
             nonlocal chosen
             layer = next(layer_numbers)
-            if layer == 1 and isinstance(self.by, Multinomial):
-                chosen = self.by.chosen(after)
-            if layer < self.first:
+            if layer == 1 and isinstance(by, Multinomial):
+                chosen = by.chosen(after)
+            if layer < self.exits.first:
                 return False
             if chosen is not None:
                 return bool((chosen <= layer).all())
-            return bool((confidence(model, layer, before, after, self.by) >= self.at(token, layer)).all())
+            return bool((confidence(self.model, layer, before, after, by) >= self.exits.at(token, layer)).all())
 
-        logits, state, layers = model.step_until(ids, state, enough, reuse=True)
+        logits, state, layers = self.model.step_until(ids, state, enough, reuse=True)
         self.tokens += 1
-        self.position += 1
+        self._position += 1
         self.layers += layers
         return logits, state
 
-    def followed(self, draws: Iterable[T]) -> Iterator[T]:
-        """The tokens that are drawn, with `position` set to each: `slide` also reads tokens without a step."""
-        for number, drawn in enumerate(draws):
-            self.position = number
-            yield drawn
+    def follow(self, draws: Iterable[T]) -> Iterator[T]:
+        """The tokens that are drawn, with the position set to each: `slide` also reads tokens without a step."""
+        for number, token in enumerate(draws):
+            self._position = number
+            yield token
 
     @property
     def depth(self) -> float:
         """Layers run per token, over the tokens that were read one by one."""
         return self.layers / max(self.tokens, 1)
+
+    def report(self, prompt: str, text: str) -> str:
+        """What the exits of a text saved and changed, in words: see `compare`."""
+        return compare(self, prompt, text)
 
 
 def confidence(
@@ -138,13 +163,14 @@ def confidence(
 
 
 @torch.no_grad()
-def compared(model: Model, exits: Exits, prompt: str, text: str) -> str:
+def compare(exiting: Exiting, prompt: str, text: str) -> str:
     """In words: the layers run for a text that was written with exits, and what the exits save and change.
 
     For time and likeliest tokens the text is read again token by token, with exits and without, as far as the model's
     context reaches.
     """
-    if not exits.tokens:
+    model = exiting.model
+    if not exiting.tokens:
         return "no token was read by itself, so that no layer could be left out: see --mode stream"
     prompt_ids = model.tokenizer.encode(prompt)
     ids = model.tokenizer.encode(prompt + text)
@@ -153,14 +179,14 @@ def compared(model: Model, exits: Exits, prompt: str, text: str) -> str:
     before, after = ids[:first], ids[first:]
     full_step = partial(model.step, reuse=True)
     read_on(model, full_step, before, after[:WARM])  # warms up, so that the first timing is not longer for it
-    new_exits = replace(exits, tokens=0, layers=0)
-    new_exits.begin(model, torch.tensor([before], device=model.device))
+    again = Exiting(model, exiting.exits)
+    again.begin(torch.tensor([before], device=model.device))
     full_seconds, full_likeliest = read_on(model, full_step, before, after)
-    exit_seconds, exit_likeliest = read_on(model, partial(new_exits.step, model), before, after)
+    exit_seconds, exit_likeliest = read_on(model, again.step, before, after)
     differing = sum(full != exit for full, exit in zip(full_likeliest, exit_likeliest, strict=True))
     depth = len(model.config.mixers)
     return (
-        f"{exits.depth:.2f} of {depth} layers on average over {exits.tokens:,} tokens; the text read again takes "
+        f"{exiting.depth:.2f} of {depth} layers on average over {exiting.tokens:,} tokens; the text read again takes "
         f"{exit_seconds / full_seconds:.0%} of the time with all layers, and the likeliest token differs in "
         f"{differing / len(full_likeliest):.1%}"
     )
@@ -178,37 +204,15 @@ def read_on(model: Model, step: Step, before: list[int], ids: list[int]) -> tupl
 
 
 def require_exits(exits: Any, model: Model) -> None:
-    """Raises TypeError or ValueError unless it is an Exits that the model has and its numbers are in range, or None."""
-    if exits is None:
-        return
+    """Raises TypeError or ValueError unless it is an Exits that the model can have."""
     if not isinstance(exits, Exits):
         raise TypeError(f"exits are a seqloom.generation.exits.Exits, not {described(exits)}")
     if isinstance(exits.by, Classifier):
         _require_fit(exits.by, model)
-    elif exits.by not in MEASURES:
-        raise ValueError(f"unknown measure {exits.by!r} of exits; {suggestion(str(exits.by), MEASURES)}")
-    _require_threshold(exits)
-    for name, value in (("the threshold", exits.threshold), ("the decay", exits.decay)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise TypeError(f"{name} of exits is a number, not {described(value)}")
-    if exits.threshold is not None and not 0 <= exits.threshold <= 1:
-        raise ValueError(f"the threshold of exits is from 0 to 1, not {exits.threshold}")
-    if not 0 <= exits.decay < float("inf") or exits.most < 1:
-        raise ValueError("the decay of exits is 0 or more, and the tokens that it is over at least 1")
-    require_count("the first layer of exits", exits.first, least=1)
     depth = layered(model.config, "leaving layers out").depth
     if exits.first > depth:
         raise ValueError(f"exits after layer {exits.first} and later lie beyond the model's depth of {depth}")
     model.check_exits()
-
-
-def _require_threshold(exits: Exits) -> None:
-    """ValueError where a threshold is missing, or has no use."""
-    by = exits.by
-    if isinstance(by, Chooser) and exits.threshold is not None:
-        raise ValueError(f"a classifier of kind {by.config.kind} chooses the layer itself: leave the threshold out")
-    if exits.threshold is None and not isinstance(by, Classifier):
-        raise ValueError(f"exits by {by} need a threshold from 0 to 1: give one, as 0.9")
 
 
 def _require_fit(classifier: Classifier, model: Model) -> None:

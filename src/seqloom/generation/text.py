@@ -5,7 +5,7 @@ character, the longest counts. So the result does not depend on where tokens end
 stop string is held back until that is known.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from seqloom.core.arguments import described
@@ -36,7 +36,7 @@ class Tokenizer(Protocol):
 
 def pieces(
     ids: Iterable[int], tokenizer: Tokenizer, stop: Sequence[str] = (), after: Sequence[int] = ()
-) -> Iterator[str]:
+) -> Generator[str, None, None]:
     """The text of `ids` in pieces, none of them empty, until the ids end or the first stop string is complete.
 
     The ids continue the text of the ids `after`, which is not repeated and not searched for stop strings.

@@ -12,17 +12,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from typing_extensions import override
 
-from seqloom.core.arguments import count, described, mask
+from seqloom.core.arguments import count, mask
 from seqloom.core.model import Model, require_translates
 from seqloom.core.rest import Rest
-from seqloom.core.seeds import require_seed
 from seqloom.core.shapes import Ids, Keep
 from seqloom.core.state import ModelState, select
 from seqloom.generation.beams import Beams, Hypothesis, require_beams, search
-from seqloom.generation.draws import check_rows, drawn
+from seqloom.generation.draws import check_rows, draw_tokens
 from seqloom.generation.modes import Reader
-from seqloom.generation.sample import Sampling
-from seqloom.models.arguments import check_whole
+from seqloom.generation.sample import Sampling, require_sampling
 
 
 @final
@@ -59,7 +57,6 @@ def translate(
     eos: int,
     max_tokens: int | None = None,
     sampling: Sampling | None = None,
-    seed: int = 0,
 ) -> list[list[int]]:
     """The ids of the targets to B sources (B, S) of kept tokens `keep`, without `<eos>`; greedy without `sampling`.
 
@@ -67,15 +64,10 @@ def translate(
     for all rows. Raises ValueError or TypeError for a model that does not translate and for arguments that do not fit.
     """
     first, reading = _reading(model, source, keep, eos)
-    check_whole("seed", seed)
-    require_seed(seed)
-    sampling = Sampling(temperature=0.0) if sampling is None else sampling
-    if not isinstance(sampling, Sampling):
-        raise TypeError(f"sampling is a seqloom.generation.sample.Sampling, not {described(sampling)}")
-    generator = torch.Generator().manual_seed(seed)
+    sampling = require_sampling(Sampling(temperature=0.0) if sampling is None else sampling)
     rows: list[list[int]] = [[] for _ in range(len(first))]
     running = set(range(len(rows)))
-    for token in drawn(model, reading, first, _max_length(model, max_tokens), sampling, generator):
+    for token in draw_tokens(model, reading, first, _max_length(model, max_tokens), sampling):
         ids = token.ids.tolist()
         running -= {row for row in running if ids[row] == eos}
         if not running:

@@ -10,19 +10,39 @@ et al., arXiv:2010.00710, Eq. 3); the paper has 1.
 """
 
 import math
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, final
 
 import torch
 from jaxtyping import Float, Int
+from pydantic import Field
 from torch import Tensor
 
 from seqloom.core.arguments import described
+from seqloom.core.config import Config
 from seqloom.core.model import Model
 from seqloom.core.shapes import Ids, Keep
 from seqloom.retrieval.keys import Keys
 from seqloom.retrieval.search import Kind, Nearest, search_of
-from seqloom.retrieval.store import Mix, Store
+from seqloom.retrieval.store import Mix, Store, open_store
+
+
+@final
+class Retrieval(Config):
+    """The neighbors that a text is written with."""
+
+    store: Path = Field(strict=False, description="the folder of `seqloom knn build`")
+    mix: Mix | None = Field(
+        None, description="the number of neighbors, their share and temperature; those of the store"
+    )
+    search: Kind | None = Field(
+        None, description="exact, flat (faiss) or lists (faiss; default where the store has them)"
+    )
+
+    def open(self, model: Model) -> "Neighbors":
+        """The neighbors of a model, until `close`. ValueError where the store is of another one."""
+        return Neighbors(model, open_store(self.store, model), self.mix, self.search)
 
 
 @final

@@ -40,7 +40,7 @@ def sample(model: Model, tokenizer: Tokenizer, prompt: str, seed: int) -> dict[s
     reading: dict[str, Any] = {"mode": mode, "hop": hop}
     written: list[list[Any]] = []
     stream = tokenizer.stream(ids)
-    for drawn in tokens(model, prompts, max_tokens=TOKENS, **reading, sampling=Sampling(top_p=TOP_P), seed=seed):
+    for drawn in tokens(model, prompts, max_tokens=TOKENS, **reading, sampling=Sampling(top_p=TOP_P, seed=seed)):
         id = int(drawn.ids[0])
         if id == tokenizer.eos:
             break

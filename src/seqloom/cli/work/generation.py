@@ -1,14 +1,13 @@
 """`seqloom generate`: text on the terminal as it is drawn, or the best texts of a beam search."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from seqloom.cli.options import exit_measure
-from seqloom.cli.work.retrieval import neighbors_of
 from seqloom.core.config import read
 from seqloom.core.model import Model, require_generates
 from seqloom.core.shapes import Ids
@@ -17,79 +16,69 @@ from seqloom.face import load
 from seqloom.generation.beams import Beams, Hypothesis, beam_search
 from seqloom.generation.decode import generate
 from seqloom.generation.drafting import Draft
-from seqloom.generation.exits import Exits, compared
+from seqloom.generation.exits import Exits
 from seqloom.generation.price import price
 from seqloom.generation.sample import Sampling
 from seqloom.generation.text import check_stop, pieces
 from seqloom.generation.translation import translate, translate_best
+from seqloom.generation.ways import Way
+from seqloom.retrieval.neighbors import Retrieval
 
 
 def write(
-    run: Path,
-    prompt: str,
-    *,
-    step: int | None,
-    max_tokens: int,
-    mode: Any,
-    hop: int,
-    decoding: Mapping[str, Any],
-    **drawing: Any,
+    run: Path, prompt: str, step: int | None, reading: dict[str, Any], options: dict[str, Any], drawing: dict[str, Any]
 ) -> None:
     """Prints the prompt and its continuation, or the target to a source; the price goes to standard error."""
     model = _with_tokenizer(run, step)
+    stop = drawing.pop("stop")
+    sampling: Sampling = read(Sampling, drawing)
     if model.config.objective == "pairs":
-        _refuse(decoding, "leave it out for an encoder-decoder")
-        _write_target(model, _source(model, prompt, mode, hop), max_tokens, **drawing)
+        for name in options:
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option} needs a prompt that is continued: leave it out for an encoder-decoder")
+        _write_target(model, _source(model, prompt, reading), reading["max_tokens"], stop, sampling)
         return
-    extensions = _decoding(model, decoding, max_tokens)
-    text = generate(model, prompt, max_tokens=max_tokens, mode=mode, hop=hop, **extensions, **drawing)
+    compile = options.pop("compile", None)
+    ways = [sampling, *_ways(model, options, reading["max_tokens"])]
+    text = generate(model, prompt, *ways, stop=stop, compile=compile, **reading)
     print(prompt, end="", flush=True)
     new_pieces = []
     for piece in text:
         print(piece, end="", flush=True)
         new_pieces.append(piece)
     print()
-    if extensions["exits"] is not None:
-        print(compared(model, extensions["exits"], prompt, "".join(new_pieces)), file=sys.stderr)
-    elif extensions["draft"] is not None:
-        print(extensions["draft"], file=sys.stderr)
-    else:
-        length = len(model.tokenizer.encode(prompt))
-        print(f"all {max_tokens:,} tokens: {price(model, length, max_tokens, mode, hop)}", file=sys.stderr)
+    if text.counts is not None:
+        print(text.counts.report(prompt, "".join(new_pieces)), file=sys.stderr)
+        return
+    cost = price(model, len(model.tokenizer.encode(prompt)), **reading)
+    print(f"all {reading['max_tokens']:,} tokens: {cost}", file=sys.stderr)
 
 
-def write_best(
-    run: Path, prompt: str, *, step: int | None, max_tokens: int, mode: Any, hop: int, **settings: Any
-) -> None:
+def write_best(run: Path, prompt: str, step: int | None, reading: dict[str, Any], options: dict[str, Any]) -> None:
     """Prints the prompt with its likeliest continuation; of several, a line with log p and score before each."""
-    options = {name: value for name, value in settings.items() if value is not None}
     beams: Beams = read(Beams, options)
     model = _with_tokenizer(run, step)
+    max_tokens = reading["max_tokens"]
     eos = model.tokenizer.eos
     if model.config.objective == "pairs":
-        source = _source(model, prompt, mode, hop)
+        source = _source(model, prompt, reading)
         (hypotheses,) = translate_best(model, source, max_tokens=max_tokens, beams=beams, eos=eos)
         _print_best(hypotheses, beams.best, lambda ids: "".join(pieces(ids, model.tokenizer)))
         return
     ids = model.tokenizer.encode(prompt)
-    prompts = torch.tensor([ids], dtype=torch.long)
-    (hypotheses,) = beam_search(model, prompts, max_tokens=max_tokens, beams=beams, mode=mode, hop=hop, eos=eos)
+    (hypotheses,) = beam_search(model, torch.tensor([ids], dtype=torch.long), beams=beams, eos=eos, **reading)
     _print_best(hypotheses, beams.best, lambda new: prompt + "".join(pieces(new, model.tokenizer, (), ids)))
-    per_beam = price(model, len(ids), max_tokens, mode, hop)
+    per_beam = price(model, len(ids), **reading)
     print(
         f"at most {max_tokens:,} tokens in each of {beams.beams} beams; a beam of all {max_tokens:,} {per_beam}",
         file=sys.stderr,
     )
 
 
-def _write_target(
-    model: Model, source: Ids, max_tokens: int, *, stop: Sequence[str], seed: int, **settings: Any
-) -> None:
+def _write_target(model: Model, source: Ids, max_tokens: int, stop: Sequence[str], sampling: Sampling) -> None:
     """Prints the target to a source, drawn."""
     check_stop(stop)
-    sampling: Sampling = read(Sampling, settings)
-    eos = model.tokenizer.eos
-    (ids,) = translate(model, source, eos=eos, max_tokens=max_tokens, sampling=sampling, seed=seed)
+    (ids,) = translate(model, source, eos=model.tokenizer.eos, max_tokens=max_tokens, sampling=sampling)
     print("".join(pieces(ids, model.tokenizer, stop)))
 
 
@@ -102,10 +91,10 @@ def _with_tokenizer(run: Path, step: int | None) -> Model:
     return model
 
 
-def _source(model: Model, text: str, mode: str | None, hop: int) -> Ids:
+def _source(model: Model, text: str, reading: dict[str, Any]) -> Ids:
     """A text as the source (1, S) of a model that translates. ValueError for options of a prompt that is continued."""
-    if mode is not None or hop != 1:
-        option = "--hop" if hop != 1 else "--mode"
+    if reading["mode"] is not None or reading["hop"] != 1:
+        option = "--hop" if reading["hop"] != 1 else "--mode"
         raise ValueError(f"an encoder-decoder reads the source once and generates from a state: leave out {option}")
     if not text:
         raise ValueError("the source is empty: give at least one character")
@@ -120,41 +109,26 @@ def _print_best(hypotheses: Sequence[Hypothesis], best: int, text: Callable[[lis
         print(text(hypothesis.ids))
 
 
-def _decoding(model: Model, options: Mapping[str, Any], max_tokens: int) -> dict[str, Any]:
-    """The arguments `neighbors`, `draft`, `exits` and `compile` of `generate`, from the options of the command line."""
-    return {
-        "neighbors": neighbors_of(model, options.get("knn"), options.get("search")),
-        "draft": _draft(options),
-        "exits": _exits(model, options, max_tokens),
-        "compile": options.get("compile"),
-    }
+def _ways(model: Model, options: dict[str, Any], max_tokens: int) -> list[Way]:
+    """The values by which a text is written besides a Sampling, from the options of the command line."""
+    ways: list[Way] = []
+    if "knn" in options:
+        ways.append(read(Retrieval, {"store": options["knn"], "search": options.get("search")}))
+    if "draft" in options:
+        settings: dict[str, Any] = {name: options[name] for name in ("confidence", "take_back") if name in options}
+        settings |= {"tokens": options["drafts"]} if "drafts" in options else {}
+        ways.append(read(Draft, {"model": load(options["draft"]), **settings}))
+    if {"exit", "exit_by", "exit_from"} & set(options):
+        ways.append(_exits(model, options, max_tokens))
+    return ways
 
 
-def _refuse(options: Mapping[str, Any], reason: str) -> None:
-    """ValueError where the command line has one of these options."""
-    for name in options:
-        raise ValueError(f"--{name.replace('_', '-')} needs a prompt that is continued: {reason}")
-
-
-def _draft(options: Mapping[str, Any]) -> Draft | None:
-    """The draft model of `--draft`. ValueError where options of a draft are given without it."""
-    settings = {name: options[name] for name in ("drafts", "confidence", "take_back") if name in options}
-    if "draft" not in options:
-        for name in settings:
-            option = f"--{name.replace('_', '-')}"
-            raise ValueError(f"{option} needs a draft model: add --draft RUN, or leave it out")
-        return None
-    if "drafts" in settings:
-        settings["tokens"] = settings.pop("drafts")
-    return Draft(load(options["draft"]), **settings)
-
-
-def _exits(model: Model, options: Mapping[str, Any], max_tokens: int) -> Exits | None:
+def _exits(model: Model, options: dict[str, Any], max_tokens: int) -> Exits:
     """When layers are left out; ValueError for a measure without its threshold."""
-    if not {"exit", "exit_by", "exit_from"} & set(options):
-        return None
     by = exit_measure(model, options.get("exit_by", "softmax"))
     if "exit" not in options and not isinstance(by, Classifier):
         option = "--exit-by" if "exit_by" in options else "--exit-from"
         raise ValueError(f"{option} needs a threshold: add --exit, or leave it out")
-    return Exits(options.get("exit"), by, most=max(max_tokens, 1), first=options.get("exit_from", 1))
+    settings = {"threshold": options.get("exit"), "most": max(max_tokens, 1), "first": options.get("exit_from", 1)}
+    exits: Exits = read(Exits, {"by": by, **settings})
+    return exits
