@@ -5,8 +5,8 @@ character, the longest counts. So the result does not depend on where tokens end
 stop string is held back until that is known.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, Protocol, final
 
 from seqloom.core.arguments import described
 from seqloom.data.tokenizer import require_utf8
@@ -34,6 +34,41 @@ class Tokenizer(Protocol):
         """A decoder for ids that arrive one by one and continue the text of the ids `after`."""
 
 
+@final
+class TextCutter:
+    """The text of ids that arrive one by one and continue the text of the ids `after`, until a stop string."""
+
+    def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = (), after: Sequence[int] = ()) -> None:
+        self._stream = tokenizer.stream(after)
+        self._stop = stop
+        self._held = ""
+        """text that may be the beginning of a stop string"""
+        self.ended = False
+        """whether a stop string is complete"""
+
+    def push(self, id: int) -> str:
+        """The text that is certain after this id; often none."""
+        return self._cut(self._stream.push(id))
+
+    def finish(self) -> str:
+        """The rest at the end."""
+        rest = self._cut(self._stream.finish())
+        return rest if self.ended else rest + self._held
+
+    def _cut(self, text: str) -> str:
+        """The text so far that cannot be the beginning of a stop string, without what was given before."""
+        text = self._held + text
+        starts = ((string, text.find(string)) for string in self._stop)
+        occurrences = [(start + len(string), start) for string, start in starts if start >= 0]
+        if occurrences:
+            _, start = min(occurrences)  # the earliest end; of equal ends the earliest start
+            self.ended = True
+            return text[:start]
+        released = len(text) - max((_overlap(text, string) for string in self._stop), default=0)
+        self._held = text[released:]
+        return text[:released]
+
+
 def pieces(
     ids: Iterable[int], tokenizer: Tokenizer, stop: Sequence[str] = (), after: Sequence[int] = ()
 ) -> Generator[str, None, None]:
@@ -41,31 +76,16 @@ def pieces(
 
     The ids continue the text of the ids `after`, which is not repeated and not searched for stop strings.
     """
-    text_so_far = ""
-    for text in _decoded(ids, tokenizer, after):
-        text_so_far += text
-        starts = ((string, text_so_far.find(string)) for string in stop)
-        occurrences = [(start + len(string), start) for string, start in starts if start >= 0]
-        if occurrences:
-            _, start = min(occurrences)  # the earliest end; of equal ends the earliest start
-            if start:
-                yield text_so_far[:start]
-            return
-        held_back = max((_overlap(text_so_far, string) for string in stop), default=0)
-        released = len(text_so_far) - held_back
-        if released:
-            yield text_so_far[:released]
-        text_so_far = text_so_far[released:]
-    if text_so_far:
-        yield text_so_far
-
-
-def _decoded(ids: Iterable[int], tokenizer: Tokenizer, after: Sequence[int]) -> Iterator[str]:
-    """The text that each id completes, often empty, and the rest at the end."""
-    stream = tokenizer.stream(after)
+    cutter = TextCutter(tokenizer, stop, after)
     for id in ids:
-        yield stream.push(id)
-    yield stream.finish()
+        text = cutter.push(id)
+        if text:
+            yield text
+        if cutter.ended:
+            return
+    rest = cutter.finish()
+    if rest:
+        yield rest
 
 
 def _overlap(text: str, stop: str) -> int:
