@@ -51,6 +51,29 @@ def test_generate_prints_each_piece_at_once(
 
 
 @pytest.mark.slow
+def test_generate_several_texts(seqloom: Seqloom, trained: Path) -> None:
+    """Each is the text of its seed."""
+    how = ("--max-tokens", 8, "--top-p", 0.9, "--min-p", 0.001, "--presence-penalty", 0.5, "--repetition-penalty", 1.1)
+    answer = seqloom("generate", trained, "Once", "The end", "--samples", 2, "--seed", 3, *how)
+    singles = [
+        seqloom("generate", trained, prompt, "--seed", seed, *how).out
+        for prompt in ("Once", "The end")
+        for seed in (3, 4)
+    ]
+    seeds = (3, 4, 3, 4)
+    assert answer.out == "".join(
+        f"{n}. seed {seed}\n{text}" for n, (seed, text) in enumerate(zip(seeds, singles, strict=True), 1)
+    )
+    for options, words in (
+        (("--beams", 2), "--beams writes one text"),
+        (("--exit", 0.5), "--exit writes one text"),
+        (("--compile",), "--compile writes one text"),
+    ):
+        refused = seqloom("generate", trained, "Once", "The end", *options)
+        assert (refused.code, words in refused.err, len(refused.err.splitlines())) == (2, True, 1)
+
+
+@pytest.mark.slow
 def test_generate_with_a_draft(seqloom: Seqloom, trained: Path) -> None:
     """A run that drafts for itself writes its own greedy text; the price says what came of the drafts."""
     ask = ("generate", trained, "Once", "--max-tokens", 12, "--temperature", 0)

@@ -1,6 +1,7 @@
 """Drawing a token: the distribution by its definition, draws from it, wrong settings in one line."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -13,10 +14,11 @@ def by_definition(logits: list[float], temperature: float, top_k: int | None, to
     weights = [math.exp(z / temperature) for z in logits]
     order = sorted(range(len(logits)), key=lambda id: (-weights[id], id))[:top_k]
     if top_p is not None:
-        total, kept = sum(weights[id] for id in order), []
+        total, kept, reached = sum(weights[id] for id in order), [], 0.0
         for id in order:
             kept.append(id)
-            if sum(weights[k] for k in kept) / total >= top_p:
+            reached += weights[id]
+            if reached / total >= top_p:
                 break
         order = kept
     total = sum(weights[id] for id in order)
@@ -31,6 +33,17 @@ def test_the_distribution_is_its_definition(temperature: float, top_k: int | Non
     result = probabilities(logits, Sampling(temperature=temperature, top_k=top_k, top_p=top_p))
     want = torch.tensor([by_definition(row, temperature, top_k, top_p) for row in logits.tolist()], dtype=torch.float64)
     torch.testing.assert_close(result, want, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("scale", [0.1, 3.0])
+@pytest.mark.parametrize("settings", [{"top_p": 0.9}, {"top_k": 300, "top_p": 0.8}, {"top_k": 700}, {"top_k": 2}])
+def test_many_tokens_of_which_few_are_likely_or_all(settings: dict[str, Any], scale: float) -> None:
+    """Equal logits too, of which the first stay."""
+    logits = (scale * torch.randn(3, 1500, generator=torch.Generator().manual_seed(3)).double()).round(decimals=1)
+    result = probabilities(logits, Sampling(**settings))
+    top_k, top_p = settings.get("top_k"), settings.get("top_p")
+    want = torch.tensor([by_definition(row, 1.0, top_k, top_p) for row in logits.tolist()], dtype=torch.float64)
+    torch.testing.assert_close(result, want, rtol=1e-11, atol=1e-15)
 
 
 ln = math.log

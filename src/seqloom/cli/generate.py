@@ -22,7 +22,7 @@ NEEDS = {
 
 def generate(
     run: Run,
-    prompt: Annotated[str, typer.Argument(help="the prompt, or the source of an encoder-decoder")],
+    prompt: Annotated[list[str], typer.Argument(help="the prompt, or several; the source of an encoder-decoder")],
     max_tokens: Annotated[int, typer.Option(help="largest number of tokens to generate")] = 200,
     temperature: Annotated[float, typer.Option(help="divides the logits; 0 takes the most probable token")] = 1.0,
     top_k: Annotated[int | None, typer.Option(help="sample from the k most probable tokens")] = None,
@@ -39,6 +39,9 @@ def generate(
         float, typer.Option(help="is subtracted from the logits of the tokens written so far")
     ] = 0.0,
     seed: Annotated[int, typer.Option(help="the same seed gives the same text")] = 0,
+    samples: Annotated[
+        int, typer.Option(help="texts for each prompt, with the seeds from --seed on, written side by side", min=1)
+    ] = 1,
     stop: Annotated[list[str] | None, typer.Option(help="stop before this text; may be repeated")] = None,
     mode: Annotated[
         str | None,
@@ -86,19 +89,27 @@ def generate(
     ] = None,
     step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
 ) -> None:
-    """Continues a prompt, by sampling (printed token by token) or by beam search; or writes the target of a source."""
+    """Continues a prompt, by sampling (printed token by token) or by beam search; or writes the target of a source.
+
+    Of several texts each is printed below a line with its number and seed.
+    """
     given: dict[str, Any] = {**locals(), "stop": stop or [], "exit": exit_at}
     drawing = {name: given[name] for name in DRAWING}
     names = ("beams", "best", "length_penalty", "knn", "search", "draft", "drafts", "confidence", "take_back")
     options = given_options({name: given[name] for name in (*names, "exit", "exit_by", "exit_from", "compile")})
     require_together(options, [name for name, default in DRAWING.items() if drawing[name] != default])
-    from seqloom.cli.work.generation import write, write_best
+    several = len(prompt) > 1 or samples > 1
+    if several and options:
+        raise ValueError(f"{_flag(next(iter(options)))} writes one text: give one prompt, without --samples")
+    from seqloom.cli.work.generation import write, write_best, write_several
 
     reading: dict[str, Any] = {"max_tokens": max_tokens, "mode": mode, "hop": hop}
-    if beams is not None:
-        write_best(run, prompt, step, reading, options)
+    if several:
+        write_several(run, prompt, step, reading, {**drawing, "samples": samples})
+    elif beams is not None:
+        write_best(run, prompt[0], step, reading, options)
     else:
-        write(run, prompt, step, reading, options, drawing)
+        write(run, prompt[0], step, reading, options, drawing)
 
 
 def require_together(options: dict[str, Any], drawing: list[str]) -> None:

@@ -23,8 +23,12 @@ from torch import Tensor
 
 from seqloom.core.arguments import described
 from seqloom.core.config import Config
+from seqloom.core.largest import largest
 from seqloom.core.seeds import require_seed
 from seqloom.generation.penalties import Seen, penalize
+
+FEW = 256
+"""the most tokens that top-p looks at before it sorts all"""
 
 
 @final
@@ -83,24 +87,48 @@ def probabilities(logits: Float[Tensor, "B W"], sampling: Sampling, seen: Seen |
     if sampling.top_k is not None or sampling.top_p is not None:
         p = _cut(p, logits, sampling)
     if sampling.min_p is not None:
-        p[p < sampling.min_p * (1 - 1e-12) * p.amax(1, keepdim=True)] = 0.0  # reached but for rounding is reached
+        p[p < _reached(sampling.min_p) * p.amax(1, keepdim=True)] = 0.0
         p /= p.sum(1, keepdim=True)
     return p
 
 
 def _cut(p: Float[Tensor, "B W"], logits: Float[Tensor, "B W"], sampling: Sampling) -> Float[Tensor, "B W"]:
     """The distribution after top-k and top-p."""
-    _, order = logits.sort(stable=True, dim=1, descending=True)
-    ranked = p.gather(1, order)
+    ranked, order = _rank(p, logits, sampling)
     if sampling.top_k is not None:
-        ranked[:, sampling.top_k :] = 0.0
-        ranked /= ranked.sum(1, keepdim=True)
+        ranked = ranked / ranked.sum(1, keepdim=True)
     if sampling.top_p is not None and sampling.top_p < 1:
         before = ranked.cumsum(1).roll(1, 1)
         before[:, 0] = 0.0
-        ranked[before >= sampling.top_p * (1 - 1e-12)] = 0.0  # a sum that reaches p but for rounding reaches it
-        ranked /= ranked.sum(1, keepdim=True)
+        ranked = torch.where(before < _reached(sampling.top_p), ranked, 0.0)
+        ranked = ranked / ranked.sum(1, keepdim=True)
     return torch.zeros_like(p).scatter_(1, order, ranked)
+
+
+def _rank(
+    p: Float[Tensor, "B W"], logits: Float[Tensor, "B W"], sampling: Sampling
+) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"]]:
+    """The largest p of each row, in descending order, and their ids; as many as can stay.
+
+    For top-p that is seldom more than `FEW`, and only where they do not reach it all are sorted, which takes longer.
+    """
+    W = p.shape[1]
+    if sampling.top_k is not None and sampling.top_k <= W // 4:
+        _, order = largest(logits, sampling.top_k)
+        return p.gather(1, order), order
+    if sampling.top_k is None and W >= 4 * FEW:
+        _, order = largest(logits, FEW)
+        ranked = p.gather(1, order)
+        if bool((ranked.sum(1) >= _reached(sampling.top_p or 1.0)).all()):
+            return ranked, order
+    _, order = logits.sort(stable=True, dim=1, descending=True)
+    order = order[:, : sampling.top_k]
+    return p.gather(1, order), order
+
+
+def _reached(share: float) -> float:
+    """A sum that reaches a share but for rounding reaches it."""
+    return share * (1 - 1e-12)
 
 
 def draw(

@@ -1,5 +1,6 @@
 """`seqloom generate`: text on the terminal as it is drawn, or the best texts of a beam search."""
 
+import itertools
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch
 from seqloom.cli.options import exit_measure
 from seqloom.core.config import read
 from seqloom.core.model import Model, require_generates
+from seqloom.core.seeds import LIMIT
 from seqloom.core.shapes import Ids
 from seqloom.depth.classifier import Classifier
 from seqloom.face import load
@@ -19,6 +21,7 @@ from seqloom.generation.drafting import Draft
 from seqloom.generation.exits import Exits
 from seqloom.generation.price import price
 from seqloom.generation.sample import Sampling
+from seqloom.generation.several import generate_texts
 from seqloom.generation.text import check_stop, pieces
 from seqloom.generation.translation import translate, translate_best
 from seqloom.generation.ways import Way
@@ -52,6 +55,20 @@ def write(
         return
     cost = price(model, len(model.tokenizer.encode(prompt)), **reading)
     print(f"all {reading['max_tokens']:,} tokens: {cost}", file=sys.stderr)
+
+
+def write_several(
+    run: Path, prompts: Sequence[str], step: int | None, reading: dict[str, Any], drawing: dict[str, Any]
+) -> None:
+    """Prints each prompt with its continuations, which are written side by side; a line with the seed before each."""
+    model = _with_tokenizer(run, step)
+    if model.config.objective == "pairs":
+        raise ValueError("an encoder-decoder writes one target: give one source, without --samples")
+    texts = generate_texts(model, prompts, **reading, **drawing)
+    numbers = itertools.count(1)
+    for prompt, continuations in zip(prompts, texts, strict=True):
+        for sample, text in enumerate(continuations):
+            print(f"{next(numbers)}. seed {(drawing['seed'] + sample) % LIMIT}\n{prompt}{text}")
 
 
 def write_best(run: Path, prompt: str, step: int | None, reading: dict[str, Any], options: dict[str, Any]) -> None:
