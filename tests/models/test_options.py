@@ -31,6 +31,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "GEGLU": {"activation": "gelu", "glu": True},
     "after": {"norm_place": "after", "embed_norm": True},
     "after, mixers alone": {"norm_place": "after", "channel": "none"},
+    "norms of outputs": {"norm_place": "outputs", "norm": "rms"},
+    "both norms": {"norm_place": "both"},
+    "both norms, mixers alone": {"norm_place": "both", "channel": "none"},
+    "outputs, mixers alone": {"norm_place": "outputs", "channel": "none"},
     "parallel": {"sublayers": "parallel"},
     "parallel channel mixing": {"sublayers": "parallel", "channel": "channel_mix"},
     "unscaled": {"embed_scale": False, "norm": "rms"},
@@ -80,9 +84,17 @@ def channel(x: Tensor, model: Decoder, layer: int) -> Tensor:
     return hidden @ w["w_2.weight"].T + w.get("w_2.bias", 0)
 
 
+def joined(y: Tensor, model: Decoder, layer: int, sublayer: int) -> Tensor:
+    """What a sublayer gives, as it is added to the stream."""
+    numbers = {"outputs": sublayer, "both": sublayer + 2}
+    number = numbers.get(model.config.norm_place)
+    return y if number is None else normalized(y, model, f"layers.{layer}.norm_{number}")
+
+
 def written(model: Decoder, text: Tensor) -> Tensor:
     """The model's equations, of one whole text."""
-    config, before = model.config, model.config.norm_place == "before"
+    config, place = model.config, model.config.norm_place
+    before, after = place in ("before", "both"), place == "after"
     x = model.token.weight[text] + model.position.table.weight[: text.shape[1]]  # type: ignore[union-attr, operator]
     x = x * DIM**0.5 if config.embed_scale else x
     x = normalized(x, model, "embed_norm") if config.embed_norm else x
@@ -92,12 +104,13 @@ def written(model: Decoder, text: Tensor) -> Tensor:
             y = block.mixer(normalized(x, model, first)) + channel(normalized(x, model, second), model, number)
             x = x + y
             continue
-        x = x + block.mixer(normalized(x, model, first) if before else x)
-        x = x if before else normalized(x, model, first)
+        x = x + joined(block.mixer(normalized(x, model, first) if before else x), model, number, 1)
+        x = normalized(x, model, first) if after else x
         if config.ffn.kind != "none":
-            x = x + channel(normalized(x, model, second) if before else x, model, number)
-            x = x if before else normalized(x, model, second)
-    x = normalized(x, model, "norm") if before else x
+            z = normalized(x, model, second) if before else x
+            x = x + joined(channel(z, model, number), model, number, 2)
+            x = normalized(x, model, second) if after else x
+    x = x if after else normalized(x, model, "norm")
     matrix = model.token.weight if config.tie else model.get_parameter("head.weight")
     return x @ matrix.T + (model.get_parameter("head.bias") if config.head_bias else 0)
 
@@ -162,6 +175,26 @@ def test_the_encoder_has_them_too(options: dict[str, Any]) -> None:
     assert model.cost(CONTEXT).params == sum(p.numel() for p in model.parameters())
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("tie", [False, True])
+def test_capped_logits(tie: bool) -> None:
+    plain, capped = (decoder("attention", tie=tie, **cap) for cap in ({}, {"logit_cap": 0.3}))
+    text = ids(2, 5)
+    capped.load_state_dict(
+        {name.replace("head.", "head.inner."): tensor for name, tensor in plain.state_dict().items()}
+    )
+    expected = 0.3 * torch.tanh(plain(text) / 0.3)
+    near(capped(text), expected)
+    near(capped.extend(text, capped.start(2))[0], expected)
+    near(capped.step(text[:, 0], capped.start(2))[0], expected[:, 0])
+    near(capped.loss_with_extras(text, text)[0], torch.nn.functional.cross_entropy(expected.mT, text))
+    near(plain.loss_with_extras(text, text)[0], torch.nn.functional.cross_entropy(plain(text).mT, text))
+    with use(**{op: "reference" for op in known() if "reference" in known()[op]}):
+        price = capped.cost(4)
+        assert priced(price) == count(lambda: predict(capped, ids(1, 4)))
+    assert price.params == sum(p.numel() for p in capped.parameters())
+
+
 @pytest.mark.slow
 def test_a_tied_matrix_is_one_parameter(tmp_path: Path) -> None:
     model = decoder("attention", tie=True).float()
@@ -219,6 +252,10 @@ def test_scaled_initialization(settings: dict[str, Any], sublayers: int, names: 
         ({"activation": "silu", "channel": "channel_mix"}, "activation is of the feed-forward network"),
         ({"sublayers": "parallel", "channel": "none"}, "needs two sublayers: choose ffn.kind=ffn"),
         ({"sublayers": "parallel", "norm_place": "after"}, "choose norm_place=before"),
+        ({"sublayers": "parallel", "norm_place": "outputs"}, "choose norm_place=before"),
+        ({"residual": "gru", "norm_place": "both"}, "choose norm_place=before"),
+        ({"exit_heads": "own", "logit_cap": 1.0}, "exit_heads=own have no logit_cap"),
+        ({"mixer": {"kind": "attention", "qk_norm_eps": 1e-3}}, "set qk_norm, or leave it out"),
         ({"activation": "swish"}, "activation"),
     ],
 )

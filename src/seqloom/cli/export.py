@@ -17,18 +17,19 @@ def hf(
     run: Run,
     out: Annotated[Path, typer.Argument(help="the folder to be written", parser=folder, metavar="FOLDER")],
     step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
+    family: Annotated[
+        str | None,
+        typer.Option("--as", help="write it as this family of transformers', such as llama; seqloom: as ours"),
+    ] = None,
 ) -> None:
-    """Writes a folder for transformers, with the tokenizer; needs 'seqloom[hf]'.
+    """Writes a folder for transformers, with the tokenizer. A model of theirs is written as what it came from.
 
-    There: import seqloom.hf, then AutoModelForCausalLM.from_pretrained(FOLDER); or with trust_remote_code=True alone.
+    As ours it needs 'seqloom[hf]', and there import seqloom.hf, then AutoModelForCausalLM.from_pretrained(FOLDER), or
+    with trust_remote_code=True alone. As one of their families it needs neither, here or there.
     """
-    from seqloom.face import load
+    from seqloom.cli.work.export import export_model
 
-    try:
-        from seqloom import hf as transformers_side
-    except ImportError as error:
-        raise ValueError(str(error)) from None
-    print(f"the folder is {transformers_side.export(load(run, step=step), out)}")
+    print(export_model(run, out, step, family))
 
 
 @export.command()

@@ -42,10 +42,10 @@ class LayeredConfig(ModelConfig, ABC):
     norm: Literal["layer", "rms"] = Field(
         "layer", description="the norm before each sublayer and the output: LayerNorm or RMSNorm"
     )
-    norm_place: Literal["before", "after"] = Field(
+    norm_place: Literal["before", "after", "outputs", "both"] = Field(
         "before",
-        description="norm of the input of a sublayer (pre-norm) or of the sum after it (post-norm: Vaswani, BERT; "
-        "without a final norm)",
+        description="norm of the input of a sublayer (pre-norm), of the sum after it (post-norm: Vaswani, BERT; "
+        "without a final norm), of its output (OLMo 2), or of its input and its output (Gemma 2)",
     )
     sublayers: Literal["serial", "parallel", "reversible"] = Field(
         "serial",
@@ -84,6 +84,11 @@ class LayeredConfig(ModelConfig, ABC):
         values = self._written(write)
         ffn = values.get("ffn")
         return {**values, **by_old_names(ffn)} if isinstance(ffn, dict) else values
+
+    @property
+    def has_final_norm(self) -> bool:
+        """Whether a norm is between the last layer and the output layer."""
+        return self.norm_place != "after"
 
     @property
     def ffn_pattern(self) -> tuple[FeedForwardConfig, ...]:

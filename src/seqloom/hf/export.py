@@ -6,9 +6,6 @@ The last one is for `trust_remote_code=True`, without which one writes `import s
 package, and transformers says what to install where that is missing.
 """
 
-import os
-import shutil
-import tempfile
 from pathlib import Path
 
 import tokenizers
@@ -17,6 +14,7 @@ from transformers import PreTrainedTokenizerFast
 from seqloom.core.model import Model
 from seqloom.data.tokenizer import Tokenizer
 from seqloom.hf.register import wrap
+from seqloom.runs.durable import making_folder
 
 SHIM = "modeling_seqloom"
 SHIM_TEXT = '''"""Imports the model's classes from the package seqloom, which must be installed."""
@@ -44,22 +42,12 @@ def export(model: Model, folder: str | Path) -> Path:
 
     ValueError where the folder has content, or the kind of model has no wrapper.
     """
-    folder = Path(folder)
-    if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
-        raise ValueError(f"{folder} is there already: choose a new folder")
     wrapper = wrap(model)
     name = type(wrapper).__name__
     wrapper.config.auto_map = {"AutoConfig": f"{SHIM}.SeqloomConfig", AUTO_CLASSES[name]: f"{SHIM}.{name}"}
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    with making_folder(Path(folder)) as temporary:
         wrapper.save_pretrained(temporary)
         (temporary / f"{SHIM}.py").write_text(SHIM_TEXT.format(names=f"SeqloomConfig, {name}"))
         if model.tokenizer is not None:
             fast_tokenizer(model.tokenizer).save_pretrained(temporary)
-        temporary.chmod(0o755)
-        os.replace(temporary, folder)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    return folder
+    return Path(folder)

@@ -49,6 +49,7 @@ class HeadSettings(SizedConfig, ABC):
     qk_norm: Literal["none", "heads", "all"] = Field(
         "none", description="RMS norm of queries and keys: none, per head (Qwen3), or over all heads (OLMo 2)"
     )
+    qk_norm_eps: float = Field(1e-6, gt=0, description="ε of the norms of queries and keys")
     scale: float | None = Field(None, gt=0, description="factor of the scores; unset: 1/√width; T5 has 1")
     softcap: float | None = Field(None, gt=0, description="c of z → c tanh(z/c), which caps scores (Gemma 2)")
     sinks: bool = Field(False, description="whether each head has a learned score for attending to nothing (gpt-oss)")
@@ -79,6 +80,8 @@ class HeadSettings(SizedConfig, ABC):
 
     @model_validator(mode="after")
     def _grouped(self) -> "HeadSettings":
+        if self.qk_norm == "none" and self.qk_norm_eps != HeadSettings.model_fields["qk_norm_eps"].default:
+            raise ValueError("qk_norm_eps is that of norms of queries and keys: set qk_norm, or leave it out")
         if self.kv_heads is not None and self.heads % self.kv_heads:
             divisors = ", ".join(str(n) for n in range(1, self.heads + 1) if self.heads % n == 0)
             raise ValueError(
@@ -129,9 +132,9 @@ class Heads(Mixer, ABC):
         self.norm_q: RMSNorm | None = None
         self.norm_k: RMSNorm | None = None
         if config.qk_norm == "heads":
-            self.norm_q, self.norm_k = RMSNorm(self.width, eps=1e-6), RMSNorm(self.width, eps=1e-6)
+            self.norm_q, self.norm_k = (RMSNorm(self.width, eps=config.qk_norm_eps) for _ in range(2))
         elif config.qk_norm == "all":
-            self.norm_q, self.norm_k = RMSNorm(self.sizes[0], eps=1e-6), RMSNorm(self.sizes[1], eps=1e-6)
+            self.norm_q, self.norm_k = (RMSNorm(size, eps=config.qk_norm_eps) for size in self.sizes[:2])
         self.w_gate = Linear(self.dim, self.sizes[0], bias=config.bias != "none") if config.output_gate else None
         self.sinks = nn.Parameter(torch.zeros(self.heads)) if config.sinks else None
         self.taps = nn.Parameter(torch.empty(config.kernel, sum(self.sizes))) if config.kernel > 1 else None

@@ -117,7 +117,7 @@ class Classifier(Transformer):
         total = layers_cost(self.config, layers, T, per)
         if self.segment is not None:
             total += Cost(add=T * D, params=2 * D, path=("addition",))
-        if self.config.norm_place == "before":
+        if self.config.has_final_norm:
             total += norm_cost(T, D, self.config.norm)
         if self.config.pool == "mean":
             total += Cost(add=(T - 1) * D, div=D, path=("cumulation", "division"))

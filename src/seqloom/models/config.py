@@ -20,6 +20,7 @@ from seqloom.models.ffn_kinds import FFNConfig, ffn_config
 from seqloom.models.gated import GatedBlock
 from seqloom.models.loop import Loop
 from seqloom.models.norm import build_norm
+from seqloom.models.output_norm import BothNormsBlock, OutputNormBlock
 from seqloom.models.parallel import ParallelBlock
 from seqloom.models.post_norm import PostNormBlock
 from seqloom.models.reversible import ReversibleBlock, ReversibleLoop
@@ -32,6 +33,8 @@ ARRANGEMENTS: dict[str, type[Block]] = {
     "reversible": ReversibleBlock,
 }
 """the kinds of blocks whose norms are before their sublayers, by `sublayers`"""
+NORM_PLACES: dict[str, type[Block]] = {"after": PostNormBlock, "outputs": OutputNormBlock, "both": BothNormsBlock}
+"""the kinds of blocks whose norms are elsewhere, by `norm_place`"""
 
 
 class TransformerConfig(LayeredConfig, ABC):
@@ -101,9 +104,9 @@ class TransformerConfig(LayeredConfig, ABC):
             raise ValueError(f"{len(self.ffn)} entries of ffn for {self.depth} layers: the last would never be used")
         if self.sublayers != "serial" and any(ffn.is_none for ffn in self.ffn_pattern):
             raise ValueError(f"sublayers={self.sublayers} needs two sublayers: choose ffn.kind=ffn or a channel mixing")
-        if self.sublayers != "serial" and self.norm_place == "after":
+        if self.sublayers != "serial" and self.norm_place != "before":
             raise ValueError(f"sublayers={self.sublayers} has its norms before them: choose norm_place=before")
-        if self.residual != "add" and self.norm_place == "after":
+        if self.residual != "add" and self.norm_place != "before":
             raise ValueError(f"residual={self.residual} has the norm of the input alone: choose norm_place=before")
         if self.residual != "add" and self.sublayers != "serial":
             raise ValueError(f"sublayers={self.sublayers} adds what sublayers say: choose serial, or residual=add")
@@ -139,9 +142,7 @@ class TransformerConfig(LayeredConfig, ABC):
     @property
     def _arrangement(self) -> type[Block]:
         """The kind of block, where its sublayers are added to the stream."""
-        if self.norm_place == "after":
-            return PostNormBlock
-        return ARRANGEMENTS[self.sublayers]
+        return ARRANGEMENTS[self.sublayers] if self.norm_place == "before" else NORM_PLACES[self.norm_place]
 
     def new_norm(self, dim: int) -> nn.Module:
         """A norm of `dim` channels, as around the layers."""

@@ -40,7 +40,7 @@ def layers_cost(config: LayeredConfig, blocks: Sequence[Block], T: int, per: Per
 def inner_cost(config: LayeredConfig, blocks: Sequence[Block], T: int) -> Cost:
     """The price of all layers and of the norms around them, for T tokens; a block may represent several layers."""
     total = shared_cost(blocks)
-    for _ in range((config.norm_place == "before") + config.embed_norm):
+    for _ in range(config.has_final_norm + config.embed_norm):
         total += norm_cost(T, config.dim, config.norm)
     for block, layers in Counter(blocks).items():
         price = block.cost(T, "sequence")
@@ -61,7 +61,7 @@ def output_cost(config: LayeredConfig, rows: int) -> Cost:
     head = linear(rows, D, W, bias=config.head_bias)
     if config.tie:
         head = replace(head, params=head.params - D * W)
-    normed = norm_cost(rows, D, config.norm) if config.norm_place == "before" else Cost()
+    normed = norm_cost(rows, D, config.norm) if config.has_final_norm else Cost()
     return normed + head + softmax(rows, W)
 
 

@@ -206,7 +206,7 @@ class Decision(Transformer):
         if config.sublayers == "reversible":
             total += Cost(add=tokens * config.dim, div=tokens * config.dim, path=("addition", "division"))
         total += sum((block.cost(tokens, "sequence") for block in blocks), Cost())
-        if config.norm_place == "before":
+        if config.has_final_norm:
             total += norm_cost(T, config.dim, config.norm)
         return total
 

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from seqloom.core import memory as memory_of
 from seqloom.core.arguments import count, described
-from seqloom.core.cost import Cost, Per
+from seqloom.core.cost import Cost, Per, Step, span
 from seqloom.core.extras import Extras
 from seqloom.core.model import Enough, ModelTraits
 from seqloom.core.parts import init_weights
@@ -23,7 +23,7 @@ from seqloom.core.shapes import Ids, Keep, Logits, Stream
 from seqloom.core.state import ModelState, bounded, counted, length_of, measured, stepped, unread
 from seqloom.models import arguments, exits
 from seqloom.models.config import TransformerConfig
-from seqloom.models.head import ExitHead
+from seqloom.models.head import CappedHead, ExitHead
 from seqloom.models.transformer import Transformer
 from seqloom.models.verbs import ExtendVerb, StepVerb
 
@@ -37,13 +37,16 @@ class DecoderConfig(TransformerConfig):
         "shared",
         description="output layer for early exits: shared with the last layer, or a separate one per layer",
     )
+    logit_cap: float | None = Field(None, gt=0, description="c of logits z → c tanh(z/c) (Gemma 2); unset: none")
     causal: ClassVar = True
-    later: ClassVar = (*TransformerConfig.later, "exit_heads")
+    later: ClassVar = (*TransformerConfig.later, "exit_heads", "logit_cap")
 
     @model_validator(mode="after")
     def _exits(self) -> "DecoderConfig":
         if self.exit_heads == "own" and self.sublayers == "reversible":
             raise ValueError("exit_heads=own is of one stream, and sublayers=reversible has two: set serial")
+        if self.exit_heads == "own" and self.logit_cap is not None:
+            raise ValueError("exit_heads=own have no logit_cap: set shared, or leave logit_cap out")
         return self
 
     @property
@@ -192,8 +195,11 @@ class Decoder(CausalTransformer):
 
     def __init__(self, config: DecoderConfig, layers: int | None = None) -> None:
         super().__init__(config, layers)
+        if config.logit_cap is not None:
+            assert not isinstance(self.head, CappedHead)
+            self.head = CappedHead(self.head, config.logit_cap)
         heads = config.depth - 1 if config.has_exit_heads else 0
-        options = (config.new_norm, config.norm_place, config.head_bias)
+        options = (config.new_norm, config.has_final_norm, config.head_bias)
         self.exit_heads = nn.ModuleList(ExitHead(config.dim, config.outputs, *options) for _ in range(heads))
         """the output layer of each layer but the last, where it is not the model's"""
         if heads and not self.token.weight.is_meta:
@@ -209,4 +215,10 @@ class Decoder(CausalTransformer):
     @override
     def cost(self, T: int, per: Per = "sequence", outputs: int | None = None) -> Cost:
         exits = sum(parameter.numel() for parameter in self.exit_heads.parameters())
-        return super().cost(T, per, outputs) + Cost(params=exits)
+        total = super().cost(T, per, outputs) + Cost(params=exits)
+        if self.config.logit_cap is None:
+            return total
+        capped = (span(T, per).rows if outputs is None else outputs) * self.config.vocab
+        steps: tuple[Step, ...] = ("division", "multiplication", "exponentiation", "addition", "division")
+        cap = Cost(mul=2 * capped, add=2 * capped, div=2 * capped, exp=capped, path=(*steps, "multiplication"))
+        return total + cap  # tanh x is (1 - e^-2x) / (1 + e^-2x)

@@ -1,14 +1,15 @@
-"""Output layers: one whose matrix is the embedding, and one for a layer that is not the last.
+"""Output layers: one whose matrix is the embedding, one that caps logits, and one for a layer that is not the last.
 
     tied:  logits = x Eᵀ + b                  E: the embedding of tokens, (W, D)
+    cap:   logits = c tanh(z / c)             z: the logits of one of the others
     exit:  logits = W_l norm_l(x_l) + b_l     x_l: the stream after layer l; with norms after the sublayers no norm_l
 
 Source: tied: Press and Wolf, arXiv:1608.05859; Vaswani et al., arXiv:1706.03762, section 3.4. Exit: Elbayad et al.,
 Depth-Adaptive Transformer, arXiv:1910.10073, section 3, where a model has one for each layer or shares one. What
-differs: the norm, which the pre-norm model has before its own output layer.
+differs: the norm, which the pre-norm model has before its own output layer. Cap: Gemma 2, arXiv:2408.00118, section 2.
 """
 
-from typing import Literal, final
+from typing import final
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +42,30 @@ class TiedHead(nn.Module):
         return project(x, self.weight, self.bias)
 
 
+@final
+class CappedHead(nn.Module):
+    """Logits z of another output layer as c tanh(z/c), which lie within ±c (Gemma 2)."""
+
+    def __init__(self, inner: Linear | TiedHead, cap: float) -> None:
+        super().__init__()
+        self.inner, self.cap = inner, cap
+
+    @property
+    def weight(self) -> Tensor:
+        """The matrix (W, D) of the inner layer."""
+        return self.inner.weight
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The bias (W,) of the inner layer."""
+        return self.inner.bias
+
+    def forward(self, x: Stream) -> Logits:
+        """Logits (B, T, W) of features (B, T, D)."""
+        logits: Tensor = self.inner(x)
+        return torch.tanh(logits / self.cap) * self.cap
+
+
 def plain_weights(head: nn.Module) -> tuple[Tensor, Tensor | None] | None:
     """The weight and the bias of an output layer; None where it does more than multiply by them, as with hooks."""
     if not isinstance(head, Linear | TiedHead):
@@ -53,11 +78,9 @@ def plain_weights(head: nn.Module) -> tuple[Tensor, Tensor | None] | None:
 class ExitHead(nn.Module):
     """Logits of the next token by weights of the layer's own."""
 
-    def __init__(
-        self, dim: int, outputs: int, norm: NewNorm, norm_place: Literal["before", "after"], bias: bool
-    ) -> None:
+    def __init__(self, dim: int, outputs: int, norm: NewNorm, has_final_norm: bool, bias: bool) -> None:
         super().__init__()
-        self.norm = norm(dim) if norm_place == "before" else nn.Identity()
+        self.norm = norm(dim) if has_final_norm else nn.Identity()
         self.head = Linear(dim, outputs, bias=bias)
 
     def forward(self, x: Stream) -> Logits:

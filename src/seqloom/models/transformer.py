@@ -35,7 +35,7 @@ from seqloom.models.config import TransformerConfig
 from seqloom.models.cost import inner_cost, layers_cost, output_cost
 from seqloom.models.cross_layer import CrossLayerCall
 from seqloom.models.embedding import EmbeddedModel
-from seqloom.models.head import TiedHead, plain_weights
+from seqloom.models.head import CappedHead, TiedHead, plain_weights
 from seqloom.models.loop import Layer, WithSignal
 from seqloom.models.recompute import RecomputeLoop
 from seqloom.models.verbs import ForwardVerb, LayerCall, Verb
@@ -59,9 +59,8 @@ class Transformer(EmbeddedModel, ABC):
         self.loop = config.loop()
         hands_over = any(isinstance(mixer, Handing) for mixer in self.mixers)
         self.call_kind = CrossLayerCall if hands_over else LayerCall
-        pre_norm = config.norm_place == "before"
-        self.norm = config.new_norm(config.dim) if pre_norm else nn.Identity()
-        self.head: Linear | TiedHead
+        self.norm = config.new_norm(config.dim) if config.has_final_norm else nn.Identity()
+        self.head: Linear | TiedHead | CappedHead
         if config.tie:
             self.head = TiedHead(self.token, config.head_bias)
         else:

@@ -299,7 +299,7 @@ class Translator(Transformer, ABC):
         """The price of the encoder, which a further token does not run; the embedding is priced with the decoder."""
         config = self.encoder.config
         total = layers_cost(config, self.encoder.blocks, T, "sequence")
-        if config.norm_place == "before":
+        if config.has_final_norm:
             total += norm_cost(T, config.dim, config.norm)
         total += self.encoder.extra_cost(T, "sequence")
         total = replace(total, params=total.params - config.dim * config.vocab, state=0)

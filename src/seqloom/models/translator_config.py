@@ -74,6 +74,9 @@ class TranslatorConfig(TransformerConfig, ABC):
     encoder: EncoderLayers = Field(description="the layers of the encoder")
     cross: CrossConfig = Field(CrossConfig(), description="attention of the decoder to the encoder's output")
     sublayers: Literal["serial"] = Field("serial", description="sublayers run one after the other")
+    norm_place: Literal["before", "after"] = Field(
+        "before", description="norm of the input of a sublayer (pre-norm), or of the sum after it (Vaswani)"
+    )
     residual: Literal["add"] = Field("add", description="the output of a sublayer is added to the residual stream")
     scaled_init: Literal[False] = Field(False, description="only for decoders without cross-attention")
     causal: ClassVar = True

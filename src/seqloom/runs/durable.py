@@ -10,6 +10,7 @@ import math
 import os
 import re
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -77,6 +78,25 @@ def replace(path: Path, data: bytes) -> None:
 def replace_text(path: Path, text: str) -> None:
     """As `replace`, in UTF-8; half a surrogate pair, which UTF-8 does not have, becomes its escape."""
     replace(path, text.encode(errors="backslashreplace"))
+
+
+@contextmanager
+def making_folder(folder: Path) -> Iterator[Path]:
+    """A new folder under a temporary name, which becomes `folder` when the block ends without an error.
+
+    ValueError where `folder` is there and has content.
+    """
+    if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
+        raise ValueError(f"{folder} is there already: choose a new folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        os.replace(temporary, folder)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
 
 
 @contextmanager

@@ -200,7 +200,7 @@ class AttentionConfig(NamedPatterns, MixerConfig):
     traits: ClassVar = replace(TRAITS, causal="either")
     later: ClassVar = (
         *("window", "kv_heads", "bias", "qk_norm", "scale", "softcap", "sinks", "output_gate", "position"),
-        *("kernel", "pattern", "per_head", "length", "summary", "width"),
+        *("kernel", "pattern", "per_head", "length", "summary", "width", "qk_norm_eps"),
     )
     examples: ClassVar = (
         {"heads": 1},

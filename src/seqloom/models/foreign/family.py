@@ -1,9 +1,10 @@
-"""What a family of models of transformers is to seqloom: settings of ours, and a table of names."""
+"""What a family of models of transformers is to seqloom: a reader and a writer of settings, and a table of names."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
+from seqloom.models.decoder import DecoderConfig
 from seqloom.models.foreign.parts import Part
 from seqloom.models.foreign.values import Values
 
@@ -25,3 +26,25 @@ class Foreign:
 
 Reader: TypeAlias = Callable[[Values], Foreign]
 """from a config.json to the model. ValueError for a setting that is not built"""
+Writer: TypeAlias = Callable[[DecoderConfig], dict[str, Any]]
+"""from the settings of a model to a config.json, which is then read back and compared.
+
+ValueError, in one line, for a model that has no such parts; what only differs in a number or a choice is found by the
+comparison.
+"""
+
+
+@final
+@dataclass(frozen=True)
+class Family:
+    """How models of one `model_type` are read and written."""
+
+    models: str
+    """models of this family, for readers"""
+    read: Reader
+    write: Writer | None = None
+    """None where only a folder of the family itself is written back, by its own config.json"""
+    architecture: str = ""
+    """the class of transformers that computes the model"""
+    refused: str = ""
+    """settings that are not built, for readers"""

@@ -8,17 +8,22 @@ Source: transformers' GPT2LMHeadModel and GPTNeoXForCausalLM and their configs.
 
 from typing import Any
 
+from seqloom.models.decoder import DecoderConfig
+from seqloom.models.foreign.around import GELU, read_sizes, require_ffn
+from seqloom.models.foreign.attention import require_attention
 from seqloom.models.foreign.family import Foreign
 from seqloom.models.foreign.parts import ByHead, Part, Same, Turned, of_layers
-from seqloom.models.foreign.rope import rotary
+from seqloom.models.foreign.rope import describe_rotary, rotary
 from seqloom.models.foreign.values import Values
 
-GELU = {"gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu"}
+NAMES = {"gelu_tanh": "gelu_new", "gelu": "gelu"}
+"""our activations by the names that are written"""
 
 
 def gpt2(values: Values) -> Foreign:
     """A model of type gpt2."""
-    dim, depth, heads = values.size("n_embd"), values.size("n_layer", most=4096), values.size("n_head")
+    around = read_sizes(values, "n_embd", "n_layer")
+    dim, depth, heads = around["dim"], around["depth"], values.size("n_head")
     activation = GELU[values.require("activation_function", *GELU, default="gelu_new")]
     values.require("scale_attn_weights", True, default=True)
     values.require("scale_attn_by_inverse_layer_idx", False, default=False)
@@ -26,7 +31,8 @@ def gpt2(values: Values) -> Foreign:
     values.ignore("reorder_and_upcast_attn", "n_ctx")
     tied = values.get("tie_word_embeddings", bool, True)
     settings = {
-        **_around(values, dim, depth, activation, tied),
+        **around,
+        **{"norm": "layer", "activation": activation, "tie": tied},
         "context": values.size("n_positions", most=2**24),
         "ffn": values.size("n_inner", 4 * dim),
         "position": {"kind": "learned"},
@@ -59,14 +65,16 @@ def gpt2(values: Values) -> Foreign:
 
 def gpt_neox(values: Values) -> Foreign:
     """A model of type gpt_neox."""
-    dim, depth = values.size("hidden_size"), values.size("num_hidden_layers", most=4096)
+    around = read_sizes(values)
+    depth = around["depth"]
     heads = values.size("num_attention_heads")
     activation = GELU[values.require("hidden_act", *GELU, default="gelu")]
     biases = values.get("attention_bias", bool, True)
     parallel = values.get("use_parallel_residual", bool, True)
     tied = values.get("tie_word_embeddings", bool, False)
     settings = {
-        **_around(values, dim, depth, activation, tied),
+        **around,
+        **{"norm": "layer", "activation": activation, "tie": tied},
         "context": values.size("max_position_embeddings", most=2**24),
         "ffn": values.size("intermediate_size"),
         "position": rotary(values, share=0.25),
@@ -96,19 +104,39 @@ def gpt_neox(values: Values) -> Foreign:
     )
 
 
-def _around(values: Values, dim: int, depth: int, activation: str, tied: bool) -> dict[str, Any]:
-    """The settings that both have."""
+def describe_gpt2(config: DecoderConfig) -> dict[str, Any]:
+    """The config.json of a model of type gpt2."""
+    ffn = require_ffn(config)
     return {
-        "kind": "decoder",
-        "vocab": values.size("vocab_size", most=2**24),
-        "dim": dim,
-        "depth": depth,
-        "dropout": 0.0,
-        "norm": "layer",
-        "activation": activation,
-        "embed_scale": False,
-        "head_bias": False,
-        "tie": tied,
+        "vocab_size": config.vocab,
+        "n_embd": config.dim,
+        "n_layer": config.depth,
+        "n_head": require_attention(config.mixers[0], "gpt2").heads,
+        "n_positions": config.context,
+        "n_inner": ffn.width,
+        "activation_function": NAMES.get(ffn.activation, ffn.activation),
+        "layer_norm_epsilon": config.norm_eps,
+        "tie_word_embeddings": config.tie,
+    }
+
+
+def describe_gpt_neox(config: DecoderConfig) -> dict[str, Any]:
+    """The config.json of a model of type gpt_neox."""
+    ffn, mixer = require_ffn(config), require_attention(config.mixers[0], "gpt_neox")
+    rope = describe_rotary(config)["rope_parameters"]
+    return {
+        "vocab_size": config.vocab,
+        "hidden_size": config.dim,
+        "num_hidden_layers": config.depth,
+        "num_attention_heads": mixer.heads,
+        "attention_bias": mixer.bias == "all",
+        "max_position_embeddings": config.context,
+        "intermediate_size": ffn.width,
+        "hidden_act": NAMES.get(ffn.activation, ffn.activation),
+        "layer_norm_eps": config.norm_eps,
+        "use_parallel_residual": config.sublayers == "parallel",
+        "tie_word_embeddings": config.tie,
+        "rope_parameters": {"partial_rotary_factor": 1.0, **rope},
     }
 
 

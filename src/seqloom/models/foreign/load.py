@@ -17,7 +17,7 @@ from seqloom.core.available_memory import require_memory
 from seqloom.core.files import read_json
 from seqloom.core.mixer import rebuild_buffers
 from seqloom.core.model import Model
-from seqloom.models.foreign.families import FAMILIES
+from seqloom.models.foreign.families import FAMILIES, NOT_BUILT
 from seqloom.models.foreign.family import Foreign
 from seqloom.models.foreign.folder import Tensors
 from seqloom.models.foreign.values import Values
@@ -33,13 +33,15 @@ def read_settings(folder: Path) -> Foreign:
     path = folder / CONFIG
     content = read_json(path, LARGEST)
     kind = content.get("model_type") if isinstance(content, dict) else None
+    if isinstance(kind, str) and kind in NOT_BUILT:
+        raise ValueError(f"{path}: {kind}: {NOT_BUILT[kind]}")
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise ValueError(f"{path}: models of type {kind!r} are not read; {', '.join(FAMILIES)} are")
     if "quantization_config" in content:
         raise ValueError(f"{path}: quantized weights are not read: choose the folder of the model as it was trained")
     values = Values(content, str(path))
     try:
-        foreign = FAMILIES[kind](values)
+        foreign = FAMILIES[kind].read(values)
     except (ValueError, TypeError) as error:
         raise ValueError(str(error) if str(error).startswith(str(path)) else f"{path}: {error}") from None
     values.finish()

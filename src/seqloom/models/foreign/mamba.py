@@ -6,6 +6,10 @@ Source: transformers' MambaForCausalLM and Mamba2ForCausalLM and their configs.
 from math import ceil
 from typing import Any
 
+from seqloom.mixers.state_space.mamba import MambaConfig
+from seqloom.mixers.state_space.mamba2 import Mamba2Config
+from seqloom.models.decoder import DecoderConfig
+from seqloom.models.foreign.around import read_sizes
 from seqloom.models.foreign.family import Foreign
 from seqloom.models.foreign.parts import Groups, Part, Same, Taps, of_layers
 from seqloom.models.foreign.values import Values
@@ -51,9 +55,7 @@ def mamba2(values: Values) -> Foreign:
     values.require("use_bias", False, default=False)
     values.require("use_conv_bias", True, default=True)
     values.ignore("chunk_size", "rms_norm", "time_step_rank")
-    limits = values.optional("time_step_limit")
-    if limits is not None and (limits[0] > 0 or limits[1] not in (float("inf"), {"__float__": "Infinity"})):
-        raise ValueError(f"time_step_limit={limits} is not built: only steps without limits are")
+    require_no_limits(values)
     _steps(values)
     mixer = {
         "kind": "mamba2",
@@ -62,19 +64,72 @@ def mamba2(values: Values) -> Foreign:
         "head_width": width,
         "groups": groups,
         "kernel": values.size("conv_kernel", 4),
+        "norm_eps": values.get("layer_norm_epsilon", float, 1e-5),
     }
-    layer: list[Part] = [
-        Same("norm_1.weight", "norm.weight"),
-        Same("mixer.w_in.weight", "mixer.in_proj.weight"),
-        Same("mixer.w_out.weight", "mixer.out_proj.weight"),
-        Taps("mixer.conv.weight", "mixer.conv1d.weight"),
-        Same("mixer.conv.bias", "mixer.conv1d.bias"),
-        Same("mixer.a_log", "mixer.A_log"),
-        Same("mixer.step_bias", "mixer.dt_bias"),
-        Same("mixer.d", "mixer.D"),
-        Groups("mixer.norm.weight", "mixer.norm.weight", groups),
+    return _model(values, dim, mixer, [Same("norm_1.weight", "norm.weight"), *mamba2_parts(groups, "mixer.")])
+
+
+def mamba2_parts(groups: int, theirs: str) -> list[Part]:
+    """The table of one Mamba-2, whose names there begin with `theirs`."""
+    parts: list[Part] = [
+        Same("w_in.weight", "in_proj.weight"),
+        Same("w_out.weight", "out_proj.weight"),
+        Taps("conv.weight", "conv1d.weight"),
+        Same("conv.bias", "conv1d.bias"),
+        Same("a_log", "A_log"),
+        Same("step_bias", "dt_bias"),
+        Same("d", "D"),
+        Groups("norm.weight", "norm.weight", groups),
     ]
-    return _model(values, dim, mixer, layer)
+    return [part.under("mixer.", theirs) for part in parts]
+
+
+def require_no_limits(values: Values) -> None:
+    """Raises ValueError where steps have limits."""
+    limits = values.optional("time_step_limit")
+    if limits is not None and (limits[0] > 0 or limits[1] not in (float("inf"), {"__float__": "Infinity"})):
+        raise ValueError(f"time_step_limit={limits} is not built: only steps without limits are")
+
+
+def describe_mamba(config: DecoderConfig) -> dict[str, Any]:
+    """The config.json of a model of type mamba."""
+    mixer = config.mixers[0]
+    if not isinstance(mixer, MambaConfig):
+        raise ValueError(f"mamba has the mixer mamba, and the model {mixer.kind}")
+    return {
+        **_describe(config),
+        "state_size": mixer.state_dim,
+        "expand": mixer.expand,
+        "intermediate_size": mixer.expand * config.dim,
+        "conv_kernel": mixer.kernel,
+        "time_step_rank": mixer.dt_rank,
+    }
+
+
+def describe_mamba2(config: DecoderConfig) -> dict[str, Any]:
+    """The config.json of a model of type mamba2."""
+    mixer = config.mixers[0]
+    if not isinstance(mixer, Mamba2Config):
+        raise ValueError(f"mamba2 has the mixer mamba2, and the model {mixer.kind}")
+    return {
+        **_describe(config),
+        "state_size": mixer.state_dim,
+        "expand": mixer.expand,
+        "n_groups": mixer.groups,
+        "head_dim": mixer.head_width,
+        "num_heads": mixer.expand * config.dim // mixer.head_width,
+        "conv_kernel": mixer.kernel,
+    }
+
+
+def _describe(config: DecoderConfig) -> dict[str, Any]:
+    return {
+        "vocab_size": config.vocab,
+        "hidden_size": config.dim,
+        "num_hidden_layers": config.depth,
+        "layer_norm_epsilon": config.norm_eps,
+        "tie_word_embeddings": config.tie,
+    }
 
 
 def _steps(values: Values) -> None:
@@ -84,23 +139,17 @@ def _steps(values: Values) -> None:
 
 
 def _model(values: Values, dim: int, mixer: dict[str, Any], layer: list[Part]) -> Foreign:
-    depth = values.size("num_hidden_layers", most=4096)
     values.require("hidden_act", "silu", default="silu")
     tied = values.get("tie_word_embeddings", bool, True)
+    around = read_sizes(values)
     settings = {
-        "kind": "decoder",
-        "vocab": values.size("vocab_size", most=2**24),
-        "dim": dim,
-        "depth": depth,
+        **around,
         "context": 2048,
         "ffn": dim,
-        "dropout": 0.0,
         "position": {"kind": "none"},
         "channel": "none",
         "norm": "rms",
         "norm_eps": values.get("layer_norm_epsilon", float, 1e-5),
-        "embed_scale": False,
-        "head_bias": False,
         "tie": tied,
         "mixer": mixer,
     }
@@ -110,5 +159,5 @@ def _model(values: Values, dim: int, mixer: dict[str, Any], layer: list[Part]) -
     ]
     if not tied:
         top.append(Same("head.weight", "lm_head.weight"))
-    parts = top + of_layers(layer, "layers.{}.", "backbone.layers.{}.", depth)
+    parts = top + of_layers(layer, "layers.{}.", "backbone.layers.{}.", around["depth"])
     return Foreign(settings, parts, without_weights=r"lm_head\.weight" if tied else r"$^")

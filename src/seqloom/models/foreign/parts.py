@@ -5,6 +5,7 @@
     Turned("w_1.weight", "c_fc.weight")                         theirs is (inputs, outputs)
     Stacked("w_qkv.weight", ("q", "k", "v"), (16, 8, 8))        theirs below each other, of these many rows
     ByHead("w_qkv.weight", "query_key_value.weight", 4, 3)      theirs head by head, ours kind by kind
+    Rows("w_qkv.weight", ("in_proj",), (index,), (64,))         some rows of a matrix of theirs, which has 64
     Taps("conv.weight", "conv1d.weight")                        theirs (E, 1, W) oldest first, ours (W, E) latest first
 
 A fused matrix is filled in place, so that loading needs little more memory than the model.
@@ -42,8 +43,8 @@ class Part(ABC):
         """Writes into our parameter what `read` gives of theirs by name."""
 
     @abstractmethod
-    def split(self, tensor: Tensor) -> dict[str, Tensor]:
-        """Theirs by name, given our parameter."""
+    def split(self, tensor: Tensor, theirs: dict[str, Tensor]) -> None:
+        """Writes our parameter into theirs, by name; a tensor of theirs may be of several parameters of ours."""
 
     @abstractmethod
     def under(self, ours: str, theirs: str) -> Self:
@@ -66,8 +67,8 @@ class _One(Part, ABC):
         target.copy_(self._ours(read(self.other)))
 
     @override
-    def split(self, tensor: Tensor) -> dict[str, Tensor]:
-        return {self.other: self._theirs(tensor).contiguous()}
+    def split(self, tensor: Tensor, theirs: dict[str, Tensor]) -> None:
+        theirs[self.other] = self._theirs(tensor).contiguous()
 
     @override
     def under(self, ours: str, theirs: str) -> Self:
@@ -200,8 +201,43 @@ class Stacked(Part):
             part.copy_(read(name))
 
     @override
-    def split(self, tensor: Tensor) -> dict[str, Tensor]:
-        return dict(zip(self.others, (part.contiguous() for part in tensor.split(self.rows)), strict=True))
+    def split(self, tensor: Tensor, theirs: dict[str, Tensor]) -> None:
+        theirs.update(zip(self.others, (part.contiguous() for part in tensor.split(self.rows)), strict=True))
+
+    @override
+    def under(self, ours: str, theirs: str) -> Self:
+        return replace(self, ours=ours + self.ours, others=tuple(theirs + other for other in self.others))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Rows(Part):
+    """Rows of several matrices below each other: of each, those of an index; it has `totals` rows in all."""
+
+    others: tuple[str, ...]
+    indices: tuple[Tensor, ...]
+    totals: tuple[int, ...]
+
+    @property
+    @override
+    def theirs(self) -> tuple[str, ...]:
+        return self.others
+
+    @override
+    def shapes(self, shape: Shape) -> list[Shape]:
+        return [(total, *shape[1:]) for total in self.totals]
+
+    @override
+    def fill(self, target: Tensor, read: Callable[[str], Tensor]) -> None:
+        pieces = target.split([len(index) for index in self.indices])
+        for name, index, piece in zip(self.others, self.indices, pieces, strict=True):
+            piece.copy_(read(name)[index])
+
+    @override
+    def split(self, tensor: Tensor, theirs: dict[str, Tensor]) -> None:
+        pieces = tensor.split([len(index) for index in self.indices])
+        for name, index, total, piece in zip(self.others, self.indices, self.totals, pieces, strict=True):
+            theirs.setdefault(name, tensor.new_empty(total, *tensor.shape[1:]))[index] = piece
 
     @override
     def under(self, ours: str, theirs: str) -> Self:

@@ -2,7 +2,9 @@
 
 from typing import Any, final
 
+from seqloom.models.decoder import DecoderConfig
 from seqloom.models.foreign.values import Values
+from seqloom.positions.rotary import RotaryConfig
 
 
 def rotary(values: Values, base: float = 10000.0, share: float = 1.0) -> dict[str, Any]:
@@ -26,6 +28,22 @@ def rotary(values: Values, base: float = 10000.0, share: float = 1.0) -> dict[st
         position["trained"] = int(scaling["original_max_position_embeddings"])
         position["slow"], position["fast"] = float(scaling["low_freq_factor"]), float(scaling["high_freq_factor"])
     return {name: value for name, value in position.items() if name != "share" or value != 1.0}
+
+
+def describe_rotary(config: DecoderConfig) -> dict[str, Any]:
+    """Their settings for the position of a model. ValueError where it is not rotary."""
+    position = config.position
+    if not isinstance(position, RotaryConfig):
+        raise ValueError(f"the family has rotary positions, and the model {position.kind}")
+    settings: dict[str, Any] = {"rope_type": "default", "rope_theta": position.base}
+    if position.share != 1:
+        settings["partial_rotary_factor"] = position.share
+    if position.stretch != 1:
+        settings |= {"rope_type": "linear", "factor": position.stretch}
+    if position.trained is not None:
+        settings |= {"rope_type": "llama3", "original_max_position_embeddings": position.trained}
+        settings |= {"low_freq_factor": position.slow, "high_freq_factor": position.fast}
+    return {"rope_parameters": settings}
 
 
 @final

@@ -67,6 +67,13 @@ class Values:
             raise ValueError(f"{self._path}: {name}={value!r} is not built; {' or '.join(map(repr, expected))} is")
         return value
 
+    def listed(self, name: str, values: Any, length: int) -> list[str]:
+        """A list of names, one for each layer. ValueError where it is none."""
+        self._used.add(name)
+        if not isinstance(values, list) or len(values) != length or not all(isinstance(value, str) for value in values):
+            raise ValueError(f"{self._path}: {name} must name a kind for each of the {length} layers, not {values!r}")
+        return values
+
     def ignore(self, *names: str) -> None:
         """Says of further settings that they do not matter."""
         self._used.update(names)

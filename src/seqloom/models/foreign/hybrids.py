@@ -1,0 +1,159 @@
+"""Hybrids: attention in some layers, a recurrent mixer in the others.
+
+    qwen3_next   gated delta rule, and attention with an output gate, norms of q and k, and rotary positions on a share
+    bamba        Mamba-2, and attention with rotary positions on a share
+
+Their mixtures of experts are not built. The norms of qwen3_next multiply by 1 + weight, but for that of its heads.
+
+Source: transformers' Qwen3NextForCausalLM and BambaForCausalLM and their configs.
+"""
+
+from typing import Any
+
+import torch
+
+from seqloom.models.foreign.around import mlp_parts, read_around, top_parts, without_weights
+from seqloom.models.foreign.attention import FULL, Mixer, attention_parts, read_heads, shortest
+from seqloom.models.foreign.family import Foreign
+from seqloom.models.foreign.mamba import mamba2_parts, require_no_limits
+from seqloom.models.foreign.parts import Part, Rows, Same, Taps
+from seqloom.models.foreign.rope import rotary
+from seqloom.models.foreign.values import Values
+
+LINEAR = "linear_attention"
+
+
+def qwen3_next(values: Values) -> Foreign:
+    """A model of type qwen3_next without experts. ValueError where it has some."""
+    settings = read_around(values, rotary(values, share=0.25))
+    depth, eps = settings["depth"], settings["norm_eps"]
+    values.require("num_experts", 0, default=512)  # mixtures of experts
+    values.ignore("decoder_sparse_step", "moe_intermediate_size", "shared_expert_intermediate_size", "mlp_only_layers")
+    values.ignore("num_experts_per_tok", "norm_topk_prob", "router_aux_loss_coef", "output_router_logits")
+    every = values.size("full_attention_interval", 4)
+    kinds = values.optional("layer_types")
+    default = [FULL if (layer + 1) % every == 0 else LINEAR for layer in range(depth)]
+    listed = default if kinds is None else values.listed("layer_types", kinds, depth)
+    attention: Mixer = {
+        **read_heads(values, settings["dim"]),
+        **{"bias": "all" if values.get("attention_bias", bool, False) else "none"},
+        **{"qk_norm": "heads", "qk_norm_eps": eps, "output_gate": True},
+    }
+    if attention["bias"] == "all":
+        raise ValueError("attention_bias=true is not built for qwen3_next")
+    delta: Mixer = {
+        "kind": "gated_delta",
+        "heads": values.size("linear_num_key_heads", 16),
+        "value_heads": values.size("linear_num_value_heads", 32),
+        "key_width": values.size("linear_key_head_dim", 128),
+        "value_width": values.size("linear_value_head_dim", 128),
+        "kernel": values.size("linear_conv_kernel_dim", 4),
+        "norm_eps": eps,
+    }
+    mixers = {FULL: attention, LINEAR: delta}
+    parts = {FULL: _gated_attention(attention, settings["dim"]), LINEAR: _delta(delta)}
+    norms = {"norm_1": "input_layernorm", "norm_2": "post_attention_layernorm"}
+    around = [*(Same(f"{ours}.weight", f"{theirs}.weight", 1.0) for ours, theirs in norms.items()), *mlp_parts()]
+    return _foreign(settings, _known(listed, mixers), mixers, parts, top_parts(settings["tie"], 1.0), around)
+
+
+def bamba(values: Values) -> Foreign:
+    """A model of type bamba."""
+    settings = read_around(values, rotary(values, share=0.5))
+    depth, dim = settings["depth"], settings["dim"]
+    values.require("mlp_bias", False, default=False)
+    values.require("mamba_proj_bias", False, default=False)
+    values.require("mamba_conv_bias", True, default=True)
+    values.ignore("mamba_chunk_size", "num_logits_to_keep", "z_loss_coefficient", "layer_types", "layers_block_type")
+    require_no_limits(values)
+    attention: Mixer = {
+        **read_heads(values, dim),
+        "bias": "all" if values.get("attention_bias", bool, False) else "none",
+    }
+    groups, heads = values.size("mamba_n_groups", 1), values.size("mamba_n_heads", 128)
+    expand = values.size("mamba_expand", 2)
+    values.require("mamba_d_head", "auto", expand * dim // heads, default="auto")
+    mamba: Mixer = {
+        "kind": "mamba2",
+        "state_dim": values.size("mamba_d_state", 256),
+        "expand": expand,
+        "head_width": expand * dim // heads,
+        "groups": groups,
+        "kernel": values.size("mamba_d_conv", 4),
+        "norm_eps": settings["norm_eps"],
+    }
+    indices = values.optional("attn_layer_indices") or []
+    kinds = [FULL if layer in indices else LINEAR for layer in range(depth)]
+    mixers = {FULL: attention, LINEAR: mamba}
+    parts = {FULL: attention_parts(attention, dim), LINEAR: mamba2_parts(groups, "mamba.")}
+    around: list[Part] = [
+        Same("norm_1.weight", "input_layernorm.weight"),
+        Same("norm_2.weight", "pre_ff_layernorm.weight"),
+        *mlp_parts("feed_forward"),
+    ]
+    top = [part for part in top_parts(settings["tie"]) if part.ours != "norm.weight"]
+    return _foreign(settings, kinds, mixers, parts, [*top, Same("norm.weight", "model.final_layernorm.weight")], around)
+
+
+def _known(kinds: list[str], mixers: dict[str, Mixer]) -> list[str]:
+    """The kinds of layers. ValueError for one that is not built."""
+    unknown = sorted(set(kinds) - mixers.keys())
+    if unknown:
+        raise ValueError(f"layer_types {unknown} are not built: only {', '.join(mixers)} are")
+    return kinds
+
+
+def _foreign(
+    settings: dict[str, Any],
+    kinds: list[str],
+    mixers: dict[str, Mixer],
+    parts: dict[str, list[Part]],
+    top: list[Part],
+    around: list[Part],
+) -> Foreign:
+    """The model whose layers have mixers of these kinds."""
+    if FULL not in kinds:
+        settings = {**settings, "position": {"kind": "none"}}  # nothing has a place for it
+    layers = [
+        part.under(f"layers.{layer}.", f"model.layers.{layer}.")
+        for layer, kind in enumerate(kinds)
+        for part in (*around, *parts[kind])
+    ]
+    mixer = shortest([mixers[kind] for kind in kinds])
+    return Foreign({**settings, "mixer": mixer}, top + layers, without_weights=without_weights(settings["tie"]))
+
+
+def _gated_attention(mixer: Mixer, dim: int) -> list[Part]:
+    """Attention whose q_proj has, head by head, the rows of the queries and those of the gate."""
+    heads, groups = mixer["heads"], mixer["kv_heads"]
+    width = mixer.get("width", dim // heads)
+    rows = torch.arange(2 * heads * width).view(heads, 2, width)
+    keys = torch.arange(groups * width)
+    q, k, v = (f"self_attn.{letter}_proj.weight" for letter in "qkv")
+    return [
+        Rows("mixer.w_qkv.weight", (q, k, v), (rows[:, 0].flatten(), keys, keys), (rows.numel(), len(keys), len(keys))),
+        Rows("mixer.w_gate.weight", (q,), (rows[:, 1].flatten(),), (rows.numel(),)),
+        Same("mixer.w_out.weight", "self_attn.o_proj.weight"),
+        *(Same(f"mixer.norm_{letter}.weight", f"self_attn.{letter}_norm.weight", 1.0) for letter in "qk"),
+    ]
+
+
+def _delta(mixer: Mixer) -> list[Part]:
+    """The gated delta rule, whose matrices there are ordered by head of keys: q, k, v, the gate; β, the rate."""
+    heads, K, V = mixer["heads"], mixer["key_width"], mixer["value_width"]
+    shared = mixer["value_heads"] // heads
+    rows = torch.arange(heads * (2 * K + 2 * shared * V)).view(heads, -1)
+    q, k, v, z = (part.flatten() for part in rows.split([K, K, shared * V, shared * V], 1))
+    rates = torch.arange(2 * heads * shared).view(heads, 2, shared)
+    matrices, strengths = "linear_attn.in_proj_qkvz.weight", "linear_attn.in_proj_ba.weight"
+    return [
+        Rows("mixer.w_qkv.weight", (matrices,), (torch.cat([q, k, v]),), (rows.numel(),)),
+        Rows("mixer.w_g.weight", (matrices,), (z,), (rows.numel(),)),
+        Rows("mixer.w_b.weight", (strengths,), (rates[:, 0].flatten(),), (rates.numel(),)),
+        Rows("mixer.w_a.weight", (strengths,), (rates[:, 1].flatten(),), (rates.numel(),)),
+        Same("mixer.w_a.bias", "linear_attn.dt_bias"),
+        Same("mixer.a_log", "linear_attn.A_log"),
+        Taps("mixer.conv.weight", "linear_attn.conv1d.weight"),
+        Same("mixer.norm.weight", "linear_attn.norm.weight"),
+        Same("mixer.w_o.weight", "linear_attn.out_proj.weight"),
+    ]
