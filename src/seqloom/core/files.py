@@ -8,7 +8,7 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, NoReturn
 
 DOCUMENT = 16 << 20
 """the most bytes of a document that is read at once, such as settings; parsed JSON takes about 20 times the memory"""
@@ -110,19 +110,25 @@ def read_text(path: str | Path, limit: int = DOCUMENT) -> str:
         raise ValueError(f"{path} is not UTF-8 text (byte {error.start:,})") from None
 
 
-def read_json(path: str | Path, limit: int = DOCUMENT, *, follow: bool = True) -> Any:
-    """The value in a JSON file. Raises as `read_bytes` does, and ValueError, with the path, for what is not JSON."""
+def read_json(path: str | Path, limit: int = DOCUMENT, *, follow: bool = True, infinite: bool = False) -> Any:
+    """The value in a JSON file; see `parse_json`.
+
+    Raises as `read_bytes` does, and ValueError, with the path, for what is not JSON.
+    """
     data = read_bytes(path, limit, follow=follow)
     try:
-        return parse_json(data)
+        return parse_json(data, infinite=infinite)
     except ValueError as error:
         raise ValueError(f"{path} is not readable JSON ({error}): put it back as it was written") from None
 
 
-def parse_json(data: bytes | str) -> Any:
-    """The value of a JSON text. ValueError, in a few words, for what is not JSON and for nesting deeper than DEPTH."""
+def parse_json(data: bytes | str, *, infinite: bool = False) -> Any:
+    """The value of a JSON text; `infinite` allows Infinity, which older transformers write.
+
+    ValueError, in a few words, for what is not JSON and for nesting deeper than DEPTH.
+    """
     try:
-        value = json.loads(data, parse_constant=_reject_constant)
+        value = json.loads(data, parse_constant=_infinity if infinite else _reject_constant)
     except json.JSONDecodeError as error:
         raise ValueError(f"{error.msg}, line {error.lineno}, column {error.colno}") from None
     except UnicodeDecodeError:
@@ -144,9 +150,14 @@ def _items(value: object) -> list[Any]:
     return [item for item in value if isinstance(item, dict | list)] if isinstance(value, list) else []
 
 
-def _reject_constant(name: str) -> None:
+def _reject_constant(name: str) -> NoReturn:
     """Raises ValueError for NaN and Infinity, which Python's parser accepts and JSON does not have."""
     raise ValueError(f"{name} is no JSON number")
+
+
+def _infinity(name: str) -> float:
+    """Infinity as a number; raises ValueError for NaN."""
+    return float("inf") if name == "Infinity" else _reject_constant(name)
 
 
 def _require_path(path: Path) -> None:

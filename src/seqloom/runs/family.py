@@ -65,7 +65,7 @@ def export_family(run: Run, model: Model, folder: Path, family: str) -> Path:
 
 def _content(source: Run) -> dict[str, Any]:
     """The config.json of a folder of transformers."""
-    content = read_json(source.config)
+    content = read_json(source.config, infinite=True)
     assert isinstance(content, dict)
     return content
 

@@ -72,7 +72,7 @@ class Run:
         """What `config.json` holds, without its digest. ValueError in one line when it is broken or was altered."""
         data = read_bytes(self.config, _LARGEST, follow=False)
         try:
-            settings = parse_json(data)
+            settings = parse_json(data, infinite=self.is_foreign)
         except ValueError as error:
             raise ValueError(f"{self.config} is not readable JSON ({error}): {_ADVICE}") from None
         if not isinstance(settings, dict):
@@ -92,7 +92,7 @@ class Run:
     def is_foreign(self) -> bool:
         """Whether the folder is a model of transformers: its config.json says of which type, and has no digest."""
         try:
-            settings = read_json(self.config, _LARGEST, follow=False)
+            settings = read_json(self.config, _LARGEST, follow=False, infinite=True)
         except (OSError, ValueError):
             return False
         return isinstance(settings, dict) and "sha256" not in settings and isinstance(settings.get("model_type"), str)

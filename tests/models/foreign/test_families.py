@@ -15,10 +15,11 @@ from safetensors.torch import load_file
 transformers = pytest.importorskip("transformers")
 
 import seqloom  # noqa: E402
-from seqloom.core.model import Model  # noqa: E402
 from seqloom.models.foreign.families import FAMILIES  # noqa: E402
 from seqloom.models.foreign.load import load  # noqa: E402
 from seqloom.models.foreign.save import save  # noqa: E402
+from tests.models.foreign import test_fla  # noqa: E402
+from tests.models.foreign.reading import by_pieces  # noqa: E402
 
 transformers.utils.logging.disable_progress_bar()
 transformers.utils.logging.set_verbosity_error()
@@ -120,19 +121,9 @@ def peer(name: str) -> Any:
     return model
 
 
-def by_pieces(model: Model, ids: torch.Tensor) -> torch.Tensor:
-    state, logits = model.start(len(ids)), []
-    for piece in ids[:, :9].split([4, 5], 1):
-        out, state = model.extend(piece, state)
-        logits.append(out)
-    for t in range(9, ids.shape[1]):
-        token, state = model.step(ids[:, t], state)
-        logits.append(token[:, None])
-    return torch.cat(logits, 1)
-
-
 def test_every_family_is_tried() -> None:
-    assert {name.partition(",")[0].partition(" ")[0] for name in MODELS} == FAMILIES.keys() - {"seqloom"}
+    tried = {name.partition(",")[0].partition(" ")[0] for name in (*MODELS, *test_fla.RECORDED)}
+    assert tried == FAMILIES.keys() - {"seqloom"}
 
 
 @pytest.mark.usefixtures("widened")

@@ -4,7 +4,7 @@
     q ← q / (|q| √K),   k ← k / |k|             per head; |x| = √(Σ x² + 1e-6)
     β = σ(x W_b), or 2σ(x W_b)                  per head
     S_t = S_{t-1} + β_t k_tᵀ (v_t - k_t S_{t-1}),   y_t = q_t S_t           per head
-    out = norm(y) W_o                           norm(y) = y / √(mean of y² + 1e-5) ∘ gain, per head, one gain for all
+    out = norm(y) W_o                           norm(y) = y / √(mean of y² + ε) ∘ gain, per head, one gain for all
 
 With β above 1 (`negative`) the transitions I - β kᵀk have negative eigenvalues, with which the mixer can count
 (arXiv:2411.12537).
@@ -39,7 +39,7 @@ class Delta(DeltaHeads):
         self.w_qkv, self.w_o = Linear(dim, 3 * dim, bias=False), Linear(dim, dim, bias=False)
         self.w_b = Linear(dim, self.heads, bias=False)
         self.conv = ShortConvolution(3 * dim, config.kernel)
-        self.norm = HeadNorm(self.heads, K)
+        self.norm = HeadNorm(self.heads, K, eps=config.norm_eps)
 
 
 @register
@@ -52,6 +52,8 @@ class DeltaConfig(MixerConfig):
     negative: bool = Field(
         False, description="whether β reaches 2 instead of 1, so that transitions may have negative eigenvalues"
     )
+    norm_eps: float = Field(1e-5, gt=0, description="ε added to the mean square in each head's norm")
+    later: ClassVar = ("norm_eps",)
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"heads": 2}, {"heads": 1, "kernel": 2, "negative": True})
 

@@ -3,7 +3,7 @@
     q = x W_q / √K,   k = x W_k,   v = x W_v            H heads; q and k of width K = D/2H, v of width D/H; no biases
     g = log σ(x W_1 W_2 + b) / τ                        per channel of the keys; W_1 W_2 of rank R, τ = 16
     S_t = diag(e^{g_t}) S_{t-1} + k_tᵀ v_t,   y_t = q_t S_t                per head
-    out = (norm(y) ∘ silu(x W_g)) W_o                   norm(y) = y / √(mean of y² + 1e-5) ∘ gain, per head
+    out = (norm(y) ∘ silu(x W_g)) W_o                   norm(y) = y / √(mean of y² + ε) ∘ gain, per head
 
 Source: Yang et al., Gated Linear Attention Transformers with Hardware-Efficient Training, arXiv:2312.06635, section 4,
 and the authors' flash-linear-attention, which this computes. The paper norms by mean and variance and has a bias in the
@@ -41,7 +41,7 @@ class GLA(PackedMixer):
 
     traits = TRAITS
 
-    def __init__(self, dim: int, heads: int, rank: int, tau: float) -> None:
+    def __init__(self, dim: int, heads: int, rank: int, tau: float, norm_eps: float) -> None:
         super().__init__()
         if dim % (2 * heads):
             raise ValueError(f"dim {dim} does not give {heads} heads keys of D/2: choose heads that divide {dim}/2")
@@ -49,7 +49,7 @@ class GLA(PackedMixer):
         self.w_q, self.w_k = (Linear(dim, dim // 2, bias=False) for _ in range(2))
         self.w_v, self.w_g, self.w_o = (Linear(dim, dim, bias=False) for _ in range(3))
         self.w_1, self.w_2 = Linear(dim, rank, bias=False), Linear(rank, dim // 2)
-        self.norm = HeadNorm(heads, dim // heads, "silu")
+        self.norm = HeadNorm(heads, dim // heads, "silu", norm_eps)
 
     @property
     @override
@@ -93,9 +93,11 @@ class GLAConfig(MixerConfig):
     tau: float = Field(
         16.0, gt=0, description="divisor of the logarithm of the gate; above 1, the state decays more slowly"
     )
+    norm_eps: float = Field(1e-5, gt=0, description="ε added to the mean square in each head's norm")
+    later: ClassVar = ("norm_eps",)
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"heads": 2, "rank": 3}, {"heads": 1}, {"heads": 4, "tau": 1.0})
 
     @override
     def make(self, layer: Layer) -> GLA:
-        return GLA(layer.dim, self.heads, self.rank, self.tau)
+        return GLA(layer.dim, self.heads, self.rank, self.tau, self.norm_eps)

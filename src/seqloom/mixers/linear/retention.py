@@ -5,7 +5,8 @@
     out = (swish(x W_g) ∘ concat_h norm(y)) W_o
 
 γ and θ are fixed. e^{ιtθ} turns pairs of channels at position t (`seqloom.positions.rotary`), and norm subtracts each
-head's mean and divides by √(variance + eps), without gain and bias.
+head's mean and divides by √(variance + eps), without gain and bias; with `head_norm` rms it divides by √(mean of y² +
+eps) and multiplies by a gain that all heads share, as flash-linear-attention's RetNet does.
 
 Source: Sun et al., Retentive Network, arXiv:2307.08621, Eq. 5-8. Of the paper's three normalizations of scores only
 1/√K is implemented: the other two scale all channels of a head's y_t alike, which norm cancels (but for eps). Seed 001
@@ -30,6 +31,7 @@ from seqloom.core.mixer_config import MixerConfig, Rounding, register
 from seqloom.core.shapes import Lengths, Stream
 from seqloom.core.state import Entries, State
 from seqloom.core.view import View
+from seqloom.layers.head_norm import HeadNorm
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.ops.linear_decay import decay
@@ -47,7 +49,7 @@ class Retention(PackedMixer):
     log_decay: Tensor  # (H,), log γ, in float64
     theta: Tensor  # (K/2,), in float64
 
-    def __init__(self, dim: int, heads: int, eps: float) -> None:
+    def __init__(self, dim: int, heads: int, eps: float, head_norm: Literal["layer", "rms"]) -> None:
         super().__init__()
         if dim % (2 * heads):
             raise ValueError(f"dim {dim} does not give {heads} heads of even width: choose heads that divide {dim}/2")
@@ -55,6 +57,7 @@ class Retention(PackedMixer):
         self.w_q, self.w_k = (Linear(dim, dim, bias=False) for _ in range(2))
         self.w_v, self.w_g = (Linear(dim, 2 * dim, bias=False) for _ in range(2))
         self.w_o = Linear(2 * dim, dim, bias=False)
+        self.norm = HeadNorm(heads, 2 * dim // heads, "silu", eps) if head_norm == "rms" else None
         self.rebuild()
 
     @override
@@ -80,6 +83,8 @@ class Retention(PackedMixer):
             position = (state["length"][:, None] + position)[:, None]  # (B, 1, T)
         q, k, v = self._projected(x, position)
         y, sums = decay(q, k, v, self.log_decay, state["sum"] if state else None, lengths=lengths)
+        if self.norm is not None:
+            return self.w_o(self.norm(y, self.w_g(x))), {"sum": sums}
         normed = layer_norm(y, y.shape[-1:], eps=self.eps).transpose(1, 2).flatten(2)
         return self.w_o(silu(self.w_g(x)) * normed), {"sum": sums}
 
@@ -103,8 +108,11 @@ class Retention(PackedMixer):
         rotation = Cost(  # sines, cosines and signs are counted in `other`
             mul=rows * (K // 2 + 4 * D), add=rows * 2 * D, div=rows * D, other=rows * (K + K), path=("multiplication",)
         )
+        summed = price(rows, H, K, 2 * K, "head")
+        if self.norm is not None:
+            return self.w_q, rotation, summed, self.norm, self.w_o
         norm = layernorm(rows * H, 2 * K, gain=False, bias=False)
-        return self.w_q, rotation, price(rows, H, K, 2 * K, "head"), norm, gate(rows * 2 * D), self.w_o
+        return self.w_q, rotation, summed, norm, gate(rows * 2 * D), self.w_o
 
     def _projected(self, x: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries and keys (B, H, T, K), turned by their positions (T,) or (B, 1, T), and values (B, H, T, 2K)."""
@@ -122,6 +130,10 @@ class RetentionConfig(MixerConfig):
     kind: Literal["retention"] = "retention"
     heads: int = Field(4, ge=1, description="heads, each with its own decay; divides dim / 2")
     eps: float = Field(1e-6, gt=0, description="ε added to the variance in each head's norm")
+    head_norm: Literal["layer", "rms"] = Field(
+        "layer", description="norm of each head: by mean and variance, or by root mean square with a gain (as in fla)"
+    )
+    later: ClassVar = ("head_norm",)
     traits: ClassVar = TRAITS
     rounding: ClassVar = Rounding(
         128, "the norm of a head divides by the deviation of its few channels, which may be near 0"
@@ -130,4 +142,4 @@ class RetentionConfig(MixerConfig):
 
     @override
     def make(self, layer: Layer) -> Retention:
-        return Retention(layer.dim, self.heads, self.eps)
+        return Retention(layer.dim, self.heads, self.eps, self.head_norm)

@@ -65,14 +65,11 @@ class RWKV7(HandingMixer):
         self.dim, self.heads, self.K, self.layer, self.depth = D, H, D // H, layer.number, layer.depth
         self.mu = nn.Parameter(torch.empty(len(SHIFTS), D))
         self.w_r, self.w_k, self.w_v, self.w_o = (Linear(D, D, bias=False) for _ in range(4))
-        root = D**0.5
-        ranks = {"decay": 1.8 * root, "rate": 1.8 * root, "gate": 0.6 * D**0.8}
-        if layer.number:
-            ranks["value"] = 1.3 * root
-        self.thin_in = nn.ModuleDict({name: Linear(D, _rank(size), bias=False) for name, size in ranks.items()})
-        self.thin_out = nn.ModuleDict(
-            {name: Linear(_rank(size), D, bias=name != "gate") for name, size in ranks.items()}
-        )
+        ranks = config.ranks(D)
+        if not layer.number:
+            del ranks["value"]
+        self.thin_in = nn.ModuleDict({name: Linear(D, rank, bias=False) for name, rank in ranks.items()})
+        self.thin_out = nn.ModuleDict({name: Linear(rank, D, bias=name != "gate") for name, rank in ranks.items()})
         self.erased, self.replaced, self.gain, self.shift = (nn.Parameter(torch.empty(D)) for _ in range(4))
         self.bonus = nn.Parameter(torch.empty(H, self.K))
         self._initialize()
@@ -215,8 +212,23 @@ class RWKV7Config(MixerConfig):
 
     kind: Literal["rwkv7"] = "rwkv7"
     heads: int = Field(4, ge=1, description="heads; divides dim")
+    decay_rank: int = Field(0, ge=0, description="rank of W₁ W₂, the matrix of the decay; 0 for 1.8 √dim")
+    rate_rank: int = Field(0, ge=0, description="rank of A₁ A₂, the matrix of the rate; 0 for 1.8 √dim")
+    value_rank: int = Field(0, ge=0, description="rank of V₁ V₂, the matrix of the values' share; 0 for 1.3 √dim")
+    gate_rank: int = Field(0, ge=0, description="rank of G₁ G₂, the matrix of the gate; 0 for 0.6 dim^0.8")
+    later: ClassVar = ("decay_rank", "rate_rank", "value_rank", "gate_rank")
     traits: ClassVar = TRAITS
     examples: ClassVar = ({"heads": 2}, {"heads": 1})
+
+    def ranks(self, dim: int) -> dict[str, int]:
+        """The ranks of the thin matrices by name; multiples of 32, as the authors suggest, where they are not set."""
+        root = dim**0.5
+        return {
+            "decay": self.decay_rank or _rank(1.8 * root),
+            "rate": self.rate_rank or _rank(1.8 * root),
+            "gate": self.gate_rank or _rank(0.6 * dim**0.8),
+            "value": self.value_rank or _rank(1.3 * root),
+        }
 
     @override
     def distinct(self, depth: int) -> int:

@@ -4,6 +4,7 @@ A family that is not here is refused by its name, with the reason where `NOT_BUI
 """
 
 from seqloom.models.foreign.family import Family, Foreign
+from seqloom.models.foreign.fla import delta_net, gated_deltanet, gla, hgrn2, kda, retnet
 from seqloom.models.foreign.gemma import describe_gemma, describe_gemma2, gemma, gemma2
 from seqloom.models.foreign.gpt2 import describe_gpt2, describe_gpt_neox, gpt2, gpt_neox
 from seqloom.models.foreign.hybrids import bamba, qwen3_next
@@ -19,6 +20,7 @@ from seqloom.models.foreign.llama import (
 )
 from seqloom.models.foreign.mamba import describe_mamba, describe_mamba2, mamba, mamba2
 from seqloom.models.foreign.parts import Same
+from seqloom.models.foreign.rwkv7 import rwkv7
 from seqloom.models.foreign.values import Values
 from seqloom.models.kinds import model_config
 
@@ -31,6 +33,7 @@ def seqloom(values: Values) -> Foreign:
     return Foreign(settings, [Same(name, f"model.{name}") for name in names])
 
 
+NO_HYBRIDS = "attention in some layers"
 FAMILIES: dict[str, Family] = {
     "llama": Family(
         "Llama 1, 2, 3, 3.1 and 3.2, TinyLlama, SmolLM, SmolLM2",
@@ -59,6 +62,13 @@ FAMILIES: dict[str, Family] = {
     ),
     "qwen3_next": Family("Qwen3-Next without experts", qwen3_next, refused="mixtures of experts"),
     "bamba": Family("Bamba", bamba, refused="biases of projections; limits of steps"),
+    "gated_deltanet": Family("Gated DeltaNet of fla", gated_deltanet, refused=NO_HYBRIDS),
+    "delta_net": Family("DeltaNet of fla", delta_net, refused=NO_HYBRIDS),
+    "kda": Family("Kimi Delta Attention of fla", kda, refused=f"{NO_HYBRIDS}; safe gates; grouped heads"),
+    "gla": Family("gated linear attention of fla", gla, refused=f"{NO_HYBRIDS}; feature maps; convolutions"),
+    "retnet": Family("RetNet of fla", retnet, refused=f"{NO_HYBRIDS}; feature maps; convolutions"),
+    "hgrn2": Family("HGRN2 of fla", hgrn2, refused=f"{NO_HYBRIDS}; convolutions; wider keys"),
+    "rwkv7": Family("RWKV-7 of fla", rwkv7, refused=f"{NO_HYBRIDS}; wider values; another ε"),
     "seqloom": Family("what `seqloom export hf` wrote", seqloom),
 }
 NOT_BUILT: dict[str, str] = {

@@ -31,7 +31,7 @@ LARGEST = 16 << 20
 def read_settings(folder: Path) -> Foreign:
     """What the folder's config.json describes. ValueError for a family or a setting that is not built."""
     path = folder / CONFIG
-    content = read_json(path, LARGEST)
+    content = read_json(path, LARGEST, infinite=True)
     kind = content.get("model_type") if isinstance(content, dict) else None
     if isinstance(kind, str) and kind in NOT_BUILT:
         raise ValueError(f"{path}: {kind}: {NOT_BUILT[kind]}")

@@ -11,6 +11,7 @@ from seqloom.mixers.state_space.mamba2 import Mamba2Config
 from seqloom.models.decoder import DecoderConfig
 from seqloom.models.foreign.around import read_sizes
 from seqloom.models.foreign.family import Foreign
+from seqloom.models.foreign.fla import KERNELS
 from seqloom.models.foreign.parts import Groups, Part, Same, Taps, of_layers
 from seqloom.models.foreign.values import Values
 
@@ -42,11 +43,15 @@ def mamba(values: Values) -> Foreign:
         Taps("mixer.conv_weight", "mixer.conv1d.weight"),
         Same("mixer.conv_bias", "mixer.conv1d.bias"),
     ]
-    return _model(values, dim, mixer, layer)
+    return _model(values, dim, mixer, values.get("layer_norm_epsilon", float, 1e-5), layer)
 
 
 def mamba2(values: Values) -> Foreign:
-    """A model of type mamba2."""
+    """A model of type mamba2, of transformers or of flash-linear-attention, whose name for ε is `norm_eps`."""
+    eps = values.get("layer_norm_epsilon", float, values.get("norm_eps", float, 1e-5))
+    for name, value in {"D_has_hdim": False, "rmsnorm": True, "norm_before_gate": False}.items():
+        values.require(name, value, default=value)
+    limits = "dt_limit" if values.optional("dt_limit") else "time_step_limit"
     dim = values.size("hidden_size")
     expand, groups = values.size("expand", 2), values.size("n_groups", 8)
     width, heads = values.size("head_dim", 64), values.size("num_heads", 128)
@@ -55,7 +60,7 @@ def mamba2(values: Values) -> Foreign:
     values.require("use_bias", False, default=False)
     values.require("use_conv_bias", True, default=True)
     values.ignore("chunk_size", "rms_norm", "time_step_rank")
-    require_no_limits(values)
+    require_no_limits(values, limits)
     _steps(values)
     mixer = {
         "kind": "mamba2",
@@ -64,9 +69,9 @@ def mamba2(values: Values) -> Foreign:
         "head_width": width,
         "groups": groups,
         "kernel": values.size("conv_kernel", 4),
-        "norm_eps": values.get("layer_norm_epsilon", float, 1e-5),
+        "norm_eps": eps,
     }
-    return _model(values, dim, mixer, [Same("norm_1.weight", "norm.weight"), *mamba2_parts(groups, "mixer.")])
+    return _model(values, dim, mixer, eps, [Same("norm_1.weight", "norm.weight"), *mamba2_parts(groups, "mixer.")])
 
 
 def mamba2_parts(groups: int, theirs: str) -> list[Part]:
@@ -84,11 +89,11 @@ def mamba2_parts(groups: int, theirs: str) -> list[Part]:
     return [part.under("mixer.", theirs) for part in parts]
 
 
-def require_no_limits(values: Values) -> None:
+def require_no_limits(values: Values, name: str = "time_step_limit") -> None:
     """Raises ValueError where steps have limits."""
-    limits = values.optional("time_step_limit")
+    limits = values.optional(name)
     if limits is not None and (limits[0] > 0 or limits[1] not in (float("inf"), {"__float__": "Infinity"})):
-        raise ValueError(f"time_step_limit={limits} is not built: only steps without limits are")
+        raise ValueError(f"{name}={limits} is not built: only steps without limits are")
 
 
 def describe_mamba(config: DecoderConfig) -> dict[str, Any]:
@@ -136,11 +141,12 @@ def _steps(values: Values) -> None:
     """What only begins a training, or is about precision."""
     values.ignore("time_step_init_scheme", "time_step_max", "time_step_min", "time_step_floor", "time_step_scale")
     values.ignore("rescale_prenorm_residual", "residual_in_fp32", "use_mambapy", "use_associative_scan")
+    values.ignore("A_init_range", "conv_init", "dt_init_floor", "dt_max", "dt_min", *KERNELS)
 
 
-def _model(values: Values, dim: int, mixer: dict[str, Any], layer: list[Part]) -> Foreign:
+def _model(values: Values, dim: int, mixer: dict[str, Any], eps: float, layer: list[Part]) -> Foreign:
     values.require("hidden_act", "silu", default="silu")
-    tied = values.get("tie_word_embeddings", bool, True)
+    tied = values.get("tie_word_embeddings", bool, values.optional("norm_eps") is None)  # fla's default is False
     around = read_sizes(values)
     settings = {
         **around,
@@ -149,7 +155,7 @@ def _model(values: Values, dim: int, mixer: dict[str, Any], layer: list[Part]) -
         "position": {"kind": "none"},
         "channel": "none",
         "norm": "rms",
-        "norm_eps": values.get("layer_norm_epsilon", float, 1e-5),
+        "norm_eps": eps,
         "tie": tied,
         "mixer": mixer,
     }

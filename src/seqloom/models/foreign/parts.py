@@ -119,20 +119,6 @@ class Turned(_One):
 
 @final
 @dataclass(frozen=True)
-class Flat(_One):
-    """A vector that is (1, 1, D) there."""
-
-    @override
-    def _ours(self, tensor: Tensor) -> Tensor:
-        return tensor.flatten()
-
-    @override
-    def _theirs(self, tensor: Tensor) -> Tensor:
-        return tensor[None, None]
-
-
-@final
-@dataclass(frozen=True)
 class Taps(_One):
     """The taps of a convolution."""
 
@@ -203,6 +189,68 @@ class Stacked(Part):
     @override
     def split(self, tensor: Tensor, theirs: dict[str, Tensor]) -> None:
         theirs.update(zip(self.others, (part.contiguous() for part in tensor.split(self.rows)), strict=True))
+
+    @override
+    def under(self, ours: str, theirs: str) -> Self:
+        return replace(self, ours=ours + self.ours, others=tuple(theirs + other for other in self.others))
+
+
+@final
+@dataclass(frozen=True)
+class TapsBeside(Part):
+    """The taps of several convolutions beside each other, of `widths` channels each: see `Taps`."""
+
+    others: tuple[str, ...]
+    widths: tuple[int, ...]
+
+    @property
+    @override
+    def theirs(self) -> tuple[str, ...]:
+        return self.others
+
+    @override
+    def shapes(self, shape: Shape) -> list[Shape]:
+        return [(width, 1, shape[0]) for width in self.widths]
+
+    @override
+    def fill(self, target: Tensor, read: Callable[[str], Tensor]) -> None:
+        for name, part in zip(self.others, target.split(self.widths, 1), strict=True):
+            part.copy_(read(name)[:, 0].flip(1).T)
+
+    @override
+    def split(self, tensor: Tensor, theirs: dict[str, Tensor]) -> None:
+        for name, part in zip(self.others, tensor.split(self.widths, 1), strict=True):
+            theirs[name] = part.T.flip(1)[:, None].contiguous()
+
+    @override
+    def under(self, ours: str, theirs: str) -> Self:
+        return replace(self, ours=ours + self.ours, others=tuple(theirs + other for other in self.others))
+
+
+@final
+@dataclass(frozen=True)
+class Vectors(Part):
+    """Rows of a matrix (n, D), each of which is a tensor (1, 1, D) there."""
+
+    others: tuple[str, ...]
+
+    @property
+    @override
+    def theirs(self) -> tuple[str, ...]:
+        return self.others
+
+    @override
+    def shapes(self, shape: Shape) -> list[Shape]:
+        return [(1, 1, shape[1])] * len(self.others)
+
+    @override
+    def fill(self, target: Tensor, read: Callable[[str], Tensor]) -> None:
+        for name, row in zip(self.others, target, strict=True):
+            row.copy_(read(name)[0, 0])
+
+    @override
+    def split(self, tensor: Tensor, theirs: dict[str, Tensor]) -> None:
+        theirs.update((name, row[None, None].contiguous()) for name, row in zip(self.others, tensor, strict=True))
 
     @override
     def under(self, ours: str, theirs: str) -> Self:
