@@ -96,7 +96,7 @@ def test_a_model_of_transformers_is_read_and_not_written(tmp_path: Path) -> None
     with pytest.raises(ValueError, match="is a model of transformers, which is only read"):
         open_run(tmp_path, CONFIG)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "of_nobody"}))
-    with pytest.raises(ValueError, match="models of type 'of_nobody' are not read; gpt2, "):
+    with pytest.raises(ValueError, match="models of type 'of_nobody' are not read; llama, "):
         assert find_run(tmp_path).settings
 
 

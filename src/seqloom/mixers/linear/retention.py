@@ -49,7 +49,7 @@ class Retention(PackedMixer):
     log_decay: Tensor  # (H,), log γ, in float64
     theta: Tensor  # (K/2,), in float64
 
-    def __init__(self, dim: int, heads: int, eps: float, head_norm: Literal["layer", "rms"]) -> None:
+    def __init__(self, dim: int, heads: int, eps: float, head_norm: Literal["layer", "rms"] = "layer") -> None:
         super().__init__()
         if dim % (2 * heads):
             raise ValueError(f"dim {dim} does not give {heads} heads of even width: choose heads that divide {dim}/2")
