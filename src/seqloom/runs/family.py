@@ -7,12 +7,13 @@ A model that came from such a folder keeps the folder's config.json, ids of toke
 
 import json
 from pathlib import Path
-from typing import Any
 
-from seqloom.core.files import read_bytes, read_json
+from seqloom.core.files import read_bytes
 from seqloom.core.model import Model
 from seqloom.data.given_tokenizer import given_tokenizer
 from seqloom.data.tokenizer import Tokenizer
+from seqloom.models.foreign.families import FAMILIES
+from seqloom.models.foreign.load import read_config
 from seqloom.models.foreign.save import describe, read_back, save
 from seqloom.runs.durable import making_folder
 from seqloom.runs.layout import Run
@@ -40,12 +41,15 @@ def family_of(run: Run, model: Model) -> str | None:
     source = origin(run)
     if source is None:
         return None
-    content = _content(source)
+    content = read_config(source.folder)
+    kind = str(content["model_type"])
+    if FAMILIES[kind].pickled:
+        return None  # it is none of transformers
     try:
-        read_back(content, content["model_type"], model.config)
+        read_back(content, kind, model.config)
     except ValueError:
         return None
-    return str(content["model_type"])
+    return kind
 
 
 def export_family(run: Run, model: Model, folder: Path, family: str) -> Path:
@@ -54,20 +58,13 @@ def export_family(run: Run, model: Model, folder: Path, family: str) -> Path:
     ValueError, in one line, where the folder has content or the model is none of the family.
     """
     source = origin(run)
-    content = None if source is None else _content(source)
+    content = None if source is None else read_config(source.folder)
     if content is None or source is None or family_of(run, model) != family:
         content, source = {**describe(model.config, family), **_ids(model)}, None
     with making_folder(folder) as temporary:
         save(model, temporary, family, content)
         _write_tokenizer(model, source, temporary)
     return folder
-
-
-def _content(source: Run) -> dict[str, Any]:
-    """The config.json of a folder of transformers."""
-    content = read_json(source.config, infinite=True)
-    assert isinstance(content, dict)
-    return content
 
 
 def _ids(model: Model) -> dict[str, int]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, final
 
 from seqloom.core.files import parse_json, read_bytes, read_json, require_own
+from seqloom.models.foreign import OF_STATE_SPACES, PTH
 from seqloom.runs.durable import canonical, plain, remove_stale, replace, write_json
 
 __all__ = [
@@ -70,6 +71,8 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         """What `config.json` holds, without its digest. ValueError in one line when it is broken or was altered."""
+        if not self.config.exists() and self.is_foreign:
+            return _foreign_settings(self.folder)
         data = read_bytes(self.config, _LARGEST, follow=False)
         try:
             settings = parse_json(data, infinite=self.is_foreign)
@@ -90,12 +93,19 @@ class Run:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the folder is a model of transformers: its config.json says of which type, and has no digest."""
+        """Whether the folder is a model of another program.
+
+        Its config.json says of which type, or is one of state-spaces, and has no digest; or it has a .pth alone.
+        """
+        if not self.config.exists():
+            return any(self.folder.glob(PTH))
         try:
             settings = read_json(self.config, _LARGEST, follow=False, infinite=True)
         except (OSError, ValueError):
             return False
-        return isinstance(settings, dict) and "sha256" not in settings and isinstance(settings.get("model_type"), str)
+        if not isinstance(settings, dict) or "sha256" in settings:
+            return False
+        return isinstance(settings.get("model_type"), str) or settings.keys() >= OF_STATE_SPACES
 
     @property
     def data(self) -> dict[str, Any]:
@@ -186,7 +196,7 @@ def find_run(folder: str | Path) -> Run:
     FileNotFoundError, in one line, when there is none.
     """
     run = Run(Path(folder))
-    if not run.config.is_file():
+    if not run.config.is_file() and not run.is_foreign:
         reason = "does not exist" if not run.folder.exists() else "is not a run: it has no config.json"
         raise FileNotFoundError(f"{run.folder} {reason}; give the folder of a run (the --out of its training)")
     return run

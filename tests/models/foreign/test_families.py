@@ -18,7 +18,7 @@ import seqloom  # noqa: E402
 from seqloom.models.foreign.families import FAMILIES  # noqa: E402
 from seqloom.models.foreign.load import load  # noqa: E402
 from seqloom.models.foreign.save import save  # noqa: E402
-from tests.models.foreign import test_fla  # noqa: E402
+from tests.models.foreign import test_fla, test_pickled  # noqa: E402
 from tests.models.foreign.reading import by_pieces  # noqa: E402
 
 transformers.utils.logging.disable_progress_bar()
@@ -82,6 +82,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         {**LLAMA, "num_hidden_layers": 4, "head_dim": 8, "num_experts": 0, "linear_num_key_heads": 2}
         | {"linear_num_value_heads": 4, "linear_key_head_dim": 6, "linear_value_head_dim": 5, "rms_norm_eps": 1e-4},
     ),
+    "rwkv": (
+        "RwkvConfig",
+        {**COMMON, "num_hidden_layers": 3, "context_length": 32, "attention_hidden_size": 16, "rescale_every": 0},
+    ),
     "bamba": (
         "BambaConfig",
         {**LLAMA, "num_hidden_layers": 3, "attn_layer_indices": [1], "mamba_n_heads": 4, "mamba_n_groups": 2}
@@ -89,7 +93,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 ROUNDING = (
-    *("bamba", "gemma", "gemma2", "llama", "mamba", "mamba2", "mistral", "olmo2", "qwen2", "qwen3", "qwen3_next"),
+    "bamba gemma gemma2 llama mamba mamba2 mistral olmo2 qwen2 qwen3 qwen3_next rwkv".split()  # of their modules
 )
 
 
@@ -123,7 +127,7 @@ def peer(name: str) -> Any:
 
 def test_every_family_is_tried() -> None:
     tried = {name.partition(",")[0].partition(" ")[0] for name in (*MODELS, *test_fla.RECORDED)}
-    assert tried == FAMILIES.keys() - {"seqloom"}
+    assert tried | test_pickled.FAMILIES == FAMILIES.keys() - {"seqloom"}
 
 
 @pytest.mark.usefixtures("widened")

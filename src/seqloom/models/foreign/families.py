@@ -18,8 +18,9 @@ from seqloom.models.foreign.llama import (
     qwen2,
     qwen3,
 )
-from seqloom.models.foreign.mamba import describe_mamba, describe_mamba2, mamba, mamba2
+from seqloom.models.foreign.mamba import describe_mamba, describe_mamba2, mamba, mamba2, state_spaces
 from seqloom.models.foreign.parts import Same
+from seqloom.models.foreign.rwkv import describe_rwkv, rwkv, rwkv4_pth, rwkv7_pth
 from seqloom.models.foreign.rwkv7 import rwkv7
 from seqloom.models.foreign.values import Values
 from seqloom.models.kinds import model_config
@@ -69,6 +70,12 @@ FAMILIES: dict[str, Family] = {
     "retnet": Family("RetNet of fla", retnet, refused=f"{NO_HYBRIDS}; feature maps; convolutions"),
     "hgrn2": Family("HGRN2 of fla", hgrn2, refused=f"{NO_HYBRIDS}; convolutions; wider keys"),
     "rwkv7": Family("RWKV-7 of fla", rwkv7, refused=f"{NO_HYBRIDS}; wider values; another ε"),
+    "state_spaces": Family(
+        "Mamba and Mamba-2 of state-spaces", state_spaces, refused="attention in some layers", pickled="*.bin"
+    ),
+    "rwkv": Family("RWKV-4 as transformers stores it", rwkv, describe_rwkv, "RwkvForCausalLM"),
+    "rwkv4_pth": Family("RWKV-4 of its authors (a .pth in a folder)", rwkv4_pth, pickled="*.pth"),
+    "rwkv7_pth": Family("RWKV-7 of its authors (a .pth in a folder)", rwkv7_pth, pickled="*.pth"),
     "seqloom": Family("what `seqloom export hf` wrote", seqloom),
 }
 NOT_BUILT: dict[str, str] = {

@@ -48,3 +48,5 @@ class Family:
     """the class of transformers that computes the model"""
     refused: str = ""
     """settings that are not built, for readers"""
+    pickled: str = ""
+    """a pattern of pickles that are read where there are no safetensors; none for families that have these"""

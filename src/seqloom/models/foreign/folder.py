@@ -3,7 +3,8 @@
     model.safetensors                     or
     model.safetensors.index.json          → weight_map: name → one of several files
 
-Pickles (pytorch_model.bin) are refused: they are programs.
+Pickles (pytorch_model.bin) are refused: they are programs. Of families that are stored no other way they are read by
+`pickled`.
 """
 
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from seqloom.core.files import read_json, require_own
+from seqloom.models.foreign.pickled import PickledTensors
 
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -77,6 +79,19 @@ class Tensors:
         except (SafetensorError, OSError) as error:
             raise ValueError(f"{self._folder}: the tensor {name} cannot be read ({error})") from None
         return tensor
+
+
+def open_tensors(folder: Path, pickled: str = "") -> Tensors | PickledTensors:
+    """The tensors of a folder; `pickled` is a pattern of the pickles that are read where there are no safetensors.
+
+    Raises as `Tensors` and `PickledTensors` do, and ValueError where several files fit.
+    """
+    if not pickled or (folder / ONE).is_file() or (folder / INDEX).is_file():
+        return Tensors(folder)
+    files = sorted(folder.glob(pickled))
+    if len(files) > 1:
+        raise ValueError(f"{folder} has several files {pickled}: keep one model in a folder")
+    return PickledTensors(files[0]) if files else Tensors(folder)
 
 
 def _files(folder: Path) -> list[Path]:

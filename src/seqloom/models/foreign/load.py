@@ -1,6 +1,6 @@
 """A folder of transformers as a model of ours: its config.json and safetensors, without transformers.
 
-    load("…/SmolLM2-135M")        Llama, Mistral, Qwen2, Qwen3, GPT-2, GPT-NeoX, Mamba, Mamba-2, and our own exports
+    load("…/SmolLM2-135M")        one of `families`, or what `seqloom export hf` wrote
 
 The model has the dtype of the file. It is built without memory, and each parameter is filled from the file on its own,
 so that little more memory is needed than the model has. No code in the folder runs; `auto_map` is ignored.
@@ -8,7 +8,7 @@ so that little more memory is needed than the model has. No code in the folder r
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
@@ -17,22 +17,26 @@ from seqloom.core.available_memory import require_memory
 from seqloom.core.files import read_json
 from seqloom.core.mixer import rebuild_buffers
 from seqloom.core.model import Model
+from seqloom.models.foreign import OF_STATE_SPACES, PTH
 from seqloom.models.foreign.families import FAMILIES, NOT_BUILT
 from seqloom.models.foreign.family import Foreign
-from seqloom.models.foreign.folder import Tensors
+from seqloom.models.foreign.folder import Tensors, open_tensors
+from seqloom.models.foreign.pickled import PickledTensors
+from seqloom.models.foreign.rwkv import settings_of
 from seqloom.models.foreign.values import Values
 from seqloom.models.kinds import model_config
 
 CONFIG = "config.json"
 LARGEST = 16 << 20
 """the most bytes of a config.json"""
+AnyTensors: TypeAlias = Tensors | PickledTensors
 
 
 def read_settings(folder: Path) -> Foreign:
     """What the folder's config.json describes. ValueError for a family or a setting that is not built."""
     path = folder / CONFIG
-    content = read_json(path, LARGEST, infinite=True)
-    kind = content.get("model_type") if isinstance(content, dict) else None
+    content = read_config(folder)
+    kind = content.get("model_type")
     if isinstance(kind, str) and kind in NOT_BUILT:
         raise ValueError(f"{path}: {kind}: {NOT_BUILT[kind]}")
     if not isinstance(kind, str) or kind not in FAMILIES:
@@ -48,6 +52,26 @@ def read_settings(folder: Path) -> Foreign:
     return foreign
 
 
+def read_config(folder: Path) -> dict[str, Any]:
+    """The content of the folder's config.json, or what takes its place: settings that follow from shapes.
+
+    ValueError where there is neither.
+    """
+    path = folder / CONFIG
+    if not path.is_file():
+        with open_tensors(folder, PTH) as tensors:
+            try:
+                return settings_of({name: tensors.shape(name) for name in tensors.names})
+            except ValueError as error:
+                raise ValueError(f"{folder}: {error}") from None
+    content = read_json(path, LARGEST, infinite=True)
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} holds no settings (a JSON object)")
+    if "model_type" not in content and content.keys() >= OF_STATE_SPACES:
+        return {"model_type": "state_spaces", **content}
+    return content
+
+
 def load(folder: Path, device: torch.device | str = "cpu") -> Model:
     """The model, ready to read and generate.
 
@@ -55,7 +79,8 @@ def load(folder: Path, device: torch.device | str = "cpu") -> Model:
     """
     foreign = read_settings(folder)
     config = model_config(foreign.settings)
-    with Tensors(folder) as tensors:
+    pickled = FAMILIES[read_config(folder)["model_type"]].pickled
+    with open_tensors(folder, pickled) as tensors:
         names = _names(foreign, tensors, folder)
         dtypes = {tensors.dtype(name) for name in names.values()}
         dtype = max(dtypes, key=lambda candidate: (torch.finfo(candidate).bits, candidate == torch.bfloat16))
@@ -69,7 +94,7 @@ def load(folder: Path, device: torch.device | str = "cpu") -> Model:
     return model.eval()
 
 
-def _names(foreign: Foreign, tensors: Tensors, folder: Path) -> dict[str, str]:
+def _names(foreign: Foreign, tensors: AnyTensors, folder: Path) -> dict[str, str]:
     """The name in the file of each tensor of the table: a file of a model's body lacks the prefix.
 
     ValueError where one is missing, or one is there that the table does not have.
@@ -89,7 +114,7 @@ def _names(foreign: Foreign, tensors: Tensors, folder: Path) -> dict[str, str]:
 
 
 def _fill(
-    model: Model, foreign: Foreign, tensors: Tensors, names: dict[str, str], folder: Path, device: torch.device
+    model: Model, foreign: Foreign, tensors: AnyTensors, names: dict[str, str], folder: Path, device: torch.device
 ) -> None:
     """Gives each tensor of the model memory and its values."""
     own: dict[str, Any] = {**dict(model.named_parameters()), **dict(model.named_buffers())}

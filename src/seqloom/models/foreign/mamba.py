@@ -1,8 +1,9 @@
-"""Mamba and Mamba-2 as transformers stores them: one norm and one mixer a layer, a tied output.
+"""Mamba and Mamba-2 as transformers and as their authors store them: one norm and one mixer a layer, a tied output.
 
-Source: transformers' MambaForCausalLM and Mamba2ForCausalLM and their configs.
+Source: transformers' MambaForCausalLM and Mamba2ForCausalLM and their configs; MambaConfig of state-spaces/mamba.
 """
 
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -87,6 +88,38 @@ def mamba2_parts(groups: int, theirs: str) -> list[Part]:
         Groups("norm.weight", "norm.weight", groups),
     ]
     return [part.under("mixer.", theirs) for part in parts]
+
+
+def state_spaces(values: Values) -> Foreign:
+    """A Mamba or Mamba-2 of state-spaces/mamba, whose config.json names no type."""
+    dim, depth = values.size("d_model"), values.size("n_layer", most=4096)
+    padding = values.size("pad_vocab_size_multiple", 8)
+    own = values.get("ssm_cfg", dict, {})
+    values.require("rms_norm", True, default=True)
+    values.require("d_intermediate", 0, default=0)
+    values.require("tie_embeddings", True, default=True)
+    values.ignore("residual_in_fp32", "fused_add_norm", "chunk_size")
+    layer = str(own.get("layer", "Mamba1"))
+    names = {"d_state": "state_size", "d_conv": "conv_kernel", "expand": "expand", "ngroups": "n_groups"}
+    names |= {"headdim": "head_dim", "dt_rank": "time_step_rank"}
+    unknown = sorted(own.keys() - names.keys() - {"layer"})
+    if unknown or layer not in ("Mamba1", "Mamba2"):
+        raise ValueError(f"ssm_cfg {unknown or layer} is not built")
+    given = {theirs: own[ours] for ours, theirs in names.items() if ours in own}
+    defaults: dict[str, Any] = {}
+    if layer == "Mamba2":
+        width = given.get("head_dim", 64)
+        defaults = {"n_groups": 1, "num_heads": given.get("expand", 2) * dim // width}
+    vocab = values.size("vocab_size", most=2**24)
+    content = {
+        **{"vocab_size": padding * ceil(vocab / padding), "hidden_size": dim, "num_hidden_layers": depth},
+        **{**defaults, **given},
+    }
+    foreign = (mamba2 if layer == "Mamba2" else mamba)(Values(content, "config.json"))
+    parts = [
+        Same(part.ours, "backbone.embedding.weight") if part.ours == "token.weight" else part for part in foreign.parts
+    ]
+    return replace(foreign, parts=parts)
 
 
 def require_no_limits(values: Values, name: str = "time_step_limit") -> None:

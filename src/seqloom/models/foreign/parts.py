@@ -119,6 +119,20 @@ class Turned(_One):
 
 @final
 @dataclass(frozen=True)
+class Flat(_One):
+    """A vector that is (1, 1, D) there."""
+
+    @override
+    def _ours(self, tensor: Tensor) -> Tensor:
+        return tensor.flatten()
+
+    @override
+    def _theirs(self, tensor: Tensor) -> Tensor:
+        return tensor[None, None]
+
+
+@final
+@dataclass(frozen=True)
 class Taps(_One):
     """The taps of a convolution."""
 
