@@ -1,4 +1,5 @@
-"""Writes the generated pages: docs/mixers/ from the mixers, docs/replication.md and docs/choose.md from results/.
+"""Writes the generated pages: docs/mixers/ from the mixers, docs/replication.md and docs/choose.md from results/,
+the table of docs/hf.md from the families.
 
 The reference in docs/api/ is filled in by the site; the picture of docs/architecture.md is that of the import contract.
 
@@ -13,7 +14,7 @@ from pathlib import Path
 import torch
 from pydantic.fields import FieldInfo
 
-from docs.making import api, choose, layers, log, replication
+from docs.making import api, choose, foreign, layers, log, replication
 from docs.making.families import families
 from docs.making.prices import by_length
 from docs.making.template import render
@@ -110,6 +111,7 @@ if __name__ == "__main__":
     for name, text in texts.items():
         (FOLDER / name).write_text(text, encoding="utf-8")
     api.write()
+    foreign.write()
     layers.write()
     log.write()
     replication.write()

@@ -93,7 +93,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 ROUNDING = (
-    "bamba gemma gemma2 llama mamba mamba2 mistral olmo2 qwen2 qwen3 qwen3_next rwkv".split()  # of their modules
+    *("bamba", "gemma", "gemma2", "llama", "mamba", "mamba2"),
+    *("mistral", "olmo2", "qwen2", "qwen3", "qwen3_next", "rwkv"),
 )
 
 

@@ -36,7 +36,8 @@ class Tensors:
         self._folder = folder
         self._stack = ExitStack()
         self._files: dict[str, Any] = {}
-        """the open file of each tensor"""
+        """the open file of each tensor, for its shape"""
+        self._paths: dict[str, Path] = {}
         for path in _files(folder):
             try:
                 file = self._stack.enter_context(safe_open(path, "pt"))
@@ -47,6 +48,7 @@ class Tensors:
                 if name in self._files:
                     raise ValueError(f"{path} holds the tensor {name}, which another file holds too")
                 self._files[name] = file
+                self._paths[name] = path
 
     def __enter__(self) -> Self:
         return self
@@ -73,9 +75,10 @@ class Tensors:
         return DTYPES[stored]
 
     def read(self, name: str) -> Tensor:
-        """A tensor. ValueError where the file is damaged."""
+        """A tensor, mapped from disk, until it is freed. ValueError where the file is damaged."""
         try:
-            tensor: Tensor = self._files[name].get_tensor(name)
+            with safe_open(self._paths[name], "pt") as file:  # an open file would keep what was read of it in memory
+                tensor: Tensor = file.get_tensor(name)
         except (SafetensorError, OSError) as error:
             raise ValueError(f"{self._folder}: the tensor {name} cannot be read ({error})") from None
         return tensor
