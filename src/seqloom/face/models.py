@@ -1,12 +1,14 @@
 """Models: `seqloom.decoder`, `seqloom.load`, `seqloom.save` and `seqloom.swap`."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import torch
+from torch import nn
 
 from seqloom.core.arguments import count, described
 from seqloom.core.config import read, suggestion
@@ -19,7 +21,7 @@ from seqloom.data.tokenizer import Tokenizer
 from seqloom.face.build import build_checked
 from seqloom.models import swap as swapped
 from seqloom.models.decoder import Decoder, DecoderConfig
-from seqloom.models.swap import Init
+from seqloom.models.take_over import Init
 from seqloom.retrieval.lookup import attach
 from seqloom.runs import model as stored
 
@@ -141,23 +143,27 @@ def _folder_path(folder: Any) -> Path:
     return Path(folder)
 
 
-def swap(
-    model: Model,
-    layers: Mapping[int, str | Mapping[str, Any]],
-    *,
-    init: Init = "projections",
-) -> Model:
+@overload
+def swap(model: Model, layers: Mapping[int, str | Mapping[str, Any]], *, init: Init = "projections") -> Model: ...
+@overload
+def swap(model: Any, layers: Mapping[int, str | Mapping[str, Any]], *, init: Init = "projections") -> Any: ...
+def swap(model: Any, layers: Mapping[int, str | Mapping[str, Any]], *, init: Init = "projections") -> Any:
     """A copy of the model with other mixers in place of attention, by the number of the layer, from 0.
 
-    A mixer is a kind or its settings. With init="projections" it takes over the matrices of queries, keys, values and
-    outputs where the shapes agree. Without training the result writes noise. Raises TypeError unless `model` is one of
-    seqloom (`load` reads folders of transformers), ValueError for layers without attention and mixers that do not fit.
+    `model` is one of seqloom, or one of transformers (docs/swap.md says which). A mixer is a kind or its settings. With
+    init="projections" it takes over the matrices of queries, keys, values and outputs where the shapes agree. Without
+    training the result writes noise. Raises TypeError for another model, ValueError for layers without attention and
+    mixers that do not fit.
     """
-    require_model(model)
     if not isinstance(layers, Mapping) or not all(isinstance(number, int) for number in layers):
         raise TypeError(f"layers gives layers their mixer, such as {{0: 'gated_delta'}}, not {described(layers)}")
     if init not in ("projections", "fresh"):
         raise ValueError(f"init is 'projections' or 'fresh', not {init!r}")
+    if isinstance(model, nn.Module) and not isinstance(model, Model) and "transformers" in sys.modules:
+        from seqloom.hf.swap.model import swap as swap_theirs
+
+        return swap_theirs(model, layers, init=init)
+    require_model(model)
     other, _ = swapped.swap(model, layers, init=init)
     other.tokenizer = model.tokenizer
     return other

@@ -1,7 +1,9 @@
 """seqloom's models in `transformers`: `import seqloom.hf` registers them with its Auto classes.
 
     wrap(model)                                  a model of seqloom as one of transformers, with the same weights
-    AutoModelForCausalLM.from_pretrained(…)      reads what `save_pretrained` and `seqloom export hf` wrote
+    seqloom.swap(model, {1: "gated_delta"})      a model of transformers with attention replaced in some layers
+    load(folder)                                 reads what `save_pretrained` and `seqloom export hf` wrote
+    AutoModelForCausalLM.from_pretrained(…)      does so too
     model.generate(…), pipeline, Trainer         as with any model of transformers
     Trainer(…, callbacks=[AfterUpdate()])        for mixers that change something between steps, as `performer` does
 
@@ -18,6 +20,7 @@ from seqloom.hf.cache import StateLayer, state_cache
 from seqloom.hf.causal_lm import SeqloomForCausalLM
 from seqloom.hf.config import SeqloomConfig
 from seqloom.hf.export import export, fast_tokenizer
+from seqloom.hf.load import load
 from seqloom.hf.masked_lm import SeqloomForMaskedLM
 from seqloom.hf.register import register, wrap
 from seqloom.hf.sequence_classification import SeqloomForSequenceClassification
@@ -31,6 +34,7 @@ __all__ = [
     "StateLayer",
     "export",
     "fast_tokenizer",
+    "load",
     "state_cache",
     "wrap",
 ]

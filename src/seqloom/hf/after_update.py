@@ -5,6 +5,7 @@ from typing import Any, final
 from transformers import TrainerCallback
 
 from seqloom.hf.pretrained import SeqloomPreTrainedModel
+from seqloom.hf.swap.attention import SwappedAttention
 
 
 @final
@@ -13,7 +14,11 @@ class AfterUpdate(TrainerCallback):  # type: ignore[misc]  # transformers has no
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Called by the Trainer after each optimizer step."""
-        wrapper = others["model"]
-        if isinstance(wrapper, SeqloomPreTrainedModel):
-            wrapper.model.after_update(state.global_step, wrapper.statistics)
-            wrapper.statistics = {}
+        model = others["model"]
+        if isinstance(model, SeqloomPreTrainedModel):
+            model.model.after_update(state.global_step, model.statistics)
+            model.statistics = {}
+        for module in model.modules():
+            if isinstance(module, SwappedAttention):
+                module.mixer.after_update(state.global_step, module.statistics)
+                module.statistics = {}

@@ -1,44 +1,47 @@
 """A state of seqloom as a cache of transformers.
 
-All layers' states are in one `StateLayer`, since a model of seqloom reads and writes them together; so the cache has a
-single layer. `generate` selects, repeats and reorders its rows. It has no keys and values: `update` raises.
+All layers' states of a model of seqloom are in one `StateLayer`, since it reads and writes them together; its cache has
+this layer alone. Where only some layers of a model are mixers of seqloom (`seqloom.hf.swap`), each has a layer of its
+own. `generate` selects, repeats and reorders its rows. It has no keys and values: `update` raises.
 """
 
-from typing import Any, NoReturn, final
+from typing import Any, NoReturn, final, overload
 
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from seqloom.core.mixer import Mixer
 from seqloom.core.model import Model
-from seqloom.core.state import ModelState, repeat, select
+from seqloom.core.state import ModelState, State, repeat, select
 
 
 @final
 class StateLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers has no types for it
-    """The state of a model after `seen` positions, padding included; None before the first."""
+    """The state of a model or of a mixer after `seen` positions, padding included; None before the first."""
 
     is_sliding = False
     is_compileable = False
     supports_early_init = False
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, reader: Model | Mixer) -> None:
         super().__init__()
-        self._model = model
-        self.is_croppable = can_crop(model)
-        self.state: ModelState | None = None
+        self._reader = reader
+        self.is_croppable = can_crop(reader)
+        self.state: Any = None
+        """that of the model or of the mixer"""
         self.seen = 0
 
-    def take(self, model: Model, state: ModelState, positions: int) -> None:
-        """Takes the state after further `positions` that `model` read. ValueError for another model's cache."""
-        self.require_of(model)
+    def take(self, reader: Model | Mixer, state: ModelState | State, positions: int) -> None:
+        """Takes the state after further `positions` that `reader` read. ValueError for another one's cache."""
+        self.require_of(reader)
         self.state = state
         self.seen += positions
         self.is_initialized = True
 
-    def require_of(self, model: Model) -> None:
-        """Raises ValueError unless this is the cache of `model`."""
-        if model is not self._model:
+    def require_of(self, reader: Model | Mixer) -> None:
+        """Raises ValueError unless this is the cache of this model or mixer."""
+        if reader is not self._reader:
             raise ValueError("past_key_values is the cache of another model: leave it out, or give this model's own")
 
     def get_seq_length(self) -> int:
@@ -60,7 +63,7 @@ class StateLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers has no 
     def batch_select_indices(self, indices: Tensor) -> None:
         """Keeps the rows of these indices, in their order."""
         if self.state is not None:
-            self.state = select(self.state, indices.to(self.state.extra["length"].device))
+            self.state = select(self.state, indices.to(tokens_read(self.state).device))
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         """Repeats every row, the copies next to each other."""
@@ -77,10 +80,10 @@ class StateLayer(CacheLayerMixin):  # type: ignore[misc]  # transformers has no 
             raise ValueError("crop takes a number of tokens to remove, as a negative number")
         if removed == 0 or self.state is None:
             return
-        lengths = self.state.extra["length"].unique()
+        lengths = tokens_read(self.state).unique()
         if len(lengths) > 1:
             raise ValueError("rows that have read different numbers of tokens cannot be taken back together")
-        self.state = self._model.crop(self.state, int(lengths[0]) - removed)
+        self.state = self._reader.crop(self.state, int(lengths[0]) - removed)
         self.seen -= removed
 
     def reset(self) -> None:
@@ -123,9 +126,23 @@ def layer_of(cache: Any) -> StateLayer:
     return layers[0]
 
 
-def can_crop(model: Model) -> bool:
+def can_crop(reader: Model | Mixer) -> bool:
     """Whether the last tokens can be taken back as long as no window has moved: all that the mixers keep grows."""
-    return all(entry.grows for sublayer in model.sublayers for entry in sublayer.memory.values())
+    readers = reader.sublayers if isinstance(reader, Model) else [reader]
+    return all(entry.grows for sublayer in readers for entry in sublayer.memory.values())
+
+
+def tokens_read(state: ModelState | State) -> Tensor:
+    """The number of tokens that each row has read, (B,)."""
+    return state.extra["length"] if isinstance(state, ModelState) else state["length"]
+
+
+def may_reuse(length: Tensor) -> bool:
+    """Whether a step may overwrite the state, which only the cache holds: not where gradients flow through it.
+
+    A state of inference mode can be overwritten there alone.
+    """
+    return not torch.is_grad_enabled() and length.is_inference() <= torch.is_inference_mode_enabled()
 
 
 def kept_positions(attention_mask: Tensor | None, T: int, padded_right: bool) -> Tensor | None:
@@ -153,7 +170,11 @@ def kept_positions(attention_mask: Tensor | None, T: int, padded_right: bool) ->
     return None if bool(kept.all()) else kept
 
 
-def no_state(model: Model, rows: int) -> ModelState:
+@overload
+def no_state(reader: Model, rows: int) -> ModelState: ...
+@overload
+def no_state(reader: Mixer, rows: int) -> State: ...
+def no_state(reader: Model | Mixer, rows: int) -> ModelState | State:
     """The state of `rows` rows before the first token."""
     with torch.no_grad():
-        return model.start(rows)
+        return reader.start(rows)

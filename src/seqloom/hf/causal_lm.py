@@ -2,7 +2,6 @@
 
 from typing import Any, final
 
-import torch
 from torch import Tensor
 from transformers import GenerationMixin
 from transformers.cache_utils import Cache
@@ -10,7 +9,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from seqloom.core.model import require_streams
 from seqloom.core.model_config import ModelConfig
-from seqloom.hf.cache import can_crop, kept_positions, layer_of, no_state, state_cache
+from seqloom.hf.cache import can_crop, kept_positions, layer_of, may_reuse, no_state, state_cache
 from seqloom.hf.config import SeqloomConfig
 from seqloom.hf.pretrained import SeqloomPreTrainedModel, require_ids
 
@@ -102,7 +101,7 @@ class SeqloomForCausalLM(SeqloomPreTrainedModel, GenerationMixin):  # type: igno
         keep = kept_positions(mask, T, padded_right=False)
         state = no_state(self.model, B) if layer.state is None else layer.state
         if T == 1 and keep is None and layer.state is not None and labels is None:
-            token_logits, after = self.model.step(ids[:, 0], state, reuse=_may_reuse(state.extra["length"]))
+            token_logits, after = self.model.step(ids[:, 0], state, reuse=may_reuse(state.extra["length"]))
             layer.take(self.model, after, 1)
             return CausalLMOutputWithPast(logits=token_logits[:, None], past_key_values=cache)
         x, after = self.model.read(ids, state, keep)
@@ -121,11 +120,3 @@ class SeqloomForCausalLM(SeqloomPreTrainedModel, GenerationMixin):  # type: igno
         arguments = {name: value for name, value in others.items() if name == "num_items_in_batch"}
         loss: Tensor = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **arguments)
         return logits, loss
-
-
-def _may_reuse(length: Tensor) -> bool:
-    """Whether a step may overwrite the state, which only the cache holds: not where gradients flow through it.
-
-    A state of inference mode can be overwritten there alone.
-    """
-    return not torch.is_grad_enabled() and length.is_inference() <= torch.is_inference_mode_enabled()

@@ -4,17 +4,16 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from seqloom.core.arguments import described
 from seqloom.core.extras import Extras, added
-from seqloom.core.mixer import rebuild_buffers
 from seqloom.core.model import Model
 from seqloom.core.model_config import ModelConfig
 from seqloom.hf.config import SeqloomConfig
+from seqloom.hf.strict import StrictlyLoaded
 
 
-class SeqloomPreTrainedModel(PreTrainedModel, ABC):  # type: ignore[misc]  # transformers has no types for it
+class SeqloomPreTrainedModel(StrictlyLoaded, ABC):
     """A model of seqloom, `model`, inside of one of transformers.
 
     ValueError where the settings are of a kind of model that this class is not for.
@@ -58,21 +57,6 @@ class SeqloomPreTrainedModel(PreTrainedModel, ABC):  # type: ignore[misc]  # tra
         wrapper.model = model
         wrapper.train(model.training)
         return wrapper
-
-    @classmethod
-    def from_pretrained(cls, *args: Any, **settings: Any) -> Any:
-        """As of transformers, but ValueError where a weight is missing or unknown, which transformers only reports."""
-        asks_for_info = settings.pop("output_loading_info", False)
-        wrapper, info = super().from_pretrained(*args, output_loading_info=True, **settings)
-        for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"):
-            if info.get(problem):
-                name = sorted(map(str, info[problem]))[0]
-                raise ValueError(
-                    f"{args[0] if args else 'the folder'} does not fit its config.json: {problem.replace('_', ' ')}, "
-                    f"first {name}; save the model again"
-                )
-        rebuild_buffers(wrapper.model)
-        return (wrapper, info) if asks_for_info else wrapper
 
     @property
     def gradient_checkpointing(self) -> bool:

@@ -12,6 +12,7 @@ from seqloom.hf.config import SeqloomConfig
 from seqloom.hf.masked_lm import SeqloomForMaskedLM
 from seqloom.hf.pretrained import SeqloomPreTrainedModel
 from seqloom.hf.sequence_classification import SeqloomForSequenceClassification
+from seqloom.hf.swap.config import SwapConfig
 
 WRAPPERS: dict[str, type[SeqloomPreTrainedModel]] = {
     **dict.fromkeys(causal_lm.KINDS, SeqloomForCausalLM),
@@ -24,6 +25,7 @@ WRAPPERS: dict[str, type[SeqloomPreTrainedModel]] = {
 def register() -> None:
     """Registers the classes; a second time changes nothing."""
     AutoConfig.register(SeqloomConfig.model_type, SeqloomConfig, exist_ok=True)
+    AutoConfig.register(SwapConfig.model_type, SwapConfig, exist_ok=True)
     AutoModelForCausalLM.register(SeqloomConfig, SeqloomForCausalLM, exist_ok=True)
     AutoModelForMaskedLM.register(SeqloomConfig, SeqloomForMaskedLM, exist_ok=True)
     AutoModelForSequenceClassification.register(SeqloomConfig, SeqloomForSequenceClassification, exist_ok=True)

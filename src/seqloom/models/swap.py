@@ -2,29 +2,19 @@
 
     swap(model, {1: "gated_delta", 2: "gated_delta"})
 
-What a new mixer shares with attention it takes over: its projections of queries, keys and values where they have as
-many rows (shared keys and values repeated for each head of queries), and that of the output; a convolution of what was
-taken over begins as the identity. All else is drawn as in a new model, and no mixer computes what attention did:
-without training, such a model writes noise.
+`seqloom.models.take_over` says what a new mixer takes over from attention. All else is drawn as in a new model, and no
+mixer computes what attention did: without training, such a model writes noise.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, final
 
-import torch
-from torch import Tensor, nn
-
-from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.core.model import Model
-from seqloom.mixers import kinds, mixer_config
-from seqloom.mixers.attention.attention import Attention
+from seqloom.mixers.attention.attention import Attention, AttentionConfig
 from seqloom.models.config import TransformerConfig
-
-Init = Literal["projections", "fresh"]
-OUTPUTS = ("w_o.weight", "w_out.weight")
-"""names of output projections"""
+from seqloom.models.take_over import Init, Projections, repeat_heads, replacement, take_over
 
 
 @final
@@ -61,7 +51,7 @@ def swap(
     for number in sorted(layers):
         old, new = model.mixers[number], other.mixers[number]
         assert isinstance(old, Attention)
-        taken = _take_over(old, new) if init == "projections" else ()
+        taken = take_over(projections_of(old), new) if init == "projections" else ()
         drawn = tuple(name for name, _ in new.named_parameters() if name not in taken)
         found.append(SwappedLayer(number, settings.mixers[number].kind, taken, drawn))
     return other, found
@@ -77,7 +67,9 @@ def swapped_settings(config: TransformerConfig, layers: Mapping[int, str | Mappi
             raise ValueError(f"there is no layer {number}: the model has layers 0 to {config.depth - 1}")
         if mixers[number].kind != "attention":
             raise ValueError(f"layer {number} has {mixers[number].kind}, not attention")
-        mixers[number] = _new_mixer(mixers[number], config.dim, given)
+        old = mixers[number]
+        assert isinstance(old, AttentionConfig)
+        mixers[number] = replacement(given, old.heads, old.head_width(config.dim))
     changes: dict[str, Any] = {"mixer": tuple(mixers)}
     place = config.position.place
     if place not in (None, "embedding", "layers") and not any(place in mixer.places for mixer in mixers):
@@ -88,50 +80,16 @@ def swapped_settings(config: TransformerConfig, layers: Mapping[int, str | Mappi
     return settings
 
 
-def _new_mixer(attention: Any, dim: int, given: str | Mapping[str, Any]) -> MixerConfig:
-    """The settings of a mixer in the place of attention. ValueError where they are none, or it is not causal."""
-    if not isinstance(given, str):
-        return mixer_config(dict(given))
-    if given not in kinds():
-        return mixer_config({"kind": given})  # its error names a similar kind
-    fields = kinds()[given].model_fields
-    width = attention.head_width(dim)
-    sizes = {"heads": attention.heads, "key_width": width, "value_width": width}
-    return mixer_config({"kind": given, **{name: size for name, size in sizes.items() if name in fields}})
-
-
-@torch.no_grad()
-def _take_over(old: Attention, new: Mixer) -> tuple[str, ...]:
-    """Copies what fits; returns the names of the new mixer's parameters that were set."""
-    parameters = dict(new.named_parameters())
-    q, k, v = old.w_qkv.weight.split(old.sizes)
-    repeats = old.heads // old.kv_heads
-    k, v = (_repeat(part, old.kv_heads, repeats) for part in (k, v))
-    offers: dict[str, Tensor] = {"w_q.weight": q, "w_k.weight": k, "w_v.weight": v}
-    offers |= {"w_qkv.weight": torch.cat([q, k, v]), **dict.fromkeys(OUTPUTS, old.w_out.weight)}
-    taken = []
-    for name, offer in offers.items():
-        parameter = parameters.get(name)
-        if parameter is not None and parameter.shape == offer.shape:
-            parameter.copy_(offer)
-            taken.append(name)
-    convolution = new._modules.get("conv")
-    if "w_qkv.weight" in taken and convolution is not None:
-        taken += _begin_as_identity(convolution)
-    return tuple(taken)
-
-
-def _begin_as_identity(convolution: nn.Module) -> list[str]:
-    """Sets taps (W, C), the latest input first, to pass this input on alone; returns the names that were set."""
-    names = []
-    for name, parameter in convolution.named_parameters():
-        parameter.zero_()
-        if name == "weight":
-            parameter[0] = 1.0
-        names.append(f"conv.{name}")
-    return names
-
-
-def _repeat(weight: Tensor, heads: int, repeats: int) -> Tensor:
-    """The rows of each head, repeated for the heads of queries that share it."""
-    return weight.unflatten(0, (heads, -1)).repeat_interleave(repeats, 0).flatten(0, 1)
+def projections_of(attention: Attention) -> Projections:
+    """The matrices of our attention, with shared keys and values repeated."""
+    heads, groups = attention.heads, attention.kv_heads
+    q, k, v = attention.w_qkv.weight.split(attention.sizes)
+    b_q = b_k = b_v = None
+    if attention.w_qkv.bias is not None:
+        b_q, b_k, b_v = attention.w_qkv.bias.split(attention.sizes)
+        b_k = repeat_heads(b_k, heads, groups)
+        b_v = repeat_heads(b_v, heads, groups)
+    norms = {name: gain for name, gain in attention.named_parameters() if name.startswith("norm_")}
+    k = repeat_heads(k, heads, groups)
+    v = repeat_heads(v, heads, groups)
+    return Projections(q, k, v, attention.w_out.weight, b_q, b_k, b_v, attention.w_out.bias, norms)

@@ -1,0 +1,104 @@
+"""What a mixer takes over from the attention in whose place it stands.
+
+Its matrices of queries, keys, values and outputs are those of attention where the shapes agree; keys and values that
+several heads of queries share are repeated. A convolution of what was taken over begins as the identity. All else stays
+as it was drawn.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, final
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.core.mixer import Mixer
+from seqloom.core.mixer_config import MixerConfig
+from seqloom.mixers import kinds, mixer_config
+
+Init = Literal["projections", "fresh"]
+OUTPUTS = ("w_o", "w_out")
+"""names of output projections"""
+INNER = ("", "near.")
+"""where in a mixer its own projections are: `near` is the attention inside of `spade`"""
+
+
+@final
+@dataclass(frozen=True)
+class Projections:
+    """The matrices of an attention, as (outputs, inputs), one head after another; and its biases, where it has any."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    o: Tensor
+    b_q: Tensor | None = None
+    b_k: Tensor | None = None
+    b_v: Tensor | None = None
+    b_o: Tensor | None = None
+    norms: Mapping[str, Tensor] = field(default_factory=dict)
+    """gains of the norms of queries and keys, by the name that our attention gives them"""
+
+
+def repeat_heads(weight: Tensor, heads: int, groups: int) -> Tensor:
+    """The rows of `groups` heads, repeated for each of `heads` heads of queries."""
+    return weight.unflatten(0, (groups, -1)).repeat_interleave(heads // groups, 0).flatten(0, 1)
+
+
+def replacement(given: str | Mapping[str, Any], heads: int, width: int) -> MixerConfig:
+    """The settings of a mixer in the place of attention; by its kind alone, it has heads as many and as wide.
+
+    ValueError where they are the settings of no mixer.
+    """
+    if not isinstance(given, str):
+        return mixer_config(dict(given))
+    if given not in kinds():
+        return mixer_config({"kind": given})  # its error names a similar kind
+    fields = kinds()[given].model_fields
+    sizes = {"heads": heads, "key_width": width, "value_width": width}
+    return mixer_config({"kind": given, **{name: size for name, size in sizes.items() if name in fields}})
+
+
+@torch.no_grad()
+def take_over(attention: Projections, mixer: Mixer) -> tuple[str, ...]:
+    """Copies what fits into the mixer; returns the names of its parameters that were set."""
+    parameters = dict(mixer.named_parameters())
+    taken = []
+    for name, offer in _offers(attention).items():
+        parameter = parameters.get(name)
+        if parameter is not None and parameter.shape == offer.shape:
+            parameter.copy_(offer)
+            taken.append(name)
+    convolution = mixer._modules.get("conv")
+    if "w_qkv.weight" in taken and convolution is not None:
+        taken += _begin_as_identity(convolution)
+    return tuple(taken)
+
+
+def _offers(attention: Projections) -> dict[str, Tensor]:
+    """What attention has, by the names under which mixers have it."""
+    weights: dict[str, Tensor | None] = {
+        "w_q.weight": attention.q,
+        "w_k.weight": attention.k,
+        "w_v.weight": attention.v,
+        "w_qkv.weight": torch.cat([attention.q, attention.k, attention.v]),
+        **{f"{output}.weight": attention.o for output in OUTPUTS},
+        **{f"{output}.bias": attention.b_o for output in OUTPUTS},
+        **attention.norms,
+    }
+    biases = (attention.b_q, attention.b_k, attention.b_v)
+    present = [bias for bias in biases if bias is not None]
+    if len(present) == len(biases):
+        weights["w_qkv.bias"] = torch.cat(present)
+    return {prefix + name: weight for name, weight in weights.items() if weight is not None for prefix in INNER}
+
+
+def _begin_as_identity(convolution: nn.Module) -> list[str]:
+    """Sets taps (W, C), the latest input first, to pass this input on alone; returns the names that were set."""
+    names = []
+    for name, parameter in convolution.named_parameters():
+        parameter.zero_()
+        if name == "weight":
+            parameter[0] = 1.0
+        names.append(f"conv.{name}")
+    return names
