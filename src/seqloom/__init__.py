@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seqloom.face import decoder as decoder
+    from seqloom.face import distill as distill
     from seqloom.face import generate as generate
     from seqloom.face import list_mixers as list_mixers
     from seqloom.face import load as load
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from seqloom.face import swap as swap
 
 __version__ = "0.1.0"
-__all__ = ["decoder", "generate", "list_mixers", "load", "mixer", "save", "swap"]
+__all__ = ["decoder", "distill", "generate", "list_mixers", "load", "mixer", "save", "swap"]
 
 
 def __getattr__(name: str) -> Any:

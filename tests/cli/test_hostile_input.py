@@ -32,6 +32,7 @@ HEALTHY = {
     "survey": ["stories:20"],
     "vectors": ["stories:20", "--out", "new"],
     "nearest": ["vectors.txt", "cat"],
+    "distill": ["{run}", "--to", "he", "--data", "stories:20", "--out", "new"],
     "demo": ["--out", "new", "--scale", "tiny"],
     "poles": ["{run}", "--out", "new", "--order", "2"],
     "evaluate": ["{run}", "--data", "stories:3"],

@@ -21,6 +21,7 @@ WORDS = {
     "study board": [],  # it reads a folder of books by their authors
     "study gpu": [],  # its plan is of a card, and its tests are its own
     "swap": [],  # it takes a run, whose tests are its own
+    "distill": [],  # as swap
 }
 
 

@@ -10,6 +10,7 @@ from seqloom.cli.compare import compare
 from seqloom.cli.cost import cost
 from seqloom.cli.data import data
 from seqloom.cli.demo import demo
+from seqloom.cli.distill import distill
 from seqloom.cli.doctor import doctor
 from seqloom.cli.evaluate import evaluate
 from seqloom.cli.export import export
@@ -61,7 +62,7 @@ Options = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 PANELS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "Models": (time_limited(train), generate, evaluate, swap),
+    "Models": (time_limited(train), generate, evaluate, swap, time_limited(distill)),
     "Comparisons": (time_limited(compare), bench, cost, verify),
     "Information": (report, list_mixers, settings, runs, doctor),
     "More": (demo,),

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from seqloom.face.distilling import distill as distill
     from seqloom.face.mixers import list_mixers as list_mixers
     from seqloom.face.mixers import mixer as mixer
     from seqloom.face.models import decoder as decoder
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 MODULES = {
     "decoder": "seqloom.face.models",
+    "distill": "seqloom.face.distilling",
     "generate": "seqloom.generation.decode",
     "list_mixers": "seqloom.face.mixers",
     "load": "seqloom.face.models",
@@ -22,7 +24,7 @@ MODULES = {
     "swap": "seqloom.face.models",
 }
 """where each name is; a mixer alone loads no models"""
-__all__ = ["decoder", "generate", "list_mixers", "load", "mixer", "save", "swap"]
+__all__ = ["decoder", "distill", "generate", "list_mixers", "load", "mixer", "save", "swap"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,12 +1,12 @@
 """What `seqloom swap` does: reads a model, replaces attention, saves a run; or counts what that would change."""
 
-import re
 from pathlib import Path
 
 from seqloom.analysis.swap_plan import LENGTHS, WINDOW, plan_model
 from seqloom.core.table import table
 from seqloom.face import load, save
 from seqloom.models.config import TransformerConfig
+from seqloom.models.kept import layers_to_replace
 from seqloom.models.swap import swap, swapped_settings
 from seqloom.runs.layout import find_run
 from seqloom.runs.model import config_of
@@ -15,7 +15,7 @@ from seqloom.runs.model import config_of
 def plan_swap(run: Path, to: str, keep: str) -> str:
     """The table of three models: with attention, with the swap, and with a window in the same layers."""
     config = _transformer(config_of(find_run(run)), run)
-    layers = _layers(config, keep)
+    layers = layers_to_replace(config, keep)
     swapped = swapped_settings(config, dict.fromkeys(layers, to))
     with_window = swapped_settings(config, {number: _with_window(config, number) for number in layers})
     models = [
@@ -45,7 +45,7 @@ def swap_model(run: Path, to: str, keep: str, out: Path, fresh: bool) -> str:
     """Saves the swapped model as a run; returns what each layer took over."""
     model = load(run)
     config = _transformer(model.config, run)
-    layers = dict.fromkeys(_layers(config, keep), to)
+    layers = dict.fromkeys(layers_to_replace(config, keep), to)
     swapped, found = swap(model, layers, init="fresh" if fresh else "projections")
     swapped.tokenizer = model.tokenizer
     save(swapped, out)
@@ -58,34 +58,6 @@ def _transformer(config: object, run: Path) -> TransformerConfig:
     if not isinstance(config, TransformerConfig):
         raise ValueError(f"{run} has no layers with attention")
     return config
-
-
-def _layers(config: TransformerConfig, keep: str) -> list[int]:
-    """The layers whose attention goes. ValueError for what is neither numbers nor a share."""
-    attention = [number for number, mixer in enumerate(config.mixers) if mixer.kind == "attention"]
-    if not attention:
-        raise ValueError("no layer of the model has attention")
-    kept = _layers_to_keep(attention, keep)
-    unknown = sorted(kept - set(attention))
-    if unknown:
-        raise ValueError(f"--keep-attention names layer {unknown[0]}, which has no attention")
-    layers = [number for number in attention if number not in kept]
-    if not layers:
-        raise ValueError(f"--keep-attention {keep} keeps attention in all layers: nothing would be replaced")
-    return layers
-
-
-def _layers_to_keep(attention: list[int], keep: str) -> set[int]:
-    """The layers that keep attention; a share of them is spread evenly, with the last layer among them."""
-    share = re.fullmatch(r"(\d{1,3})\s*%", keep)
-    if share is not None and int(share[1]) <= 100:
-        count = round(len(attention) * int(share[1]) / 100)
-        return {attention[(number + 1) * len(attention) // count - 1] for number in range(count)}
-    if re.fullmatch(r"\d{1,6}(,\d{1,6})*", keep):
-        return {int(number) for number in keep.split(",")}
-    if keep == "none":
-        return set()
-    raise ValueError(f"--keep-attention is numbers as 3,7, a share as 25%, or none; not {keep!r}")
 
 
 def _with_window(config: TransformerConfig, number: int) -> dict[str, object]:

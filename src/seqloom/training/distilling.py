@@ -1,0 +1,285 @@
+"""A model whose attention is distilled into other mixers: the swap, the training, and what it is compared with.
+
+    OUT/start                 the swapped model before any training, with attention's projections
+    OUT                       the student: a run of the objective `distill`
+    OUT/baselines/fresh       the same mixers, drawn anew, trained by the loss alone on as many tokens
+    OUT/baselines/scratch     the student's settings, with every weight drawn anew, on as many tokens
+    OUT/distilled.json        the rows of the table, when all is done
+
+Each is a run, so that the same call continues where it stopped. Without training the teacher is also scored with the
+replaced layers removed, and with a window over the latest tokens in them.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, final
+
+import torch
+
+from seqloom.core.model import Model
+from seqloom.core.progress import Say, Show, progress
+from seqloom.core.rest import Rest
+from seqloom.data.prepare import Corpus
+from seqloom.evaluation.needed_attention import Given, give_windows
+from seqloom.evaluation.scores import score
+from seqloom.models.config import TransformerConfig
+from seqloom.models.kept import attention_layers, count_kept, layers_to_replace
+from seqloom.models.stand_ins import has_sinks, removed, windowed
+from seqloom.models.swap import swap, swapped_settings
+from seqloom.models.switched import SwitchedMixers, differing_layers
+from seqloom.models.take_over import Init
+from seqloom.runs import model as stored
+from seqloom.runs.durable import write_json
+from seqloom.runs.layout import find_run
+from seqloom.training.config import RunConfig
+from seqloom.training.preparation import with_text
+from seqloom.training.train import Outcome, train
+
+AUTO = "auto:"
+SHARES = {"sublayers": 0.3, "states": 0.05, "logits": 0.35}
+"""of all batches; in those that are left every weight learns"""
+WINDOW = 64
+"""tokens of the window that stands in for the replaced layers; half of a row where that is less"""
+BASELINES = {"fresh": "fresh mixers, by the loss alone", "scratch": "all weights anew, by the loss alone"}
+"""what is trained to compare with, by its folder"""
+
+
+@final
+@dataclass(frozen=True)
+class Row:
+    """A model and its loss on the held-out part of the text."""
+
+    model: str
+    loss: float
+    """nats a token"""
+    recovered: float | None = None
+    """the share of what removing the layers costs that this model does not lose"""
+
+
+@final
+@dataclass(frozen=True)
+class Distillation:
+    """What is distilled into what, and how long."""
+
+    teacher: Path
+    """a run, or a folder of transformers"""
+    out: Path
+    to: str
+    data: str
+    keep: str = "25%"
+    """layers that keep attention: numbers, a share, or `auto:` and a share"""
+    tokens: int = 1_000_000
+    batch: int = 16
+    context: int | None = None
+    """tokens of a row; None: as many as the model's context"""
+    rate: float = 1e-3
+    temperature: float = 1.0
+    seed: int = 0
+    held_out: float = 0.05
+
+    @cached_property
+    def config(self) -> TransformerConfig:
+        """The settings of the teacher. ValueError where it has no attention."""
+        config = stored.config_of(find_run(self.teacher))
+        if not isinstance(config, TransformerConfig) or config.kind != "decoder":
+            raise ValueError(f"{self.teacher} is no decoder with attention: nothing in it could be distilled")
+        attention_layers(config)
+        return config
+
+    @property
+    def start(self) -> Path:
+        """The folder of the swapped model."""
+        return self.out / "start"
+
+    @property
+    def batches(self) -> int:
+        """Optimizer steps. ValueError where there are too few tokens for the stages."""
+        longest = self.config.context
+        if self.context is not None and self.context > longest:
+            raise ValueError(f"rows of {self.context:,} tokens are longer than the model's context of {longest:,}")
+        batches = self.tokens // (self.batch * (self.context or longest))
+        if batches < 20:
+            raise ValueError(f"{self.tokens:,} tokens are {batches} batches, and 20 are needed: give more --tokens")
+        return batches
+
+    def settings(self, model: Any, **training: Any) -> RunConfig:
+        """The settings of a run on this text, for as many tokens."""
+        teacher = find_run(self.teacher)
+        if not teacher.has_tokenizer():
+            raise ValueError(f"{self.teacher} has no tokenizer, so that no text can be read with it: save it with one")
+        values: dict[str, Any] = {
+            "batches": self.batches,
+            "batch": self.batch,
+            "lr": self.rate,
+            "betas": [0.9, 0.95],
+            "clip": 1.0,
+            "schedule": {"kind": "cosine", "warmup": min(100, self.batches // 10), "final": 0.1},
+            "seed": self.seed,
+            "save_every": max(10, self.batches // 10),
+        }
+        if self.context is not None and self.context != self.config.context:
+            values["stages"] = [{"batches": self.batches, "context": self.context}]
+        tokenizer = str(teacher.folder if teacher.is_foreign else teacher.tokenizer)
+        data = {"source": self.data, "tokenizer": tokenizer, "vocab": None, "held_out": self.held_out}
+        return RunConfig.model_validate({"model": model, "data": data, "training": {**values, **training}})
+
+    def objective(self, distils: bool) -> dict[str, Any]:
+        """The settings of the objective: its stages, or the loss alone."""
+        stages = {name: round(share * self.batches) if distils else 0 for name, share in SHARES.items()}
+        return {"kind": "distill", "teacher": str(self.teacher), "temperature": self.temperature, **stages}
+
+    def student(self) -> RunConfig:
+        """The settings of the student's run."""
+        model = stored.config_of(find_run(self.start))
+        return self.settings(model, begin=str(self.start), objective=self.objective(distils=True))
+
+
+@final
+@dataclass(frozen=True)
+class Distilled:
+    """The student, where it is trained to its end, and what it is compared with."""
+
+    outcome: Outcome
+    layers: tuple[int, ...]
+    """that were replaced"""
+    given: tuple[Given, ...]
+    """how they were chosen, with `auto:`"""
+    rows: tuple[Row, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all trainings reached their end."""
+        return self.outcome.asked is None
+
+
+def distill(
+    asked: Distillation, *, baselines: bool = False, say: Say | None = None, show: Show = progress
+) -> Distilled:
+    """Does all that is left to do, until a signal asks to stop; `baselines` adds the two that are trained.
+
+    ValueError, in one line, for settings that do not fit, and for a folder of another distillation.
+    """
+    given = _begin(asked, show)
+    settings = asked.student()
+    outcome = train(settings, asked.out, say=say, show=show)
+    layers = tuple(differing_layers(asked.config, settings.layered))  # type: ignore[arg-type]  # a student is a decoder
+    if outcome.asked is not None:
+        return Distilled(outcome, layers, given, ())
+    assert outcome.corpus is not None
+    rows = list(_untrained(asked, layers, outcome.corpus, show))
+    rows.append(Row(f"{asked.to}, distilled", _held_out(outcome)))
+    for folder in BASELINES if baselines else ():
+        run = _baseline(asked, layers, folder)
+        outcome = train(run, asked.out / "baselines" / folder, say=say, show=show)
+        if outcome.asked is not None:
+            return Distilled(outcome, layers, given, ())
+        rows.append(Row(BASELINES[folder], _held_out(outcome)))
+    found = tuple(_with_shares(rows))
+    write_json(asked.out / "distilled.json", [asdict(row) for row in found])
+    return Distilled(outcome, layers, given, found)
+
+
+def _begin(asked: Distillation, show: Show) -> tuple[Given, ...]:
+    """Makes the swapped model, where there is none; returns how its layers were chosen."""
+    if (asked.start / "config.json").exists():
+        _require_same(asked)
+        return ()
+    teacher, _ = stored.load(asked.teacher)
+    given: list[Given] = []
+    if asked.keep.startswith(AUTO):
+        given = _chosen(asked, teacher, show)
+        layers = [step.layer for step in given]
+    else:
+        layers = layers_to_replace(asked.config, asked.keep)
+    asked.settings(asked.config, begin="-", objective=asked.objective(distils=True))  # refuses what does not fit
+    _save_swapped(asked, teacher, layers, asked.start, "projections")
+    return tuple(given)
+
+
+def _require_same(asked: Distillation) -> None:
+    """Raises ValueError where the swapped model that is there is another one than asked for."""
+    config, found = asked.config, stored.config_of(find_run(asked.start))
+    assert isinstance(found, TransformerConfig)
+    layers = differing_layers(config, found)
+    if asked.keep.startswith(AUTO):
+        wanted = swapped_settings(config, dict.fromkeys(layers, asked.to))
+        same = len(layers) == len(attention_layers(config)) - _count_kept(asked)
+    else:
+        wanted = swapped_settings(config, dict.fromkeys(layers_to_replace(config, asked.keep), asked.to))
+        same = True
+    if found != wanted or not same:
+        raise ValueError(f"{asked.out} holds another distillation: choose another --out")
+
+
+def _count_kept(asked: Distillation) -> int:
+    """How many layers keep attention under `auto:`. ValueError where it is no share."""
+    keep = count_kept(len(attention_layers(asked.config)), asked.keep.removeprefix(AUTO))
+    if keep is None:
+        raise ValueError(f"--keep-attention {asked.keep} must be auto: and a share, as auto:25%")
+    return keep
+
+
+def _chosen(asked: Distillation, teacher: Model, show: Show) -> list[Given]:
+    """The layers that lose least by a window, until as many keep attention as asked for."""
+    keep = _count_kept(asked)
+    _, corpus = with_text(asked.settings(asked.config))
+    attention = attention_layers(asked.config)
+    return give_windows(teacher, corpus.held_out, attention, keep, context=asked.context, show=show)
+
+
+def _save_swapped(asked: Distillation, teacher: Model, layers: list[int], folder: Path, init: Init) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(asked.seed)
+        swapped, _ = swap(teacher, dict.fromkeys(layers, asked.to), init=init)
+    stored.save(swapped, folder)
+
+
+def _untrained(asked: Distillation, layers: tuple[int, ...], corpus: Corpus, show: Show) -> Iterator[Row]:
+    """The teacher, and it without attention in these layers, before any training."""
+    teacher, _ = stored.load(asked.teacher)
+    window = min(WINDOW, max(1, (asked.context or asked.config.context) // 2))
+    sinks = ", 4 sinks" if has_sinks(asked.config, layers[0]) else ""
+    models = {
+        "the teacher": SwitchedMixers({}),
+        "attention removed": removed(teacher, layers),
+        f"a window of {window}{sinks}, untrained": windowed(teacher, layers, window),
+    }
+    for name, mixers in models.items():
+        with Rest(teacher), mixers.in_place(teacher):
+            found = score(teacher, corpus.held_out, batch=asked.batch, context=asked.context, show=show)
+        yield Row(name, found.row()["held_out"])
+
+
+def _baseline(asked: Distillation, layers: tuple[int, ...], folder: str) -> RunConfig:
+    """The settings of what is trained on the same tokens, by the loss alone."""
+    model = stored.config_of(find_run(asked.start))
+    loss_alone = asked.objective(distils=False)
+    if folder == "scratch":
+        return asked.settings(model, objective=loss_alone)
+    start = asked.out / "baselines" / "fresh-start"
+    if not (start / "config.json").exists():
+        teacher, _ = stored.load(asked.teacher)
+        _save_swapped(asked, teacher, list(layers), start, "fresh")
+    return asked.settings(model, begin=str(start), objective=loss_alone)
+
+
+def _held_out(outcome: Outcome) -> float:
+    assert outcome.score is not None
+    return float(outcome.score["held_out"])
+
+
+def _with_shares(rows: list[Row]) -> Iterator[Row]:
+    """The rows with the share that each recovers of the loss between `removed` and the teacher."""
+    teacher, without = rows[0].loss, rows[1].loss
+    for row in rows:
+        share = None if without <= teacher else (without - row.loss) / (without - teacher)
+        yield replace(row, recovered=share)
+
+
+def read_rows(out: Path) -> list[Row]:
+    """The rows of a distillation that is done. FileNotFoundError where there are none."""
+    path = out / "distilled.json"
+    return [Row(**row) for row in json.loads(path.read_text())]
