@@ -92,6 +92,16 @@ def test_every_family_reads_and_is_saved(family: str, tmp_path: Path) -> None:
     torch.testing.assert_close(loaded(**inputs).logits, logits, rtol=0, atol=1e-12)
 
 
+def test_a_causal_mixer_reads_both_ways_in_an_encoder() -> None:
+    model = model_of("bert")
+    mixer = seqloom.swap(model, {1: "gated_delta"}).bert.encoder.layer[1].attention.self.mixer
+    assert type(mixer).__name__ == "BothWays"
+    old = model.bert.encoder.layer[1].attention
+    for direction in (mixer.forward_mixer, mixer.backward_mixer):
+        assert torch.equal(direction.w_o.weight, old.output.dense.weight)
+        assert torch.equal(direction.conv.weight[0], torch.ones(48).double())
+
+
 @pytest.mark.parametrize("family", [name for name in CAUSAL if name not in ("llama", "gpt2")])
 def test_every_causal_family_generates_with_a_cache(family: str) -> None:
     model = swapped(family, "gated_delta")
@@ -217,7 +227,6 @@ def test_the_mixers_look_back_as_far_as_asked() -> None:
         ("llama", {0: "gated_dleta"}, "gated_delta"),
         ("llama", {0: "adaptive_span"}, "adds span to the loss"),
         ("llama", {0: {"kind": "linear", "heads": 3}}, "not divisible"),
-        ("bert", {0: "gated_delta"}, "no bidirectional form"),
         ("t5", {0: "he"}, "owns the bias"),
     ],
 )

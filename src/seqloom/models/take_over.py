@@ -12,15 +12,14 @@ from typing import Any, Literal, final
 import torch
 from torch import Tensor, nn
 
-from seqloom.core.mixer import Mixer
 from seqloom.core.mixer_config import MixerConfig
 from seqloom.mixers import kinds, mixer_config
 
 Init = Literal["projections", "fresh"]
 OUTPUTS = ("w_o", "w_out")
 """names of output projections"""
-INNER = ("", "near.")
-"""where in a mixer its own projections are: `near` is the attention inside of `spade`"""
+INNER = ("near", "forward_mixer", "backward_mixer")
+"""mixers inside of others that take over too: the attention of `spade`, and both directions of `both_ways`"""
 
 
 @final
@@ -60,7 +59,7 @@ def replacement(given: str | Mapping[str, Any], heads: int, width: int) -> Mixer
 
 
 @torch.no_grad()
-def take_over(attention: Projections, mixer: Mixer) -> tuple[str, ...]:
+def take_over(attention: Projections, mixer: nn.Module) -> tuple[str, ...]:
     """Copies what fits into the mixer; returns the names of its parameters that were set."""
     parameters = dict(mixer.named_parameters())
     taken = []
@@ -72,6 +71,10 @@ def take_over(attention: Projections, mixer: Mixer) -> tuple[str, ...]:
     convolution = mixer._modules.get("conv")
     if "w_qkv.weight" in taken and convolution is not None:
         taken += _begin_as_identity(convolution)
+    for inner in INNER:
+        module = mixer._modules.get(inner)
+        if module is not None:
+            taken += [f"{inner}.{name}" for name in take_over(attention, module)]
     return tuple(taken)
 
 
@@ -90,7 +93,7 @@ def _offers(attention: Projections) -> dict[str, Tensor]:
     present = [bias for bias in biases if bias is not None]
     if len(present) == len(biases):
         weights["w_qkv.bias"] = torch.cat(present)
-    return {prefix + name: weight for name, weight in weights.items() if weight is not None for prefix in INNER}
+    return {name: weight for name, weight in weights.items() if weight is not None}
 
 
 def _begin_as_identity(convolution: nn.Module) -> list[str]:

@@ -18,6 +18,7 @@ from seqloom.core.mixer_config import MixerConfig
 from seqloom.hf.swap.classes import attention_of, build_mixers, put_mixers, swapped_class
 from seqloom.hf.swap.config import MODEL_TYPE, swapped_config
 from seqloom.hf.swap.families import Family, base_type, family_of
+from seqloom.models.config import read_both_ways
 from seqloom.models.take_over import Init, replacement, take_over
 
 
@@ -31,6 +32,7 @@ def swap(
     """A copy of the model with other mixers in place of attention, by the number of the layer, from 0.
 
     A mixer is a kind or its settings; with its kind alone it has the heads of the replaced attention, as wide as there.
+    In a model that reads whole texts, one without a bidirectional form reads both ways (`both_ways`).
     It looks back on `context` tokens, by default the longest text of the model. With init="projections" it takes over
     the matrices of attention where the shapes agree. TypeError unless it is a model of transformers; ValueError for a
     family that is not built, for layers that are not there, and for mixers that do not fit.
@@ -74,8 +76,10 @@ def _settings(config: Any, family: Family, number: int, given: str | Mapping[str
     heads, dim = config.num_attention_heads, config.hidden_size
     width = getattr(config, "head_dim", None) or dim // heads
     settings = replacement(given, heads, width)
-    settings.require_form(family.causal)
-    if family.causal and not settings.traits.streams:
+    if not family.causal:
+        return read_both_ways(settings)
+    settings.require_form(causal=True)
+    if not settings.traits.streams:
         raise ValueError(f"{settings.kind} does not stream, so that a model with it cannot generate with a cache")
     return settings
 
