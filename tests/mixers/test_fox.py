@@ -1,16 +1,7 @@
 """FoX's sums over long texts, in float32 and in pieces; gates at the ends of their range; its memory.
 
-Forgetting attention, query by query, with the product of the gates between a query and a key.
+from collections.abc import Callable
 
-    o_i = Σ_{j≤i} F_ij e^{q_i·k_j/√d} v_j / Σ_{j≤i} F_ij e^{q_i·k_j/√d}
-    F_ij = Π_{l=j+1}^{i} f_l,   f_l = σ(w_fᵀ x_l + b_f)
-
-Source: Lin et al., Forgetting Transformer, arXiv:2503.02130, section 3.
-"""
-
-import math
-
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -49,11 +40,12 @@ def defined(q: Tensor, k: Tensor, v: Tensor, g: Tensor, window: int | None = Non
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("width", [4, 16])
 @pytest.mark.parametrize("window", [None, 100])
 @pytest.mark.parametrize("rate", [0.0, 0.01, 2.0, 1e3])
-def test_float32_is_the_equation_after_thousands_of_gates(rate: float, window: int | None) -> None:
+def test_float32_is_the_equation_after_thousands_of_gates(rate: float, window: int | None, width: int) -> None:
     """Scores are off by what float32 rounds sums of a block to; counted from the beginning, by 16 times as much."""
-    q, k, v = (draw(1, H, 2048, 4, dtype=torch.float32, seed=n) for n in range(3))
+    q, k, v = (draw(1, H, 2048, width, dtype=torch.float32, seed=n) for n in range(3))
     g = -rate * draw(1, H, 2048, dtype=torch.float32).abs()
     result = forgetting(q, k, v, g, window=window)
     of_a_block = torch.finfo(torch.float32).eps * BLOCK * rate
@@ -73,14 +65,26 @@ def test_pieces_and_steps_are_the_whole(context: int | None) -> None:
     torch.testing.assert_close(torch.cat(parts, 1), mixer(x), rtol=0, atol=1e-12)
 
 
-def test_gradients_of_the_gates_are_the_equations() -> None:
-    given = [draw(1, H, 200, 4, seed=n).requires_grad_() for n in range(3)]
+@pytest.mark.parametrize("width", [4, 16])
+def test_gradients_of_the_gates_are_the_equations(width: int) -> None:
+    given = [draw(1, H, 200, width, seed=n).requires_grad_() for n in range(3)]
     g = (-draw(1, H, 200).abs()).requires_grad_()
-    weights = draw(1, H, 200, 4)
+    weights = draw(1, H, 200, width)
     gradients = torch.autograd.grad((forgetting(*given, g) * weights).sum(), [*given, g])
     expected = torch.autograd.grad((defined(*given, g) * weights).sum(), [*given, g])
     for one, other in zip(gradients, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+
+
+def test_second_derivatives_are_the_equations() -> None:
+    given = [draw(1, H, 30, 16, seed=n).requires_grad_() for n in range(3)]
+    g = (-draw(1, H, 30).abs()).requires_grad_()
+
+    def second(run: Callable[..., Tensor]) -> Tensor:
+        gradients = torch.autograd.grad(run(*given, g, window=20).square().sum(), [*given, g], create_graph=True)
+        return torch.autograd.grad(sum(x.square().sum() for x in gradients), g)[0]
+
+    torch.testing.assert_close(second(forgetting), second(defined), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("logit", [-1e4, 1e4])

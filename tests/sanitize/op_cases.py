@@ -16,6 +16,7 @@ from seqloom.core.state import Length, State
 from seqloom.ops import backends, delta_rule, lag_sum, linear_decay, wkv_average
 from seqloom.ops import scan as scans
 from seqloom.ops.attention import attend, cached, sparse
+from seqloom.ops.attention.forgetting import forgetting
 from seqloom.ops.attention.patterns import RandomBlocks, fixed, local, merged, strided
 from seqloom.ops.fused import gated_decay, gated_norm, small_blocks
 from seqloom.ops.fused.short_convolution import convolve
@@ -90,6 +91,15 @@ def _tiles(chance: random.Random, draw: Draw) -> Call:
         lambda q, k, v: sparse.attend(q, k, v, [pattern, pattern]),
         [draw(B, 2, 16 * T, width) for _ in range(3)],
         *("sparse_attention", "native", "tiles"),
+    )
+
+
+def _forgetting(chance: random.Random, draw: Draw) -> Call:
+    (B, T, _), width, window = _sizes(chance), chance.choice([16, 32]), chance.choice([None, 1, 20, 70])
+    return Call(
+        lambda q, k, v, g: forgetting(q, k, v, g, window=window),
+        [*(draw(B, 2, 4 * T, width) for _ in range(3)), -draw(B, 2, 4 * T).square()],
+        *("forgetting", "native", "reference"),
     )
 
 
@@ -299,7 +309,7 @@ CALLS = (
         _wkv,
         *[_online] * 4,
     ),  # which has the most functions
-    *(_delta, _decay, _tiles, _cached_token, _slstm, _normed),
+    *(_delta, _decay, _tiles, _forgetting, _cached_token, _slstm, _normed),
     *(_blocks, _gates, _recurrence),
 )
 

@@ -7,6 +7,7 @@ from typing import get_args
 import torch
 
 from seqloom.ops.attention import sparse
+from seqloom.ops.attention.forgetting import forgetting
 from seqloom.ops.attention.patterns import Pattern, RandomBlocks, fixed, local, merged, strided
 from seqloom.ops.fused import gated_decay, gated_norm, short_convolution, small_blocks
 from tests.ops.native_forms.form import Draw, Form, Outputs, maybe, with_and_without
@@ -34,6 +35,9 @@ def forms() -> Iterator[Form]:
     for name, pattern in patterns.items():
         sizes = ((1, 2, 48, 16, 32), (1, 1, 66, 48, 16), (1, 2, 33, 80, 96))
         yield Form(f"sparse_attention {name}", "sparse_attention", partial(_tiles, pattern), sizes)
+    for window in (None, 1, 20, 64, 66):
+        sizes = ((1, 2, 129, 16, 32), (2, 1, 64, 48, 16), (1, 2, 33, 16, 16), (1, 1, 1, 16, 80))
+        yield Form(f"forgetting within {window}", "forgetting", partial(_forgetting, window), sizes)
 
 
 def _norm(gate: gated_norm.Gate, draw: Draw, B: int, T: int, H: int, V: int) -> Outputs:
@@ -57,3 +61,8 @@ def _convolution(silu: bool, bias: bool, window: bool, draw: Draw, B: int, T: in
 
 def _tiles(pattern: Pattern, draw: Draw, B: int, H: int, T: int, K: int, V: int) -> Outputs:
     return sparse.attend(draw(B, H, T, K), draw(B, H, T, K), draw(B, H, T, V), [pattern])
+
+
+def _forgetting(window: int | None, draw: Draw, B: int, H: int, T: int, K: int, V: int) -> Outputs:
+    g = -draw(B, H, T).square()
+    return forgetting(draw(B, H, T, K), draw(B, H, T, K), draw(B, H, T, V), g, window=window)

@@ -71,7 +71,7 @@ class FoX(PackedMixer):
         now = state["length"][:, None] + torch.arange(T, device=x.device)
         then = torch.cat([ring.times(size, state["length"])[:, :filled], now], 1)
         keys, values = (
-            torch.cat([state[name][:, :, :filled].to(x.dtype), new], 2) for name, new in (("k", k), ("v", v))
+            torch.cat([state[name][:, :, :filled].to(new.dtype), new], 2) for name, new in (("k", k), ("v", v))
         )
         past = state["sums"][:, :, :filled, 0]
         y = forgetting(q, keys, values, g, past, window=self.context, query_time=now, key_time=then)
@@ -154,7 +154,7 @@ class FoXConfig(MixerConfig):
     kind: Literal["fox"] = "fox"
     heads: int = Field(4, ge=1, description="heads, each with a forget gate; divides dim")
     traits: ClassVar = TRAITS
-    rounding: ClassVar = Rounding(128, "sums of a block's gates are channels, whose rounding the gates' bias adds up")
+    rounding: ClassVar = Rounding(128, "sums of a block's gates are rounded, which the gates' bias adds up")
     examples: ClassVar = ({"heads": 2}, {"heads": 1})
 
     @override

@@ -11,14 +11,15 @@ from seqloom.ops.kernel import Kernel
 
 NUMBERS = "threads B H N b M c K V m U"
 READS = "q(B N*b H K) k(B M*c H K) v(B M*c H V)"
+SUMS = "query_sums?(B H N*b, float64) key_sums?(B H M*c, float64)"
 LISTS = "blocks(N m, int32) masks(N m, int32) table(U c b, uint8) all_visible(U, uint8)"
-MISFIT = "sizes do not fill vectors, or a list of tiles names what is not there"
+MISFIT = "sizes do not fill vectors, a list of tiles names what is not there, or sums are given without others"
 KERNEL = Kernel("sparse_attention", Path(__file__).with_name("tiles.c"), least="")
 OP, SOURCE = KERNEL.op, KERNEL.source
 FORWARD = KERNEL.function(
     "forward",
     NUMBERS,
-    f"{READS} {LISTS}",
+    f"{READS} {SUMS} {LISTS}",
     makes="y(B N*b H V) log_sum(B H N*b)",
     room="scratch(threads*b*K+3*threads*b+threads*m*c*b)",
     fails=MISFIT,
@@ -26,8 +27,9 @@ FORWARD = KERNEL.function(
 BACKWARD = KERNEL.function(
     "backward",
     NUMBERS,
-    f"{READS} dy(B N*b H V) log_sum(B H N*b) delta(B H N*b) {LISTS}"
-    " dq(B N*b H K, written) dk(B M*c H K, written) dv(B M*c H V, written)",
+    f"{READS} {SUMS} dy(B N*b H V) log_sum(B H N*b) delta(B H N*b) {LISTS}"
+    " dq(B N*b H K, written) dk(B M*c H K, written) dv(B M*c H V, written)"
+    " dquery_sums?(B H N*b, float64, written) dkey_sums?(B H M*c, float64, written)",
     room="scratch(threads*b*K+threads*b*V+2*threads*b*c)",
     fails=MISFIT,
 )
@@ -43,7 +45,9 @@ def able(q: Tensor, v: Tensor, parts: tuple[Part, ...]) -> bool:
 
 def average(q: Tensor, k: Tensor, v: Tensor, part: Part, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
     """`tiled.Loops.average` in C, for rows without `lengths`."""
-    made: tuple[Tensor, Tensor] = FORWARD(q, k, v, *_lists(part), threads=_threads(q), M=len(part.keys))
+    made: tuple[Tensor, Tensor] = FORWARD(
+        q, k, v, None, None, *list_tiles(part), threads=count_threads(q), M=len(part.keys)
+    )
     return made
 
 
@@ -52,17 +56,17 @@ def gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`tiled.Loops.gradients` in C, for rows without `lengths`."""
     dq, dk, dv = (x.new_zeros(x.shape) for x in (q, k, v))
-    inputs = q, k, v, dy, log_sum, delta, *_lists(part)
-    BACKWARD(*inputs, dq, dk, dv, threads=_threads(q), M=len(part.keys))
+    inputs = q, k, v, None, None, dy, log_sum, delta, *list_tiles(part)
+    BACKWARD(*inputs, dq, dk, dv, None, None, threads=count_threads(q), M=len(part.keys))
     return dq, dk, dv
 
 
-def _threads(q: Tensor) -> int:
+def count_threads(q: Tensor) -> int:
     """The number of threads: at most one for each of the heads of all rows."""
     return min(native.threads(1 << 30), q.shape[0] * q.shape[2])
 
 
-def _lists(part: Part) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def list_tiles(part: Part) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Blocks, masks, the table (U, c, b) and which of its masks are all True, in the dtypes that the C code reads."""
     table = part.table.transpose(1, 2).contiguous()
     all_visible = part.table.flatten(1).all(1)

@@ -1,9 +1,10 @@
 /* Softmax attention over the tiles of one part of a pattern: N blocks of b queries (B, N b, H, K), M blocks of c keys
    (B, M c, H, K) and values (B, M c, H, V). Row n of `blocks` (N, m) lists the blocks of keys of block n of the queries,
    -1 behind the last; `masks` (N, m) says which row of `table` (U, c, b) marks their visible pairs, `all_visible` (U)
-   whether it marks all of them. Scores are in memory with keys as rows and queries as columns. b, K and V are multiples
-   of LANES. A thread computes whole heads, in a fixed order, so that results do not depend on the number of threads. The
-   file includes itself once for each floating-point type.
+   whether it marks all of them. Scores are in memory with keys as rows and queries as columns. Where sums of log gates
+   are given, (B, H, N b) of queries and (B, H, M c) of keys, a score has the difference of both added. b, K and V are
+   multiples of LANES. A thread computes whole heads, in a fixed order, so that results do not depend on the number of
+   threads. The file includes itself once for each floating-point type.
 */
 #ifndef REAL
 
@@ -25,6 +26,7 @@ int omp_get_thread_num(void);
 #define JOIN(a, b) JOINED(a, b)
 #define NAME(name) JOIN(name, REAL)
 #define SIZES int threads, int B, int H, int N, int b, int M, int c, int K, int V, int m, int U
+#define SUMS const double *query_sums, const double *key_sums
 #define LISTS const int32_t *blocks, const int32_t *masks, const uint8_t *table, const uint8_t *all_visible
 
 /* Whether every entry of `blocks` is -1 or below M, and every entry of `masks` is one of U masks. */
@@ -136,6 +138,35 @@ static void NAME(transpose_)(const REAL *x, int64_t x_row, REAL *y, int rows, in
                 y[(int64_t)j * rows + i] = x[i * x_row + j];
 }
 
+/* Adds to each score the sum of its query minus that of its key, of which `origin` is subtracted before both are rounded;
+   scores are multiplied by 1 / unit afterwards. */
+static void NAME(forget_)(int c, int b, REAL unit, double origin, const double *of_queries, const double *of_keys, REAL *z)
+{
+    for (int i = 0; i < b; i += LANES) {
+        VECTOR own;
+        for (int l = 0; l < LANES; l++)
+            own[l] = (REAL)(of_queries[i + l] - origin);
+        for (int j = 0; j < c; j++)
+            *(VECTOR *)(z + (int64_t)j * b + i) += (own - (REAL)(of_keys[j] - origin)) * unit;
+    }
+}
+
+/* Adds the gradients of scores to those of the sums of their queries, and subtracts them from those of the keys. They are
+   added as doubles: what float32 would round off here, the gradients of all earlier gates would add up. */
+static void NAME(add_gradients_)(int c, int b, double unit, const REAL *dz, double *of_queries, double *of_keys)
+{
+    for (int j = 0; j < c; j++) {
+        double sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int i = 0; i < b; i++) {
+            double dscore = dz[(int64_t)j * b + i] * unit;
+            of_queries[i] += dscore;
+            sum += dscore;
+        }
+        of_keys[j] -= sum;
+    }
+}
+
 /* Sets n scores to minus infinity where their pairs are not visible. */
 static void NAME(hide_)(REAL *z, const uint8_t *visible, int n)
 {
@@ -143,9 +174,9 @@ static void NAME(hide_)(REAL *z, const uint8_t *visible, int n)
         z[p] = visible[p] ? z[p] : -(REAL)INFINITY;
 }
 
-int NAME(forward_)(SIZES, const REAL *q, const REAL *k, const REAL *v, LISTS, REAL *y, REAL *log_sum, REAL *scratch)
+int NAME(forward_)(SIZES, const REAL *q, const REAL *k, const REAL *v, SUMS, LISTS, REAL *y, REAL *log_sum, REAL *scratch)
 {
-    if (b % LANES || K % LANES || V % LANES || !lists_are_valid(N, m, M, U, blocks, masks))
+    if (b % LANES || K % LANES || V % LANES || !query_sums != !key_sums || !lists_are_valid(N, m, M, U, blocks, masks))
         return 1;
     int64_t k_row = (int64_t)H * K, v_row = (int64_t)H * V, per_thread = (int64_t)b * (K + 3) + (int64_t)m * c * b;
     REAL scale = (REAL)(1 / sqrt((double)K));
@@ -164,6 +195,10 @@ int NAME(forward_)(SIZES, const REAL *q, const REAL *k, const REAL *v, LISTS, RE
                 REAL *tile_z = z + (int64_t)count * c * b;
                 const REAL *keys = k + (row * M + list[count]) * c * k_row + head * K;
                 NAME(product_)(c, b, K, keys, k_row, 1, q_transposed, b, tile_z, b, 1);
+                if (query_sums) {
+                    const double *own = query_sums + ((int64_t)p * N + n) * b;
+                    NAME(forget_)(c, b, 1 / scale, own[0], own, key_sums + ((int64_t)p * M + list[count]) * c, tile_z);
+                }
                 if (!all_visible[mask])
                     NAME(hide_)(tile_z, table + (int64_t)mask * c * b, c * b);
             }
@@ -198,11 +233,14 @@ int NAME(forward_)(SIZES, const REAL *q, const REAL *k, const REAL *v, LISTS, RE
     return 0;
 }
 
-/* `log_sum` is infinite where a query sees no key; `delta` is the sum of dy y. Gradients are added to dq, dk and dv. */
-int NAME(backward_)(SIZES, const REAL *q, const REAL *k, const REAL *v, const REAL *dy, const REAL *log_sum,
-                    const REAL *delta, LISTS, REAL *dq, REAL *dk, REAL *dv, REAL *scratch)
+/* `log_sum` is infinite where a query sees no key; `delta` is the sum of dy y. Gradients are added to dq, dk, dv and those
+   of the sums. */
+int NAME(backward_)(SIZES, const REAL *q, const REAL *k, const REAL *v, SUMS, const REAL *dy, const REAL *log_sum,
+                    const REAL *delta, LISTS, REAL *dq, REAL *dk, REAL *dv, double *dquery_sums, double *dkey_sums,
+                    REAL *scratch)
 {
-    if (b % LANES || K % LANES || V % LANES || !lists_are_valid(N, m, M, U, blocks, masks))
+    const int given = !!query_sums + !!key_sums + !!dquery_sums + !!dkey_sums;
+    if (b % LANES || K % LANES || V % LANES || given % 4 || !lists_are_valid(N, m, M, U, blocks, masks))
         return 1;
     int64_t k_row = (int64_t)H * K, v_row = (int64_t)H * V, per_thread = (int64_t)b * (K + V) + 2 * (int64_t)b * c;
     REAL scale = (REAL)(1 / sqrt((double)K));
@@ -222,6 +260,9 @@ int NAME(backward_)(SIZES, const REAL *q, const REAL *k, const REAL *v, const RE
                 int64_t k_start = key * k_row + head * K, v_start = key * v_row + head * V;
                 int mask = masks[(int64_t)n * m + t];
                 NAME(product_)(c, b, K, k + k_start, k_row, 1, q_transposed, b, a, b, 1);
+                int64_t own = ((int64_t)p * N + n) * b, of_keys = ((int64_t)p * M + blocks[(int64_t)n * m + t]) * c;
+                if (query_sums)
+                    NAME(forget_)(c, b, 1 / scale, query_sums[own], query_sums + own, key_sums + of_keys, a);
                 if (!all_visible[mask])
                     NAME(hide_)(a, table + (int64_t)mask * c * b, c * b);
                 NAME(product_)(c, b, V, v + v_start, v_row, 1, dy_transposed, b, dz, b, 1);
@@ -231,6 +272,8 @@ int NAME(backward_)(SIZES, const REAL *q, const REAL *k, const REAL *v, const RE
                         *a_j = NAME(exp_)(*a_j * scale - *(const VECTOR *)(logs + i));
                         *dz_j = *a_j * (*dz_j - *(const VECTOR *)(deltas + i)) * scale;
                     }
+                if (query_sums)
+                    NAME(add_gradients_)(c, b, 1 / scale, dz, dquery_sums + own, dkey_sums + of_keys);
                 NAME(product_)(c, V, b, a, b, 1, dy + y_start, v_row, dv + v_start, v_row, 0);
                 NAME(product_)(c, K, b, dz, b, 1, q + q_start, k_row, dk + k_start, k_row, 0);
                 NAME(product_)(b, K, c, dz, 1, b, k + k_start, k_row, dq + q_start, k_row, 0);

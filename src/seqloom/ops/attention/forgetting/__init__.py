@@ -2,12 +2,13 @@
 
     z_ij = q_i · k_j / √K + Σ_{j<s≤i} g_s,   a_ij = e^{z_ij} / Σ_{j'≤i} e^{z_ij'},   y_i = Σ_{j≤i} a_ij v_j      g ≤ 0
 
-The sums c_i - c_j, c_i = Σ_{s≤i} g_s, are computed by two more channels, (1, c_i) of queries times (-c_j, 1) of keys,
-so that no T² numbers are stored. c is summed in float64, and the c of a block's first query, which no later token
-changes, is subtracted: then rounding to float32 changes c by eps times the sum of a block, except for keys that are far
-away and have no weight. In a narrower dtype each c is the sum of three channels, which together have the digits of
-float32. The channel of c_i does not change the outputs, but its gradient subtracts the rounding error that all scores
-of a query have in common, which would otherwise add up in the gradients of the gates.
+The backend `native` adds the sums c_i - c_j, c_i = Σ_{s≤i} g_s, to the scores of a tile. In `columns` they are two more
+channels, (1, c_i) of queries times (-c_j, 1) of keys, so that no T² numbers are stored. c is summed in float64, and the
+c of a block's first query, which no later token changes, is subtracted: then rounding to float32 changes c by eps times
+the sum of a block, except for keys that are far away and have no weight. In a narrower dtype each c is the sum of three
+channels, which together have the digits of float32. The channel of c_i does not change the outputs, but its gradient
+subtracts the rounding error that all scores of a query have in common, which would otherwise add up in the gradients of
+the gates.
 
 Source: Lin et al., Forgetting Transformer, arXiv:2503.02130, section 3. Nothing differs.
 """
@@ -15,22 +16,24 @@ Source: Lin et al., Forgetting Transformer, arXiv:2503.02130, section 3. Nothing
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from seqloom.ops.attention import attend, banded
 from seqloom.ops.attention.fast import times
-from seqloom.ops.attention.forgetting import reference
+from seqloom.ops.attention.forgetting import native, reference
+from seqloom.ops.checked import checked
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 
 BLOCK = 64
 """queries of a block"""
 
 
+@checked("forgetting")
 def forgetting(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H N K"],
-    v: Float[Tensor, "B H N V"],
+    q: Shaped[Tensor, "B H T K"],
+    k: Shaped[Tensor, "B H N K"],
+    v: Shaped[Tensor, "B H N V"],
     g: Float[Tensor, "B H T"],
     past: Float[Tensor, "B H P"] | None = None,
     *,
@@ -46,14 +49,18 @@ def forgetting(
     """
     if q.shape[2] == 0:
         return v.new_zeros(*q.shape[:3], v.shape[3])
-    run = OP[OP.choose(q)]
-    y: Tensor = run(q, k, v, g, past, window, query_time, key_time)
-    return y
+    whole = past is None and query_time is None and key_time is None
+    backend = OP.choose(q, v, whole)
+    if backend == "native" and whole:
+        return native.forgetting(q, k, v, g, window)
+    # `native` takes whole texts only
+    run = reference.forgetting if backend == "reference" else columns
+    return run(q, k, v, g, past, window, query_time, key_time)
 
 
-def by_size(q: Tensor) -> str:
-    """The name of the only fast backend."""
-    return "columns"
+def by_size(q: Tensor, v: Tensor, whole: bool) -> str:
+    """The fastest backend; `whole`: the piece is the whole text."""
+    return "native" if whole and native.able(q, v) and not torch.compiler.is_exporting() else "columns"
 
 
 def columns(
@@ -104,8 +111,8 @@ def _example(draw: Draw, B: int, T: int) -> Tensor:
 
 
 def _window(draw: Draw, B: int, T: int) -> Tensor:
-    q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
-    return forgetting(q, k, v, -draw(B, 4, T).square(), window=3)
+    q, k, v = (draw(B, 2, T, CHANNELS // 2) for _ in range(3))
+    return forgetting(q, k, v, -draw(B, 2, T).square(), window=3)
 
 
 OP = Op(
@@ -113,6 +120,7 @@ OP = Op(
     {
         "reference": Backend(reference.forgetting),
         "columns": Backend(columns, plain=True),
+        "native": Backend(native.forgetting, native.lacking, lambda q, v, whole: native.able(q, v)),
     },
     rule=by_size,
     examples=(_example, _window),
