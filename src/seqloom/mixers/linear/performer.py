@@ -39,7 +39,7 @@ from seqloom.core.view import View, of_heads
 from seqloom.layers.linear import Linear
 from seqloom.mixers.base import PackedMixer
 from seqloom.mixers.bidirectional import BidirectionalMixer
-from seqloom.ops.random_features import LOWEST, average, draws, features, positive, positive_whole, whole
+from seqloom.ops.random_features import LOWEST, along, average, draws, features, positive_whole, whole
 from seqloom.ops.random_features.reference import average_price, features_price, whole_price
 
 TRAITS = Traits(causal="always", streams=True, state="constant")
@@ -128,8 +128,7 @@ class Performer(RandomFeatures, PackedMixer):
         q, k = self._scaled(x)
         if self.kernel == "relu":
             return features.relu(q, self.directions), features.relu(k, self.directions), None, None
-        q, k = (features.LOGARITHMS[self.kernel](z, self.directions) for z in (q, k))
-        return positive(q, k, state["peak"] if state else None, lengths=lengths)
+        return along(q, k, self.directions, self.kernel, state["peak"] if state else None, lengths=lengths)
 
 
 @final

@@ -77,12 +77,20 @@ def summed(
     z (B, H, T) is the output for a channel of ones, if the state has V + 1 columns; otherwise it is empty.
     """
     token_g = g[:, None].expand(v.shape[:3]) if g is not None and g.ndim == 1 else g
-    by_token_inputs = (None if x is None else x.transpose(1, 2) for x in (q, k, v, token_g))
-    arguments = (*by_token_inputs, state, None if weight is None else weight.transpose(1, 2), skip)
+    rows = v.shape[:2]
+    heads_are_rows = skip is None and q.shape[:2] == v.shape[:2] and q.is_contiguous() and k.is_contiguous()
+    if heads_are_rows:  # then C reads q and k as they lie in memory, and of the rest there is less to copy
+        by_row = (None if x is None else x.flatten(0, 1)[:, None] for x in (q, k, v, token_g, state, weight))
+        q, k, v, token_g, state, weight = by_row  # type: ignore[assignment]  # what is not None stays so
+    by_token = (None if x is None else x.transpose(1, 2) for x in (q, k, v, token_g))
+    arguments = (*by_token, state, None if weight is None else weight.transpose(1, 2), skip)
     needs_grad = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in arguments)
     run: Any = forward if needs_grad or native.observed(q) or forward_ad._current_level >= 0 else _forward
     y, z, new_state, _ = run(*arguments)
-    return y.transpose(1, 2), z.transpose(1, 2) if z.ndim == 3 else z, new_state
+    y, z = y.transpose(1, 2), z.transpose(1, 2) if z.ndim == 3 else z
+    if heads_are_rows:
+        y, z, new_state = (x[:, 0].unflatten(0, rows) if x.ndim > 1 else x for x in (y, z, new_state))
+    return y, z, new_state
 
 
 def _columns(v: Tensor, state: Tensor | None) -> int:

@@ -17,20 +17,24 @@ sequence, which looks ahead and is done here only for bidirectional rows; and th
 makes a bias and is not done here.
 """
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from seqloom.core.graphs import capturing
 from seqloom.core.shapes import Lengths
+from seqloom.ops.native import observed
 from seqloom.ops.op import CHANNELS, Backend, Draw, Op
 from seqloom.ops.past.pack import within
-from seqloom.ops.random_features import reference, stable
-from seqloom.ops.random_features.features import hyperbolic_log, relu, softmax_log, trigonometric, unit
+from seqloom.ops.random_features import fused, reference, stable
+from seqloom.ops.random_features.features import LOGARITHMS, hyperbolic_log, relu, softmax_log, trigonometric, unit
 from seqloom.ops.random_features.reading import SHARE, average, counted, gated, whole
 from seqloom.ops.random_features.stable import LOWEST
 
 __all__ = [
     "LOWEST",
     "SHARE",
+    "along",
     "average",
     "counted",
     "gated",
@@ -69,6 +73,40 @@ def positive(
     return q_features, k_features, decay, new_peak
 
 
+def along(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    w: Float[Tensor, "H R K"],
+    kernel: str,
+    peak: Float[Tensor, "B H"] | None = None,
+    *,
+    lengths: Lengths | None = None,
+) -> tuple[
+    Float[Tensor, "B H T F"], Float[Tensor, "B H T F"], Float[Tensor, "B H T"] | None, Float[Tensor, "B H"] | None
+]:
+    """`positive` of the logarithms of features along directions w, for the softmax or the hyperbolic kernel."""
+    keep = None if lengths is None else within(lengths, k.shape[2])
+    backend = OP.choose(q, w)
+    if backend == "fused":
+        w = w.to(q.dtype)
+        return fused.exponentials(q, k, torch.cat([w, -w], 1) if kernel == "hyperbolic" else w, peak, keep)
+    log_q, log_k = (LOGARITHMS[kernel](x, w) for x in (q, k))
+    q_features, k_features, decay, new_peak = OP[backend](log_q, log_k, peak, keep)
+    return q_features, k_features, decay, new_peak
+
+
+def by_size(q: Tensor | None = None, w: Tensor | None = None) -> str:
+    """The fastest backend; of logarithms there is only one."""
+    return "fused" if _fits_pieces(q, w) else "stable"
+
+
+def _fits_pieces(q: Tensor | None = None, w: Tensor | None = None) -> bool:
+    """Whether the features are made from queries and keys, on a CPU and outside of a graph."""
+    if q is None or w is None or q.shape[2] == 0 or w.requires_grad:
+        return False
+    return q.device.type == "cpu" and not capturing() and not observed(q)
+
+
 def positive_whole(
     q: Float[Tensor, "B H T F"], k: Float[Tensor, "B H T F"], *, lengths: Lengths | None = None
 ) -> tuple[Float[Tensor, "B H T F"], Float[Tensor, "B H T F"]]:
@@ -83,14 +121,19 @@ def positive_whole(
 
 def _example(draw: Draw, B: int, T: int) -> Tensor:
     q, k, v = (draw(B, 4, T, CHANNELS // 4) for _ in range(3))
-    q_features, k_features, log_decay, _ = positive(q, k)
+    w = draw(4, 3, CHANNELS // 4).detach()
+    q_features, k_features, log_decay, _ = along(q, k, w, "hyperbolic")
     return average(q_features, k_features, v, log_decay)[0]  # the features' common factors cancel in the average
 
 
 OP = Op(
     "random_features",
-    {"reference": Backend(reference.exponentials), "stable": Backend(stable.exponentials, plain=True)},
-    rule=lambda: "stable",
+    {
+        "reference": Backend(reference.exponentials),
+        "stable": Backend(stable.exponentials, plain=True),
+        "fused": Backend(fused.exponentials, fits=_fits_pieces),
+    },
+    rule=by_size,
     examples=(_example,),
     price=reference.features_price,
 )

@@ -19,14 +19,14 @@ EPSILON = 1e-3
 def softmax_log(x: Float[Tensor, "B H T K"], w: Float[Tensor, "H R K"]) -> Float[Tensor, "B H T F"]:
     """The logarithm of the softmax kernel's positive features, F = R."""
     x = exact(x)
-    return _projected(x, w) - _log_scale(x, w.shape[1])
+    return _projected(x, w) + _log_scale(x, w.shape[1])
 
 
 def hyperbolic_log(x: Float[Tensor, "B H T K"], w: Float[Tensor, "H R K"]) -> Float[Tensor, "B H T F"]:
     """The logarithm of the softmax kernel's hyperbolic features: each direction and its opposite, F = 2R."""
     x = exact(x)
     a = _projected(x, w)
-    return torch.cat([a, -a], -1) - _log_scale(x, 2 * w.shape[1])
+    return torch.cat([a, -a], -1) + _log_scale(x, 2 * w.shape[1])
 
 
 LOGARITHMS = {"softmax": softmax_log, "hyperbolic": hyperbolic_log}
@@ -65,5 +65,5 @@ def _projected(x: Tensor, w: Tensor) -> Tensor:
 
 
 def _log_scale(x: Tensor, features: int) -> Tensor:
-    """|x|²/2 + ln(features)/2, which is subtracted from the exponents w·x: (B, H, T, 1)."""
-    return x.square().sum(-1, keepdim=True) / 2 + math.log(features) / 2
+    """-|x|²/2 - ln(features)/2, which is added to the exponents w·x: (B, H, T, 1)."""
+    return x.square().sum(-1, keepdim=True) / -2 - math.log(features) / 2
