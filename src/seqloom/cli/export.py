@@ -8,15 +8,24 @@ import typer
 from seqloom.cli.options import Run, folder
 
 export = typer.Typer(
-    no_args_is_help=True, help="Writes a run in a form that other programs read: hf (transformers), arpa (n-grams)."
+    no_args_is_help=True,
+    help="Writes a run in a form that other programs read: hf (transformers), pt2 (torch), onnx, arpa (n-grams).",
 )
+Step = Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")]
+Length = Annotated[
+    int | None, typer.Option(help="tokens that the graph of whole texts reads; default: the model's context", min=2)
+]
+Capacity = Annotated[
+    int | None,
+    typer.Option(help="tokens for which a state that grows has room; default: the model's context", min=2),
+]
 
 
 @export.command()
 def hf(
     run: Run,
     out: Annotated[Path, typer.Argument(help="the folder to be written", parser=folder, metavar="FOLDER")],
-    step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
+    step: Step = None,
     family: Annotated[
         str | None,
         typer.Option("--as", help="write it as this family of transformers', such as llama; seqloom: as ours"),
@@ -33,10 +42,44 @@ def hf(
 
 
 @export.command()
+def pt2(
+    run: Run,
+    out: Annotated[Path, typer.Argument(help="the file to be written", metavar="FILE")],
+    length: Length = None,
+    capacity: Capacity = None,
+    step: Step = None,
+) -> None:
+    """Writes an archive of torch.export: whole texts, and token by token with the state in and out.
+
+    torch alone runs it: torch.export.load(FILE) is the graph of whole texts (docs/hf.md).
+    """
+    from seqloom.cli.work.graphs import export_graphs
+
+    print(export_graphs("pt2", run, out, length, capacity, step))
+
+
+@export.command()
+def onnx(
+    run: Run,
+    out: Annotated[Path, typer.Argument(help="the file of whole texts, such as model.onnx", metavar="FILE")],
+    length: Length = None,
+    capacity: Capacity = None,
+    step: Step = None,
+) -> None:
+    """Writes whole texts as FILE.onnx, a state as FILE.start.onnx and a token as FILE.step.onnx; needs 'seqloom[onnx]'.
+
+    onnxruntime alone runs them (docs/hf.md).
+    """
+    from seqloom.cli.work.graphs import export_graphs
+
+    print(export_graphs("onnx", run, out, length, capacity, step))
+
+
+@export.command()
 def arpa(
     run: Run,
     out: Annotated[Path, typer.Option(help="the file to be written")],
-    step: Annotated[int | None, typer.Option(help="use the checkpoint of this step instead of the newest")] = None,
+    step: Step = None,
 ) -> None:
     """Writes the n-grams of a Kneser-Ney run as an ARPA file, with the token names of tokenizer.json."""
     from seqloom.cli.arpa import written_as_arpa

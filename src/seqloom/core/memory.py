@@ -88,7 +88,7 @@ NO_ROOM = "a state has no room for another token, and a graph cannot make it: st
 
 def require_room(memory: Memory, batch: int, capacity: int, device: torch.device) -> None:
     """Raises ValueError where a state of so many rows, or with so much room, cannot be stored."""
-    if not isinstance(batch, int) or not isinstance(capacity, int):
+    if torch.compiler.is_compiling() or not isinstance(batch, int) or not isinstance(capacity, int):
         return  # sizes of a graph
     numbers = batch * (1 + sum(math.prod(entry.sizes(entry.slots(capacity))) for entry in memory.values()))
     needed = 8 * max(numbers, batch, capacity)

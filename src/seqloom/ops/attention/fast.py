@@ -65,7 +65,8 @@ def formed(
     Where there are more than `SCORES` scores, a block of queries is computed at a time, and the backward pass
     recomputes it.
     """
-    block_size = max(1, SCORES // max(1, q.shape[0] * q.shape[1] * k.shape[2]))
+    rows = 1 if torch.compiler.is_exporting() else q.shape[0]  # an exported graph serves any number of rows
+    block_size = max(1, SCORES // max(1, rows * q.shape[1] * k.shape[2]))
     if block_size >= q.shape[2]:
         return _formed(q, k, v, pattern, query_time, key_time, scores)
     now, then = times(q, query_time).expand(len(q), -1), times(k, key_time).expand(len(q), -1)

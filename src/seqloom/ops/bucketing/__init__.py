@@ -74,7 +74,7 @@ def newest(
 
 def by_size(q: Tensor, order: Order, rule: Rule) -> str:
     """The fastest backend: `chunks` for few slots, otherwise `blocks` if it supports the call."""
-    return "blocks" if order.tokens.numel() > SHORT and _in_blocks(q, order, rule) else "chunks"
+    return "blocks" if _in_blocks(q, order, rule) and order.tokens.numel() > SHORT else "chunks"
 
 
 def _in_blocks(q: Tensor, order: Order, rule: Rule) -> bool:

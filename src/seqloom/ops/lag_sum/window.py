@@ -99,7 +99,7 @@ def _by_channel(past: Tensor, w: Tensor) -> Tensor:
     """Σ_k past_k w_k for channels that do not mix, a few lags at a time, so that products stay in the cache."""
     N = past.shape[1]
     count = max(1, ADDED // max(past[:, 0].numel(), 1))  # lags at a time
-    if 2 * count >= N or torch.is_grad_enabled() or torch.compiler.is_compiling() or transformed():
+    if torch.compiler.is_compiling() or 2 * count >= N or torch.is_grad_enabled() or transformed():
         return (past * w).sum(1)
     sums = past[:, :count] * w[:count]
     for first in range(count, N, count):

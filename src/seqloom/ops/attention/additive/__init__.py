@@ -64,7 +64,8 @@ def blocks(
     T, N = q.shape[2], k.shape[2]
     now = torch.arange(T, device=q.device)[None] if query_time is None else query_time
     then = torch.arange(N, device=q.device)[None] if key_time is None else key_time
-    block_size = max(1, NUMBERS // max(1, q.shape[0] * k.shape[1] * N * k.shape[3]))
+    rows = 1 if torch.compiler.is_exporting() else q.shape[0]  # an exported graph serves any number of rows
+    block_size = max(1, NUMBERS // max(1, rows * k.shape[1] * N * k.shape[3]))
     if block_size >= T:
         return _block(q, k, v, w, causal, now, then, window)
     outputs = []

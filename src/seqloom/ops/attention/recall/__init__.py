@@ -79,7 +79,7 @@ def formed(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, count: int) -> Tensor:
     `seen` (B or 1, 1, T, N) is True at old keys.
     """
     tile = max(1, AT_ONCE // max(q.shape[0] * q.shape[1] * k.shape[2], 1))
-    if tile >= q.shape[2] or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or tile >= q.shape[2]:
         return _tile(q, k, v, seen, count)
     tiles = zip(q.split(tile, 2), seen.split(tile, 2), strict=True)
     return torch.cat([_tile(q_tile, k, v, seen_tile, count) for q_tile, seen_tile in tiles], 2)

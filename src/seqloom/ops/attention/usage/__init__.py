@@ -45,7 +45,7 @@ def by_size(q: Tensor) -> str:
 def formed(q: Tensor, k: Tensor, query_time: Tensor, key_time: Tensor, pattern: PatternLike, scores: Scores) -> Tensor:
     """The backend `formed`: computes the weights of a tile of queries at a time, and sums them."""
     tile = max(1, AT_ONCE // max(q.shape[0] * q.shape[1] * k.shape[2], 1))
-    if tile >= q.shape[2] or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or tile >= q.shape[2]:
         return _tile(q, k, query_time, key_time, pattern, scores)
     tiles = zip(q.split(tile, 2), query_time.split(tile, 1), strict=True)
     return torch.stack([_tile(q_tile, k, time, key_time, pattern, scores) for q_tile, time in tiles]).sum(0)
