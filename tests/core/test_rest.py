@@ -79,7 +79,9 @@ def test_another_thread_reads_in_the_midst_of_a_training_step(
     assert all(module.training for module in model.modules())
 
 
-@pytest.mark.parametrize(("read", "verb"), [(texts, "read_token"), (scored, "forward_with_extras")], ids=["step", "score"])
+@pytest.mark.parametrize(
+    ("read", "verb"), [(texts, "read_token"), (scored, "forward_with_extras")], ids=["step", "score"]
+)
 def test_another_thread_trains_in_the_midst_of_a_reading(
     read: Callable[[Decoder], Any], verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

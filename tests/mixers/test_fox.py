@@ -1,7 +1,17 @@
 """FoX's sums over long texts, in float32 and in pieces; gates at the ends of their range; its memory.
 
+Forgetting attention, query by query, with the product of the gates between a query and a key.
+
+    o_i = Σ_{j≤i} F_ij e^{q_i·k_j/√d} v_j / Σ_{j≤i} F_ij e^{q_i·k_j/√d}
+    F_ij = Π_{l=j+1}^{i} f_l,   f_l = σ(w_fᵀ x_l + b_f)
+
+Source: Lin et al., Forgetting Transformer, arXiv:2503.02130, section 3.
+"""
+
+import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor

@@ -116,7 +116,7 @@ def stack(blocks: Sequence[ReversibleBlock], x: Stream, keep: Keep | None) -> tu
     if transformed():  # by torch's own operations, which hold what every layer read
         for block, call in zip(blocks, calls, strict=True):
             x = call.run(block, x)
-        return x, [call.extras for call in calls]
+        return x, [call.record.extras for call in calls]
     sublayers = [Sublayer(block, number, keep) for block in blocks for number in (0, 1)]
     parameters = list({id(p): p for sublayer in sublayers for p in sublayer.parameters}.values())
     names: list[tuple[int, str, bool]] = []  # filled by the forward: sublayer, name, and whether it is a loss
@@ -179,7 +179,7 @@ class _Stack(torch.autograd.Function):
         statistics: list[Tensor] = []
         for layer, (block, call) in enumerate(zip(blocks, calls, strict=True)):
             x = call.run(block, x)
-            for part, found in call.found.items():
+            for part, found in call.record.found.items():
                 extras, number = found.under("channel") if part else found, 2 * layer + part
                 names += [(number, name, True) for name in extras.losses]
                 names += [(number, name, False) for name in extras.statistics]
